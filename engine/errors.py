@@ -1,0 +1,136 @@
+"""The error tree: few kinds, each with fields and one exit code.
+
+A kind says what an operator can do about it, not where it was raised:
+
+=====================  ====  =====================================================
+kind                   code  meaning
+=====================  ====  =====================================================
+UsageError             2     the request itself makes no sense
+RefusedError           3     a lock is held, or an interlock stops a dangerous step
+NotFoundError          4     no environment, database, file or key of that name
+UnsupportedError       5     a log version or a file that this program cannot read
+DamageError            7     bytes are not what the format says, and reading stopped
+StorageError           7     the operating system refused a read or a write
+=====================  ====  =====================================================
+
+Damage that a reader can step over is not an error: readers report it as a value (``engine.log.reader.Damage``) and go
+on. The kinds here are raised only where nothing sensible can follow.
+
+The message is built from the fields: what, where (file, LSN), expected and found, consequence, next command.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class JetoolError(Exception):
+    """Base of every error that jetool raises on purpose.
+
+    Arguments:
+        what: one clause, lower case, without a full stop: what is wrong.
+        file: the file concerned, as the user would name it.
+        lsn: the LSN concerned, as text in JE's spelling (``0x1f/0x2a3c``).
+        expected: what the format or the request asked for.
+        found: what was there.
+        consequence: what this means for the data or for the run.
+        hint: the next command or action.
+    """
+
+    exit_code: ClassVar[int] = 70
+    kind: ClassVar[str] = "internal"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        file: str | None = None,
+        lsn: str | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        consequence: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.file = file
+        self.lsn = lsn
+        self.expected = expected
+        self.found = found
+        self.consequence = consequence
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = " ".join(p for p in (f"in {self.file}" if self.file else "", f"at {self.lsn}" if self.lsn else "") if p)
+        text = f"{self.what} {where}".rstrip()
+        if self.expected is not None or self.found is not None:
+            text += (
+                f": expected {self.expected}, found {self.found}" if self.expected is not None else f": {self.found}"
+            )
+        if self.consequence:
+            text += f"; {self.consequence}"
+        return text
+
+    def fields(self) -> dict[str, str | int]:
+        """The error as plain values, without the fields that are not set."""
+        named: dict[str, str | int | None] = {
+            "kind": self.kind,
+            "exit_code": self.exit_code,
+            "what": self.what,
+            "file": self.file,
+            "lsn": self.lsn,
+            "expected": self.expected,
+            "found": self.found,
+            "consequence": self.consequence,
+            "hint": self.hint,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+class UsageError(JetoolError):
+    """The request makes no sense: an address that is none, options that exclude each other."""
+
+    exit_code = 2
+    kind = "usage"
+
+
+class RefusedError(JetoolError):
+    """A lock is held by somebody else, or a safety interlock stops the step."""
+
+    exit_code = 3
+    kind = "refused"
+
+
+class NotFoundError(JetoolError):
+    """There is no environment, database, file or key of that name."""
+
+    exit_code = 4
+    kind = "not_found"
+
+
+class UnsupportedError(JetoolError):
+    """A log version above or below what this program reads, or a foreign file."""
+
+    exit_code = 5
+    kind = "unsupported"
+
+
+class DamageError(JetoolError):
+    """Bytes are not what the format says, where the caller asked to stop at the first such place."""
+
+    exit_code = 7
+    kind = "damage"
+
+
+class StorageError(JetoolError):
+    """The operating system refused an operation on a file (permissions, I/O error, no space)."""
+
+    exit_code = 7
+    kind = "storage"
+
+
+class FormatError(JetoolError):
+    """A body or a scalar that cannot be decoded. Codecs raise it; readers turn it into damage with a place."""
+
+    exit_code = 7
+    kind = "damage"

@@ -1,0 +1,34 @@
+"""Named progress steps and the listener that hears them.
+
+The engine reports what it is doing through one small protocol; the command line draws a progress bar from it, crash
+simulation raises from it, tests count it. Events never carry data that the result does not carry too.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Listener(Protocol):
+    """Hears the steps of a long operation."""
+
+    def step(self, name: str, done: int, total: int) -> None:
+        """A step has advanced.
+
+        Arguments:
+            name: the step, stable text such as ``scan`` or ``file``.
+            done: units finished so far (bytes for scans).
+            total: units in all, or 0 when not known.
+        """
+
+
+class Silent:
+    """A listener that ignores everything; the default."""
+
+    __slots__ = ()
+
+    def step(self, name: str, done: int, total: int) -> None:
+        """Ignore the step."""
+
+
+SILENT = Silent()

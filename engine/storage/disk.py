@@ -1,0 +1,234 @@
+"""Files on the local file system, through unbuffered positional reads and writes.
+
+Reading opens with ``O_RDONLY`` and never creates, touches or locks anything, so that it works on a read-only mount and
+beside a live writer. Locks are POSIX range locks, the ones that a JVM takes, so that both exclude each other.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat as stat_module
+import struct
+from pathlib import Path
+
+from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError
+from engine.storage.base import Lock, ReadFile, Stat, WriteFile
+
+# struct flock on Linux: l_type, l_whence, l_start, l_len, l_pid. Other systems order it otherwise; there a query that
+# cannot be made is answered "no holder known".
+_FLOCK = struct.Struct("hhqqi4x")
+
+
+class DiskStorage:
+    """The files under one directory."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root)
+
+    @property
+    def root(self) -> str:
+        """The directory as the user named it."""
+        return str(self._root)
+
+    def names(self, path: str = "") -> list[str]:
+        """Names in a directory, sorted."""
+        try:
+            return sorted(os.listdir(self._full(path)))
+        except OSError as error:
+            raise _translated(error, self._name(path)) from error
+
+    def stat(self, path: str = "") -> Stat | None:
+        """What is at ``path``, or None."""
+        try:
+            found = self._full(path).stat()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return None
+            raise _translated(error, self._name(path)) from error
+        return Stat(found.st_size, found.st_mtime_ns // 1_000_000, stat_module.S_ISDIR(found.st_mode))
+
+    def open(self, path: str) -> ReadFile:
+        """Open an existing file for reading."""
+        return self._open(path, os.O_RDONLY)
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file for reading and writing."""
+        return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory; an existing one is fine."""
+        try:
+            self._full(path).mkdir(exist_ok=True)
+        except OSError as error:
+            raise _translated(error, self._name(path)) from error
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, replacing an existing one."""
+        try:
+            self._full(old).replace(self._full(new))
+        except OSError as error:
+            raise _translated(error, self._name(old)) from error
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        try:
+            self._full(path).unlink()
+        except OSError as error:
+            raise _translated(error, self._name(path)) from error
+
+    def sync_directory(self, path: str = "") -> None:
+        """Make the names in the directory durable."""
+        try:
+            handle = os.open(self._full(path), os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise _translated(error, self._name(path)) from error
+
+    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
+        """Lock one byte of an existing file without waiting."""
+        try:
+            handle = os.open(self._full(path), os.O_RDWR if exclusive else os.O_RDONLY)
+        except OSError as error:
+            raise _translated(error, self._name(path)) from error
+        try:
+            fcntl.lockf(handle, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
+        except OSError as error:
+            os.close(handle)
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise _translated(error, self._name(path)) from error
+            holder = self.lock_holder(path, byte)
+            raise RefusedError(
+                "the environment is in use",
+                file=self._name(path),
+                expected=f"no lock on byte {byte}",
+                found=f"a lock held by process {holder}" if holder else "a lock held by another process",
+                hint="stop that process, or wait with --lock-timeout",
+            ) from error
+        return _DiskLock(handle)
+
+    def lock_holder(self, path: str, byte: int) -> int | None:
+        """The pid of a process that holds a lock on the byte, or None."""
+        try:
+            handle = os.open(self._full(path), os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            # A query for a write lock meets every lock that anybody else holds, shared ones too.
+            query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+            answer = _FLOCK.unpack(fcntl.fcntl(handle, fcntl.F_GETLK, query))
+        except (OSError, struct.error):
+            return None
+        finally:
+            os.close(handle)
+        return None if answer[0] == fcntl.F_UNLCK else max(int(answer[4]), 0)
+
+    def _open(self, path: str, flags: int) -> _DiskFile:
+        try:
+            return _DiskFile(path, os.open(self._full(path), flags, 0o644), self._name(path))
+        except OSError as error:
+            raise _translated(error, self._name(path)) from error
+
+    def _full(self, path: str) -> Path:
+        return self._root / path if path else self._root
+
+    def _name(self, path: str) -> str:
+        return str(self._full(path))
+
+
+class _DiskFile:
+    """An open file descriptor with positional reads and writes."""
+
+    __slots__ = ("_handle", "_name", "_path")
+
+    def __init__(self, path: str, handle: int, name: str) -> None:
+        self._path = path
+        self._handle = handle
+        self._name = name
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened by."""
+        return self._path
+
+    def size(self) -> int:
+        """Length in bytes now."""
+        return os.fstat(self._handle).st_size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        try:
+            data = os.pread(self._handle, length, offset)
+            # One call may return less than asked for (signals, 2 GiB limit): go on until the end of the file says stop.
+            while len(data) < length:
+                more = os.pread(self._handle, length - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise _translated(error, self._name) from error
+        return data
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put all of ``data`` at ``offset``."""
+        view = memoryview(data)
+        try:
+            while view:
+                written = os.pwrite(self._handle, view, offset)
+                view = view[written:]
+                offset += written
+        except OSError as error:
+            raise _translated(error, self._name) from error
+
+    def truncate(self, length: int) -> None:
+        """Cut or extend to ``length`` bytes."""
+        try:
+            os.ftruncate(self._handle, length)
+        except OSError as error:
+            raise _translated(error, self._name) from error
+
+    def sync(self) -> None:
+        """Make content and length durable."""
+        try:
+            os.fsync(self._handle)
+        except OSError as error:
+            raise _translated(error, self._name) from error
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+class _DiskLock:
+    """A POSIX lock; the descriptor that holds it must stay open."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def _translated(error: OSError, name: str) -> JetoolError:
+    reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return NotFoundError(f"cannot open {name}: {reason}", file=name)
+    return StorageError(
+        f"cannot access {name}: {reason}",
+        file=name,
+        consequence="its contents are not known",
+        hint="check the permissions and the disk, then run the command again",
+    )

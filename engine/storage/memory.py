@@ -1,0 +1,157 @@
+"""Files in memory, for tests, overlays and crash images.
+
+Durability is not modelled here: ``sync`` does nothing. Directories exist when made or when a file lies below them.
+"""
+
+from __future__ import annotations
+
+from engine.errors import NotFoundError, RefusedError
+from engine.storage.base import Lock, ReadFile, Stat, WriteFile
+
+
+class MemoryStorage:
+    """A tree of files held as byte arrays.
+
+    Arguments:
+        files: initial contents by path.
+        root: what messages call the root.
+    """
+
+    __slots__ = ("_directories", "_files", "_locks", "_root")
+
+    def __init__(self, files: dict[str, bytes] | None = None, root: str = "memory:") -> None:
+        self._files = {path: bytearray(data) for path, data in (files or {}).items()}
+        self._directories = {""}
+        self._locks: dict[tuple[str, int], list[bool]] = {}
+        self._root = root
+
+    @property
+    def root(self) -> str:
+        """What messages call the root."""
+        return self._root
+
+    def names(self, path: str = "") -> list[str]:
+        """Names in a directory, sorted."""
+        if not self._is_directory(path):
+            raise NotFoundError(f"cannot open {self._name(path)}: no such file or directory", file=self._name(path))
+        prefix = f"{path}/" if path else ""
+        below = [p[len(prefix) :] for p in (*self._files, *self._directories) if p and p.startswith(prefix)]
+        return sorted({p.split("/", 1)[0] for p in below if p})
+
+    def stat(self, path: str = "") -> Stat | None:
+        """What is at ``path``, or None."""
+        if path in self._files:
+            return Stat(len(self._files[path]), 0, False)
+        return Stat(0, 0, True) if self._is_directory(path) else None
+
+    def open(self, path: str) -> ReadFile:
+        """Open an existing file for reading."""
+        return self.open_rw(path)
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file for reading and writing."""
+        if path not in self._files:
+            if not create:
+                raise NotFoundError(f"cannot open {self._name(path)}: no such file or directory", file=self._name(path))
+            self._files[path] = bytearray()
+        return _MemoryFile(path, self._files[path])
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory."""
+        self._directories.add(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        self._files[new] = self._taken(old)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self._taken(path)
+
+    def sync_directory(self, path: str = "") -> None:
+        """Nothing to do in memory."""
+
+    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
+        """Lock one byte; locks exclude each other within this object."""
+        held = self._locks.setdefault((path, byte), [])
+        if held and (exclusive or True in held):
+            raise RefusedError("the environment is in use", file=self._name(path), expected=f"no lock on byte {byte}")
+        held.append(exclusive)
+        return _MemoryLock(held, exclusive)
+
+    def lock_holder(self, path: str, byte: int) -> int | None:
+        """0 when a lock is held, else None."""
+        return 0 if self._locks.get((path, byte)) else None
+
+    def contents(self) -> dict[str, bytes]:
+        """A copy of every file by path."""
+        return {path: bytes(data) for path, data in self._files.items()}
+
+    def _taken(self, path: str) -> bytearray:
+        if path not in self._files:
+            raise NotFoundError(f"cannot open {self._name(path)}: no such file or directory", file=self._name(path))
+        return self._files.pop(path)
+
+    def _is_directory(self, path: str) -> bool:
+        return path in self._directories or any(p.startswith(f"{path}/") for p in self._files)
+
+    def _name(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+
+class _MemoryFile:
+    """A view of one byte array; every opener sees the same bytes."""
+
+    __slots__ = ("_data", "_path")
+
+    def __init__(self, path: str, data: bytearray) -> None:
+        self._path = path
+        self._data = data
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened by."""
+        return self._path
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return len(self._data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        return bytes(self._data[offset : offset + length])
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put all of ``data`` at ``offset``."""
+        if offset > len(self._data):
+            self._data.extend(bytes(offset - len(self._data)))
+        self._data[offset : offset + len(data)] = data
+
+    def truncate(self, length: int) -> None:
+        """Cut or extend to ``length`` bytes."""
+        if length > len(self._data):
+            self._data.extend(bytes(length - len(self._data)))
+        else:
+            del self._data[length:]
+
+    def sync(self) -> None:
+        """Nothing to do in memory."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class _MemoryLock:
+    """One entry in the list of holders of a byte."""
+
+    __slots__ = ("_exclusive", "_held")
+
+    def __init__(self, held: list[bool], exclusive: bool) -> None:
+        self._held: list[bool] | None = held
+        self._exclusive = exclusive
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._held is not None:
+            self._held.remove(self._exclusive)
+            self._held = None

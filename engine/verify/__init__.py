@@ -1,0 +1,1 @@
+"""Checks that collect findings with stable codes instead of stopping at the first."""

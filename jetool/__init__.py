@@ -1,0 +1,1 @@
+"""The command line of jetool: options, one engine call, one renderer. Everything else lives in ``engine``."""

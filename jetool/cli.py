@@ -1,0 +1,7 @@
+"""Entry point."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run the command line."""

@@ -1,0 +1,1 @@
+"""Renderers. Nothing else in the project prints."""
