@@ -1,0 +1,90 @@
+"""Commit (17), Abort (18) and Prepare (27), je-log-format.md 6.6 and 6.7.
+
+Commit and Abort: lastLsn, id, time, masterId, dtvlsn, masterTerm. Until v11 lastLsn follows time; dtvlsn is there since
+v13, masterTerm since v22. ``lastLsn`` is the transaction's last LN; the chain of ``last_lsn`` from there visits them
+all.
+
+Prepare (XA): id, time, and the XID: formatId (i32, not packed), gtrid and bqual, each with an i8 length, -1 for null.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.fields import Shape, shape
+from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
+
+
+class TxnEnd(NamedTuple):
+    """A Commit or an Abort; ``dtvlsn`` and ``master_term`` are 0 in versions without them."""
+
+    last_lsn: int
+    id: int
+    time: int
+    master_id: int
+    dtvlsn: int
+    master_term: int
+
+
+class Prepare(NamedTuple):
+    """A transaction prepared in two-phase commit, with its XID."""
+
+    id: int
+    time: int
+    format_id: int
+    gtrid: bytes | None
+    bqual: bytes | None
+
+
+TXN_END: Final[Shape] = shape(
+    TxnEnd, "last_lsn:lsn id=txn:int time:time master_id=master:int dtvlsn:vlsn master_term:int"
+)
+PREPARE: Final[Shape] = shape(Prepare, "id=txn:int time:time format_id:int gtrid:bytes bqual:bytes")
+
+
+def decode_txn_end(body: bytes, version: int) -> TxnEnd:
+    """Decode a Commit or Abort body, any version."""
+    reader = ByteReader(body)
+    if version >= LN_FLAGS_FIRST:
+        last_lsn, txn_id, time = reader.packed(), reader.packed(), reader.packed()
+    else:
+        txn_id, time, last_lsn = reader.packed(), reader.packed(), reader.packed()
+    master = reader.packed()
+    dtvlsn = reader.packed() if version >= DTVLSN else 0
+    term = reader.packed() if version >= MASTER_TERM else 0
+    reader.finish()
+    return TxnEnd(last_lsn, txn_id, time, master, dtvlsn, term)
+
+
+def encode_txn_end(record: TxnEnd, version: int) -> bytes:
+    """Encode a Commit or Abort body."""
+    last_lsn, txn_id, time, master, dtvlsn, term = record
+    order = (last_lsn, txn_id, time) if version >= LN_FLAGS_FIRST else (txn_id, time, last_lsn)
+    writer = ByteWriter().packed(*order, master)
+    if version >= DTVLSN:
+        writer.packed(dtvlsn)
+    if version >= MASTER_TERM:
+        writer.packed(term)
+    return writer.getvalue()
+
+
+def decode_prepare(body: bytes, version: int) -> Prepare:
+    """Decode a Prepare body, any version."""
+    reader = ByteReader(body)
+    record = Prepare(reader.packed(), reader.packed(), reader.i32(), _short_bytes(reader), _short_bytes(reader))
+    reader.finish()
+    return record
+
+
+def encode_prepare(record: Prepare, version: int) -> bytes:
+    """Encode a Prepare body."""
+    writer = ByteWriter().packed(record.id, record.time).i32(record.format_id)
+    for part in (record.gtrid, record.bqual):
+        writer.i8(-1 if part is None else len(part)).raw(part or b"")
+    return writer.getvalue()
+
+
+def _short_bytes(reader: ByteReader) -> bytes | None:
+    length = reader.i8()
+    return None if length == -1 else reader.raw(length)

@@ -1,0 +1,108 @@
+"""The entry header: 14 bytes, 22 with a VLSN (je-log-format.md 3.3 and 3.4).
+
+======  ====  =====================================================================
+offset  type  field
+======  ====  =====================================================================
+0       u32   checksum, Adler-32 of all that follows
+4       u8    entry type
+5       u8    flags
+6       u32   prevOffset: header of the previous entry in the same file
+10      i32   item size: bytes of the body
+14      i64   VLSN, only when the flags say so
+======  ====  =====================================================================
+
+Flags: 0x80 provisional YES, 0x40 provisional BEFORE_CKPT_END (ignored under 0x80), 0x20 replicated, 0x10 invisible
+(since
+v7), 0x08 VLSN present (since v8). Version 6 keeps the log version in the low five bits instead.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from engine.format.checksum import INVISIBLE, entry_checksum
+from engine.format.versions import INVISIBLE_BIT, VLSN_PRESENT_BIT
+from engine.format.vlsn import NULL_VLSN
+
+HEADER: Final = Struct("<IBBIi")
+VLSN_FIELD: Final = Struct("<q")
+HEADER_BYTES: Final = HEADER.size
+HEADER_WITH_VLSN_BYTES: Final = HEADER_BYTES + VLSN_FIELD.size
+assert HEADER_BYTES == 14
+assert HEADER_WITH_VLSN_BYTES == 22
+
+PROVISIONAL: Final = 0x80
+BEFORE_CKPT_END: Final = 0x40
+REPLICATED: Final = 0x20
+VLSN_PRESENT: Final = 0x08
+VERSION_BITS_V6: Final = 0x1F
+
+
+class Provisional(Enum):
+    """Whether recovery replays the entry (R-REC-24); the value is the word of the command line."""
+
+    NO = "no"
+    YES = "yes"
+    BEFORE_CKPT_END = "before_ckpt_end"
+
+
+# How DbPrintLog spells them.
+JE_PROVISIONAL: Final = {
+    Provisional.NO: "NO",
+    Provisional.YES: "YES",
+    Provisional.BEFORE_CKPT_END: "BEFORE_CKPT_END",
+}
+
+
+class EntryHeader(NamedTuple):
+    """A decoded header; ``vlsn`` is NULL_VLSN when there is none."""
+
+    checksum: int
+    type_number: int
+    flags: int
+    prev_offset: int
+    item_size: int
+    vlsn: int
+
+
+def provisional_of(flags: int) -> Provisional:
+    """The provisional state that a flags byte holds."""
+    if flags & PROVISIONAL:
+        return Provisional.YES
+    return Provisional.BEFORE_CKPT_END if flags & BEFORE_CKPT_END else Provisional.NO
+
+
+def has_vlsn(flags: int, version: int) -> bool:
+    """Whether eight bytes of VLSN follow the fixed header."""
+    return bool(flags & (REPLICATED | VLSN_PRESENT)) if version >= VLSN_PRESENT_BIT else bool(flags & REPLICATED)
+
+
+def is_invisible(flags: int, version: int) -> bool:
+    """Whether replication has rolled the entry back; version 6 has no such bit."""
+    return version >= INVISIBLE_BIT and bool(flags & INVISIBLE)
+
+
+def decode_header(data: bytes, pos: int, version: int) -> EntryHeader:
+    """The header at ``pos``.
+
+    Raises:
+        struct.error: the header does not fit into ``data``.
+    """
+    checksum, type_number, flags, prev_offset, item_size = HEADER.unpack_from(data, pos)
+    vlsn = VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0] if has_vlsn(flags, version) else NULL_VLSN
+    return EntryHeader(checksum, type_number, flags, prev_offset, item_size, vlsn)
+
+
+def encode_entry(header: EntryHeader, body: bytes, version: int) -> bytes:
+    """A whole entry with the right checksum.
+
+    Arguments:
+        header: type, flags, prevOffset and VLSN are taken from it; checksum and item size are computed.
+        body: the encoded body.
+        version: log version of the file; in version 6 the caller puts the version into the flags.
+    """
+    tail = VLSN_FIELD.pack(header.vlsn) + body if has_vlsn(header.flags, version) else body
+    entry = HEADER.pack(0, header.type_number, header.flags, header.prev_offset, len(body)) + tail
+    return entry_checksum(entry, version).to_bytes(4, "little") + entry[4:]

@@ -1,0 +1,61 @@
+"""Log sequence numbers: where an entry stands.
+
+An LSN is a 64-bit integer, file number in the upper half and byte offset of the entry's header in the lower half; on
+disk
+it is signed, and so it is here. ``NULL_LSN`` is -1. Comparison of the integers is log order (file numbers stay below
+0x80000000). JE prints ``0xFILE/0xOFFSET`` in lower-case hexadecimal; so do we.
+
+An LSN with file number 0xffffffff was never written (*transient*); until log version 11 abort LSNs can hold one, and it
+reads as NULL.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from engine.errors import UsageError
+
+NULL_LSN: Final = -1
+
+_LSN_TEXT = re.compile(r"0x([0-9a-f]{1,8})/0x([0-9a-f]{1,8})", re.IGNORECASE)
+
+
+def make_lsn(file_number: int, offset: int) -> int:
+    """The LSN of the entry at ``offset`` (bytes) of file ``file_number``."""
+    return file_number << 32 | offset
+
+
+def file_of(lsn: int) -> int:
+    """File number of an LSN; 0xffffffff for NULL and transient ones."""
+    return lsn >> 32 & 0xFFFFFFFF
+
+
+def offset_of(lsn: int) -> int:
+    """Byte offset of an LSN within its file."""
+    return lsn & 0xFFFFFFFF
+
+
+def is_null(lsn: int) -> bool:
+    """Whether the LSN points to nothing: NULL, or transient."""
+    return lsn >> 32 == -1
+
+
+def format_lsn(lsn: int) -> str:
+    """The LSN in JE's spelling, ``0x1f/0x2a3c``; NULL is ``0xffffffff/0xffffffff``."""
+    return f"0x{lsn >> 32 & 0xFFFFFFFF:x}/0x{lsn & 0xFFFFFFFF:x}"
+
+
+def parse_lsn(text: str) -> int:
+    """The LSN that a text in JE's spelling names.
+
+    Raises:
+        UsageError: the text is not ``0xFILE/0xOFFSET``. A bare number is refused, since JE's own tools read it as
+            decimal while their help says hexadecimal (deviation D-8).
+    """
+    found = _LSN_TEXT.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            f"not an LSN: {text!r}", expected="0xFILE/0xOFFSET", found=text, hint="for example 0x1f/0x2a3c"
+        )
+    return make_lsn(int(found.group(1), 16), int(found.group(2), 16))

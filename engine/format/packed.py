@@ -1,0 +1,135 @@
+"""Packed integers, JE's variable-length numbers (je-log-format.md 4.1 to 4.3).
+
+* *Packed* (``pint``, ``plong``; same bytes for equal values): -119..119 in one byte; otherwise a length byte 119 + n
+(or
+  -(119 + n) when negative) and then |v| - 119 in n bytes, little-endian, n as small as possible.
+* *Reverse packed*: the same bytes in reverse order, so that it can be read from its end; closes two-part keys.
+* *Sorted packed*: order-preserving under unsigned byte comparison; used in keys of internal databases.
+
+======  ============  ==============  ============
+value   packed        reverse packed  sorted
+======  ============  ==============  ============
+0       ``00``        ``00``          ``7f``
+120     ``78 01``     ``01 78``       ``f7``
+374     ``78 ff``     ``ff 78``       ``f8 fd``
+-120    ``88 01``     ``01 88``       ``07 ff``
+======  ============  ==============  ============
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import FormatError
+
+_ONE_BYTE: Final = 119
+_LONG_BYTES: Final = 8
+# Sorted form: one-byte values are -119..120, stored with this bias.
+_SORTED_BIAS: Final = 127
+_SORTED_MAX: Final = 120
+
+
+def pack(value: int) -> bytes:
+    """The packed form of a 64-bit signed value, 1 to 9 bytes."""
+    if -_ONE_BYTE <= value <= _ONE_BYTE:
+        return (value & 0xFF).to_bytes(1, "little")
+    magnitude = abs(value) - _ONE_BYTE
+    length = (magnitude.bit_length() + 7) // 8
+    lead = _ONE_BYTE + length if value > 0 else 256 - _ONE_BYTE - length
+    return bytes((lead,)) + magnitude.to_bytes(length, "little")
+
+
+def unpack(data: bytes, pos: int) -> tuple[int, int]:
+    """The packed value at ``pos`` and the position after it.
+
+    Raises:
+        FormatError: the value runs past the end of ``data``, or its first byte is none that a writer makes.
+        IndexError: ``pos`` itself is past the end.
+    """
+    lead = data[pos]
+    pos += 1
+    if lead <= _ONE_BYTE:
+        return lead, pos
+    if lead >= 256 - _ONE_BYTE:
+        return lead - 256, pos
+    negative = lead > 127
+    length = 256 - _ONE_BYTE - lead if negative else lead - _ONE_BYTE
+    end = pos + length
+    if length > _LONG_BYTES or end > len(data):
+        raise FormatError("packed integer runs past the end", expected=f"{length} bytes", found=f"{len(data) - pos}")
+    magnitude = int.from_bytes(data[pos:end], "little") + _ONE_BYTE
+    value = -magnitude if negative else magnitude
+    # The most extreme values wrap around in 64 bits, as the writer's arithmetic does.
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63), end
+
+
+def reverse_pack(value: int) -> bytes:
+    """The packed form with its bytes in reverse order."""
+    return pack(value)[::-1]
+
+
+def reverse_unpack(data: bytes) -> tuple[int, int]:
+    """The reverse-packed value at the end of ``data`` and the position where it begins.
+
+    Raises:
+        FormatError: there is no such value.
+    """
+    tail = data[: -_LONG_BYTES - 2 : -1]
+    if not tail:
+        raise FormatError("reverse-packed integer in an empty key")
+    value, length = unpack(tail, 0)
+    return value, len(data) - length
+
+
+def split_two_part_key(stored: bytes) -> tuple[bytes, bytes]:
+    """The two parts of a key: ``first || second || reverse-packed(len(first))``.
+
+    Returns:
+        The key and the data of a duplicate record or of an embedded one (R-TREE-19, je-log-format.md 8.5 and 12.1).
+
+    Raises:
+        FormatError: the length at the end does not fit the key.
+    """
+    length, end = reverse_unpack(stored)
+    if length < 0 or length > end:
+        raise FormatError("two-part key", expected=f"a first part of 0..{end} bytes", found=str(length))
+    return stored[:length], stored[length:end]
+
+
+def join_two_part_key(first: bytes, second: bytes) -> bytes:
+    """The stored form of a two-part key."""
+    return first + second + reverse_pack(len(first))
+
+
+def sorted_pack(value: int) -> bytes:
+    """The sorted packed form, 1 to 9 bytes."""
+    if -_ONE_BYTE <= value <= _SORTED_MAX:
+        return bytes((value + _SORTED_BIAS,))
+    if value > 0:
+        magnitude = value - _SORTED_MAX - 1
+        length = max((magnitude.bit_length() + 7) // 8, 1)
+        return bytes((0xF7 + length,)) + magnitude.to_bytes(length, "big")
+    magnitude = value + _ONE_BYTE
+    length = max((((-magnitude) - 1).bit_length() + 7) // 8, 1)
+    return bytes((0x08 - length,)) + (magnitude + (1 << 8 * length)).to_bytes(length, "big")
+
+
+def sorted_unpack(data: bytes, pos: int = 0) -> tuple[int, int]:
+    """The sorted packed value at ``pos`` and the position after it.
+
+    Raises:
+        FormatError: the value runs past the end of ``data``.
+        IndexError: ``pos`` itself is past the end.
+    """
+    lead = data[pos]
+    pos += 1
+    if 0x08 <= lead <= 0xF7:
+        return lead - _SORTED_BIAS, pos
+    length = lead - 0xF7 if lead > 0xF7 else 0x08 - lead
+    end = pos + length
+    if end > len(data):
+        raise FormatError("sorted packed integer runs past the end")
+    magnitude = int.from_bytes(data[pos:end], "big")
+    if lead > 0xF7:
+        return magnitude + _SORTED_MAX + 1, end
+    return magnitude - (1 << 8 * length) - _ONE_BYTE, end

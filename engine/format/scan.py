@@ -1,0 +1,217 @@
+"""Walking the entries of one buffer: headers and checksums, no bodies.
+
+Three users share this module: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. It
+takes
+bytes and returns positions and counts, so that a pass over a log pays for nothing that it does not use.
+
+*Plain* entries are checked in one tight loop (``check_plain``): known type, size within the buffer, prevOffset equal to
+the entry before, checksum right, and for entries of the replication stream a VLSN above the one before. The loop stops
+at the first entry that is anything else and leaves it to ``examine``, which says what it is:
+
+* a good entry that is rare (invisible, erased, RollbackStart, a log's version 6 flags in disorder),
+* an entry that reaches beyond the buffer (``MORE``), or
+* damage, with the reason.
+
+The loop touches each byte once. What it counts, it counts per pair of type and flags (``Sizes``), which is enough for
+every statistic of a log: provisional counts, bytes, smallest, largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, NamedTuple
+from zlib import adler32
+
+from engine.format.checksum import INVISIBLE, entry_checksum
+from engine.format.entry_types import ERASED, ROLLBACK_START, is_valid_type
+from engine.format.header import (
+    HEADER_BYTES,
+    HEADER_WITH_VLSN_BYTES,
+    REPLICATED,
+    VERSION_BITS_V6,
+    VLSN_FIELD,
+    EntryHeader,
+    decode_header,
+    has_vlsn,
+)
+from engine.format.versions import INVISIBLE_BIT
+
+# The fixed header with type and flags read as one number, type in the low byte, and the size as unsigned, so that a
+# negative one reaches beyond every buffer.
+PLAIN_HEADER: Final = Struct("<IHII")
+assert PLAIN_HEADER.size == HEADER_BYTES
+
+# Results of examine().
+GOOD: Final = "good"
+MORE: Final = "more"
+BAD_TYPE: Final = "type"
+BAD_SIZE: Final = "size"
+BAD_CHECKSUM: Final = "checksum"
+BAD_PREV: Final = "prev-offset"
+CUT: Final = "cut"
+
+_REPLICATED_IN_PAIR: Final = REPLICATED << 8
+
+
+class Examined(NamedTuple):
+    """What ``examine`` says of one entry.
+
+    Attributes:
+        verdict: GOOD, MORE, or the reason why the entry is bad.
+        header: the decoded header, None when not even that is there.
+        header_bytes: 14 or 22.
+        expected, found: what the reason compares, as numbers.
+    """
+
+    verdict: str
+    header: EntryHeader | None
+    header_bytes: int
+    expected: int
+    found: int
+
+
+_lengths_by_version: Final[dict[int, list[int]]] = {}
+_plain_by_version: Final[dict[int, frozenset[int]]] = {}
+
+
+def header_lengths(version: int) -> list[int]:
+    """Header length by ``type | flags << 8``, for all 65,536 pairs."""
+    table = _lengths_by_version.get(version)
+    if table is None:
+        table = []
+        for flags in range(256):
+            length = HEADER_WITH_VLSN_BYTES if has_vlsn(flags, version) else HEADER_BYTES
+            table += [length] * 256
+        _lengths_by_version[version] = table
+    return table
+
+
+def plain_pairs(version: int) -> frozenset[int]:
+    """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to look at all others."""
+    pairs = _plain_by_version.get(version)
+    if pairs is None:
+        special = (ERASED, ROLLBACK_START)
+        types = [number for number in range(256) if is_valid_type(number, version) and number not in special]
+        rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
+        usual = 0 if version >= INVISIBLE_BIT else version
+        pairs = frozenset(t | flags << 8 for flags in range(256) if flags & rare == usual for t in types)
+        _plain_by_version[version] = pairs
+    return pairs
+
+
+class Sizes:
+    """Item sizes of plain entries, collected by ``type | flags << 8``.
+
+    Attributes:
+        by_pair: the sizes in log order.
+    """
+
+    __slots__ = ("_appends", "_plain", "by_pair")
+
+    def __init__(self, version: int) -> None:
+        self._plain = plain_pairs(version)
+        self._appends: dict[int, Callable[[int], None]] = {}
+        self.by_pair: dict[int, list[int]] = {}
+
+    def appends(self) -> dict[int, Callable[[int], None]]:
+        """What to call with a size, for the pairs met so far."""
+        return self._appends
+
+    def meet(self, pair: int) -> bool:
+        """Prepare for a pair that is new. False when it is already known, or not a plain one."""
+        if pair in self.by_pair or pair not in self._plain:
+            return False
+        sizes: list[int] = []
+        self.by_pair[pair] = sizes
+        self._appends[pair] = sizes.append
+        return True
+
+
+def check_plain(
+    data: bytes, pos: int, end: int, base: int, prev_offset: int, last_vlsn: int, lengths: list[int], sizes: Sizes
+) -> tuple[int, int, int]:
+    """Check plain entries until one is not plain or the buffer ends.
+
+    Arguments:
+        data: the buffer.
+        pos: where the first entry begins in it.
+        end: where the buffer's valid bytes end, ``len(data)``.
+        base: file offset of the buffer's first byte.
+        prev_offset: file offset of the entry before the first one (0 at the start of a file).
+        last_vlsn: the last VLSN of the replication stream seen so far; each one must be above it.
+        lengths: from ``header_lengths``.
+        sizes: item sizes; extended.
+
+    Returns:
+        The position where it stopped, the file offset of the last good entry, the last VLSN.
+    """
+    unpack = PLAIN_HEADER.unpack_from
+    appends = sizes.appends()
+    last_header = end - HEADER_WITH_VLSN_BYTES
+    pair = 0
+    while pos <= last_header:
+        checksum, pair, prev, size = unpack(data, pos)
+        after = pos + lengths[pair] + size
+        # An entry that reaches beyond the buffer gives a short slice, and so a wrong sum (crafted ones: below).
+        if prev != prev_offset or adler32(data[pos + 4 : after]) != checksum:
+            break
+        if pair & _REPLICATED_IN_PAIR:
+            vlsn = VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+            if vlsn <= last_vlsn:
+                break
+            last_vlsn = vlsn
+        try:
+            appends[pair](size)
+        except KeyError:
+            if not sizes.meet(pair):
+                break
+            appends[pair](size)
+        prev_offset = base + pos
+        pos = after
+    if pos > end:
+        # Only a crafted entry has a sum that fits its cut-off body. Take it back and leave it to examine().
+        pos = prev_offset - base
+        prev_offset = unpack(data, pos)[2]
+        sizes.by_pair[pair].pop()
+    return pos, prev_offset, last_vlsn
+
+
+def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, at_end: bool) -> Examined:
+    """Say what the entry at ``pos`` is.
+
+    Arguments:
+        data, pos, end: as for ``check_plain``.
+        version: log version of the file.
+        prev_offset: the prevOffset that the entry must have; -1 accepts any (behind damage).
+        at_end: the buffer reaches to the end of the file, so that what is missing is missing for good.
+
+    Returns:
+        The verdict. ``CUT`` means that the file ends inside the entry.
+    """
+    room = end - pos
+    if room < HEADER_WITH_VLSN_BYTES and not at_end:
+        return Examined(MORE, None, 0, HEADER_WITH_VLSN_BYTES, room)
+    if room < HEADER_BYTES:
+        return Examined(CUT, None, 0, HEADER_BYTES, room)
+    if not is_valid_type(data[pos + 4], version):
+        return Examined(BAD_TYPE, None, 0, 0, data[pos + 4])
+    flags = data[pos + 5]
+    if version < INVISIBLE_BIT and flags & VERSION_BITS_V6 != version:
+        return Examined(BAD_TYPE, None, 0, version, flags & VERSION_BITS_V6)
+    length = HEADER_WITH_VLSN_BYTES if has_vlsn(flags, version) else HEADER_BYTES
+    if room < length:
+        return Examined(CUT, None, length, length, room)
+    header = decode_header(data, pos, version)
+    if header.item_size < 0:
+        return Examined(BAD_SIZE, header, length, 0, header.item_size)
+    total = length + header.item_size
+    if total > room:
+        return Examined(CUT if at_end else MORE, header, length, total, room)
+    if header.type_number != ERASED:
+        found = entry_checksum(memoryview(data)[pos : pos + total], version)
+        if found != header.checksum:
+            return Examined(BAD_CHECKSUM, header, length, header.checksum, found)
+    if prev_offset not in (-1, header.prev_offset):
+        return Examined(BAD_PREV, header, length, prev_offset, header.prev_offset)
+    return Examined(GOOD, header, length, total, total)

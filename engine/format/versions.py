@@ -1,0 +1,52 @@
+"""Log versions: which exist, which JE wrote them, and since when a feature is in the format.
+
+Source: je-log-format.md sections 1 and 15. A file states its version in its header; all of its entries have it. This
+project reads versions 6 to 26 and writes 17. Real logs of versions 16 and 18 to 25 were never at hand: these are
+decoded
+by the same rules that the sources give for them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OLDEST_VERSION: Final = 6
+NEWEST_VERSION: Final = 26
+WRITTEN_VERSION: Final = 17
+
+# First release that wrote the version.
+JE_RELEASES: Final[dict[int, str]] = {
+    6: "3.3", 7: "4.0", 8: "5.0", 9: "6.0", 10: "6.2", 11: "6.3", 12: "7.0", 13: "7.1", 14: "7.3", 15: "7.5",
+    16: "18.1",
+    17: "18.2", 18: "19.3", 19: "19.5", 20: "20.1", 21: "20.2", 22: "21.3", 23: "23.1", 24: "24.2", 25: "25.1",
+    26: "25.2",
+}  # fmt: skip
+
+# Highest entry type number by version: a larger one ends the log (section 5).
+HIGHEST_TYPE: Final[dict[int, int]] = {
+    6: 27, 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42,
+    17: 43, 18: 43, 19: 43, 20: 43, 21: 43, 22: 43, 23: 43, 24: 43, 25: 45, 26: 45,
+}  # fmt: skip
+
+# Feature -> first version that has it.
+INVISIBLE_BIT: Final = 7
+VLSN_PRESENT_BIT: Final = 8
+TWO_PART_DUPLICATES: Final = 8
+EMBEDDED_RECORDS: Final = 11
+LN_FLAGS_FIRST: Final = 12
+EXPIRATION: Final = 12
+DTVLSN: Final = 13
+PRIOR_VERSION: Final = 16
+EXTINCTION: Final = 17
+LONG_LSNS_ONLY: Final = 18
+LN_KEY_FIRST: Final = 19
+NODE_SIZES: Final = 21
+MASTER_TERM: Final = 22
+COMPLETED_SCANS: Final = 23
+BEFORE_IMAGES: Final = 25
+CREATION_TIMES: Final = 26
+
+
+def is_supported(version: int) -> bool:
+    """Whether this project reads files of the version."""
+    return OLDEST_VERSION <= version <= NEWEST_VERSION

@@ -1,0 +1,257 @@
+"""Checking one log file in bulk: what ``verify --log``, ``dump-log --stats`` and ``vlsn map`` need, and no more.
+
+Almost all entries go through ``scan.check_plain``, one tight loop. It stops where something is rare or wrong; that
+entry
+is looked at here and the loop goes on behind it. The first replicated entry of a file counts as rare, which is how its
+VLSN becomes known.
+
+VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they begin
+again
+behind its matchpoint; entries that the rollback made invisible do not count.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.entry.file_header import FileHeader
+from engine.format.entry.rollback import decode_rollback_start
+from engine.format.entry_types import COMMIT, ERASED, ROLLBACK_START
+from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
+from engine.format.scan import BAD_PREV, GOOD, Examined, Sizes, check_plain, header_lengths
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import Damage
+from engine.log.files import LogFile
+from engine.log.reader import FileReader
+from engine.log.resync import look
+
+# No VLSN is above it, so the loop stops at the first replicated entry.
+_STOP_AT_FIRST: Final = (1 << 63) - 1
+
+
+class PairTotals(NamedTuple):
+    """Sizes of the entries of one type with the same flags; bytes include headers."""
+
+    entries: int
+    total_bytes: int
+    least_bytes: int
+    most_bytes: int
+
+    def plus(self, other: PairTotals) -> PairTotals:
+        """Both together."""
+        return PairTotals(
+            self.entries + other.entries,
+            self.total_bytes + other.total_bytes,
+            min(self.least_bytes, other.least_bytes),
+            max(self.most_bytes, other.most_bytes),
+        )
+
+
+class SeenDamage(NamedTuple):
+    """A stretch of damage and how many intact Commits follow it in its file."""
+
+    damage: Damage
+    commits_after: int
+
+
+class SeenVLSN(NamedTuple):
+    """A VLSN that does not follow the one before it."""
+
+    offset: int
+    vlsn: int
+    before: int
+
+
+class FileCheck(NamedTuple):
+    """What one file holds.
+
+    Attributes:
+        version: of its entries.
+        header: None when it cannot be read.
+        size_bytes: length of the file when it was read.
+        totals: by ``type | flags << 8``.
+        last_offset: offset of the last good entry, -1 when there is none.
+        end_offset: the offset behind the last good entry.
+        damages: in file order.
+        invisible: offset and VLSN of the invisible entries.
+        erased: offsets of the erased entries.
+        vlsn_steps_back: where the stream goes back, within this file.
+        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries; NULL_VLSN and 0 when there are none.
+    """
+
+    file: LogFile
+    version: int
+    header: FileHeader | None
+    size_bytes: int
+    totals: dict[int, PairTotals]
+    last_offset: int
+    end_offset: int
+    damages: tuple[SeenDamage, ...]
+    invisible: tuple[tuple[int, int], ...]
+    erased: tuple[int, ...]
+    vlsn_steps_back: tuple[SeenVLSN, ...]
+    first_vlsn: int
+    last_vlsn: int
+    vlsn_count: int
+
+    def count(self, type_number: int) -> int:
+        """Good entries of one type."""
+        return sum(total.entries for pair, total in self.totals.items() if pair & 0xFF == type_number)
+
+    @property
+    def entries(self) -> int:
+        """Good entries, the file header included."""
+        return sum(total.entries for total in self.totals.values())
+
+    @property
+    def good_bytes(self) -> int:
+        """Bytes of the good entries."""
+        return sum(total.total_bytes for total in self.totals.values())
+
+
+def check_file(reader: FileReader) -> FileCheck:
+    """Check every entry of a file: type, size, checksum, prevOffset, order of VLSNs.
+
+    Arguments:
+        reader: an open reader; it is used up.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    return _Pass(reader).run()
+
+
+class _Pass:
+    """The state of one pass over a file."""
+
+    def __init__(self, reader: FileReader) -> None:
+        self._reader = reader
+        self._lengths = header_lengths(reader.version)
+        self._totals: dict[int, PairTotals] = {}
+        self._damages: list[tuple[Damage, int]] = []
+        self._invisible: list[tuple[int, int]] = []
+        self._erased: list[int] = []
+        self._steps_back: list[SeenVLSN] = []
+        self._first_vlsn = self._last_vlsn = NULL_VLSN
+        # What the loop compares with; apart from _last_vlsn, since a rollback sets it back.
+        self._stream = _STOP_AT_FIRST
+        self._prev = 0
+        self._last = -1
+        self._end = 0
+
+    def run(self) -> FileCheck:
+        """Check the whole file."""
+        reader, window = self._reader, self._reader.window
+        for damage in reader.header_damage(0):
+            self._damages.append((damage, 0))
+        offset = 0
+        while offset < window.size_bytes and not reader.is_quiet_end(offset):
+            if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
+                window.reach(offset, HEADER_WITH_VLSN_BYTES)
+            before = offset
+            offset = self._plain(offset)
+            # The loop ends at the window's edge too: move the window before looking closer.
+            if offset < window.size_bytes and (offset == before or window.at_end()):
+                offset = self._special(offset)
+        return self._result()
+
+    def _plain(self, offset: int) -> int:
+        """Run the loop from an offset; returns where it stopped."""
+        window = self._reader.window
+        base = window.base
+        sizes = Sizes(self._reader.version)
+        stopped, prev, stream = check_plain(
+            window.data, offset - base, len(window.data), base, self._prev, self._stream, self._lengths, sizes
+        )
+        if base + stopped == offset:
+            return offset
+        self._prev = self._last = prev
+        self._end = base + stopped
+        if stream != _STOP_AT_FIRST:
+            self._stream = self._last_vlsn = stream
+        for pair, found in sizes.by_pair.items():
+            if found:
+                length = self._lengths[pair]
+                self._add(
+                    pair,
+                    PairTotals(len(found), sum(found) + length * len(found), min(found) + length, max(found) + length),
+                )
+        return base + stopped
+
+    def _special(self, offset: int) -> int:
+        """Deal with one entry that is not plain, or not one at all; returns the offset behind it."""
+        reader = self._reader
+        examined = look(reader.window, offset, reader.version, self._prev)
+        if examined.verdict not in (GOOD, BAD_PREV):
+            damage = reader.damage(offset, examined)
+            self._damages.append((damage, self._commits()))
+            self._prev = -1
+            return offset + damage.length
+        header = examined.header
+        assert header is not None
+        if examined.verdict == BAD_PREV:
+            self._damages.append((reader.broken_link(offset, examined), self._commits()))
+        total = examined.header_bytes + header.item_size
+        self._add(header.type_number | header.flags << 8, PairTotals(1, total, total, total))
+        self._note(offset, header, examined)
+        self._prev = self._last = offset
+        self._end = offset + total
+        return self._end
+
+    def _note(self, offset: int, header: EntryHeader, examined: Examined) -> None:
+        if is_invisible(header.flags, self._reader.version):
+            self._invisible.append((offset, header.vlsn))
+            return
+        if header.type_number == ERASED:
+            self._erased.append(offset)
+        if header.type_number == ROLLBACK_START:
+            self._rollback(offset, header, examined)
+        if header.flags & REPLICATED:
+            before = NULL_VLSN if self._stream == _STOP_AT_FIRST else self._stream
+            if header.vlsn <= before:
+                self._steps_back.append(SeenVLSN(offset, header.vlsn, before))
+            if self._first_vlsn == NULL_VLSN:
+                self._first_vlsn = header.vlsn
+            self._stream = self._last_vlsn = header.vlsn
+
+    def _rollback(self, offset: int, header: EntryHeader, examined: Examined) -> None:
+        body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
+        try:
+            matchpoint = decode_rollback_start(body, self._reader.version).matchpoint_vlsn
+        except FormatError:
+            return
+        if self._stream != _STOP_AT_FIRST and matchpoint < self._stream:
+            self._stream = matchpoint
+
+    def _add(self, pair: int, total: PairTotals) -> None:
+        known = self._totals.get(pair)
+        self._totals[pair] = total if known is None else known.plus(total)
+
+    def _commits(self) -> int:
+        return sum(total.entries for pair, total in self._totals.items() if pair & 0xFF == COMMIT)
+
+    def _result(self) -> FileCheck:
+        reader = self._reader
+        commits = self._commits()
+        visible = sum(
+            total.entries
+            for pair, total in self._totals.items()
+            if pair & REPLICATED << 8 and not is_invisible(pair >> 8, reader.version)
+        )
+        return FileCheck(
+            file=reader.file,
+            version=reader.version,
+            header=reader.header,
+            size_bytes=reader.window.size_bytes,
+            totals=self._totals,
+            last_offset=self._last,
+            end_offset=self._end,
+            damages=tuple(SeenDamage(damage, commits - before) for damage, before in self._damages),
+            invisible=tuple(self._invisible),
+            erased=tuple(self._erased),
+            vlsn_steps_back=tuple(self._steps_back),
+            first_vlsn=self._first_vlsn,
+            last_vlsn=self._last_vlsn,
+            vlsn_count=visible,
+        )

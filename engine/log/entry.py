@@ -1,0 +1,122 @@
+"""What a pass over a log yields: entries, and stretches of damage between them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.format.entry_types import Record, decode_body, type_name
+from engine.format.header import REPLICATED, Provisional, is_invisible, provisional_of
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
+
+# Why bytes are damage; the words of finding messages and of NDJSON records.
+REASONS: Final[dict[str, str]] = {
+    "type": "no known entry type",
+    "size": "a negative item size",
+    "checksum": "the checksum does not match",
+    "prev-offset": "the entry does not point back to the one before it",
+    "cut": "the file ends inside the entry",
+    "header": "the file header is damaged",
+    "short": "the file is shorter than a file header",
+    "file-number": "the file header names another file number",
+}
+
+# How the entry behind damage was found.
+BY_SIZE_CHAIN: Final = "size chain"
+BY_PREV_OFFSET: Final = "prev-offset chain"
+BY_SEARCH: Final = "search"
+BY_NEXT_FILE: Final = "next file"
+AT_END_OF_LOG: Final = "end of log"
+
+
+class LogEntry(NamedTuple):
+    """One entry, its body not decoded.
+
+    Attributes:
+        lsn: where its header begins.
+        flags: the flags byte of the header.
+        prev_offset: offset of the entry before it in the same file.
+        item_size: bytes of the body.
+        vlsn: NULL_VLSN when it has none.
+        checksum_ok: None for erased entries, whose checksum means nothing.
+    """
+
+    lsn: int
+    type_number: int
+    version: int
+    flags: int
+    prev_offset: int
+    item_size: int
+    vlsn: int
+    checksum: int
+    checksum_ok: bool | None
+    body: bytes
+
+    @property
+    def type_name(self) -> str:
+        """JE's name of the type."""
+        return type_name(self.type_number)
+
+    @property
+    def provisional(self) -> Provisional:
+        """Whether recovery replays it."""
+        return provisional_of(self.flags)
+
+    @property
+    def replicated(self) -> bool:
+        """Whether it is part of the replication stream."""
+        return bool(self.flags & REPLICATED)
+
+    @property
+    def invisible(self) -> bool:
+        """Whether replication has rolled it back."""
+        return is_invisible(self.flags, self.version)
+
+    def record(self) -> Record:
+        """The decoded body.
+
+        Raises:
+            FormatError: the body does not fit its type.
+        """
+        return decode_body(self.type_number, self.version, self.body)
+
+
+class Damage(NamedTuple):
+    """A stretch of a file that is not entries, or (with length 0) a broken link between two good ones.
+
+    Attributes:
+        lsn: where it begins.
+        length: bytes up to the next good entry or the end of the file.
+        path: the file, relative to the environment.
+        reason: a key of REASONS.
+        expected, found: the numbers that the reason compares, as text.
+        type_number: what the damaged entry says it is; 0 when it does not say.
+        next_lsn: the entry that was found behind it; NULL_LSN when there is none in this file.
+        found_by: how.
+        is_tail: nothing good follows in the last file: the torn end of a log, until somebody shows that it is more.
+    """
+
+    lsn: int
+    length: int
+    path: str
+    reason: str
+    expected: str
+    found: str
+    type_number: int
+    next_lsn: int
+    found_by: str
+    is_tail: bool
+
+    @property
+    def where(self) -> str:
+        """File and LSN for messages."""
+        return f"{self.path} at {format_lsn(self.lsn)}"
+
+    @property
+    def end_lsn(self) -> int:
+        """The first byte behind the damage."""
+        return (file_of(self.lsn) << 32) | (offset_of(self.lsn) + self.length)
+
+    @property
+    def has_next(self) -> bool:
+        """Whether a good entry follows in the same file."""
+        return self.next_lsn != NULL_LSN

@@ -1,0 +1,114 @@
+"""The files of an environment directory (je-log-format.md 2).
+
+``%08x.jdb`` are log files; numbers may have gaps, since the cleaner deletes files in any order. Data sub-directories
+``data001`` ... hold them instead when ``je.log.nDataDirectories`` is set. ``%08x.del`` are cleaned files that were
+kept,
+``%08x.bad`` last files that JE set aside, and ``7fffffff.jdb`` is not data but the marker "restore required".
+Everything
+else is none of our business.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from engine.errors import NotFoundError
+from engine.storage.base import Storage
+
+MARKER_FILE_NUMBER: Final = 0x7FFFFFFF
+
+_LOG_FILE = re.compile(r"([0-9a-f]{8})\.jdb", re.IGNORECASE)
+_SET_ASIDE = re.compile(r"([0-9a-f]{8})\.(del|bad|bad\.\d+|bup\.\d+|tmp)", re.IGNORECASE)
+_DATA_DIRECTORY = re.compile(r"data\d{3}")
+
+
+class LogFile(NamedTuple):
+    """One log file; ``path`` is relative to the environment."""
+
+    number: int
+    path: str
+    size_bytes: int
+
+
+class LogFiles(NamedTuple):
+    """What an environment directory holds.
+
+    Attributes:
+        files: log files in ascending order of their number, without the marker.
+        marker: the file 7fffffff.jdb, or None.
+        set_aside: paths of ``.del``, ``.bad``, ``.bup.N`` and ``.tmp`` files.
+        twice: paths that repeat the number of another file (in two data directories).
+        data_directories: how many data sub-directories there are.
+    """
+
+    files: tuple[LogFile, ...]
+    marker: LogFile | None
+    set_aside: tuple[str, ...]
+    twice: tuple[str, ...]
+    data_directories: int
+
+    def find(self, number: int) -> LogFile | None:
+        """The file of that number, or None."""
+        return next((file for file in self.files if file.number == number), None)
+
+    def missing(self) -> tuple[int, ...]:
+        """Numbers between the first and the last file that no file has."""
+        numbers = {file.number for file in self.files}
+        gaps: list[int] = []
+        for before, after in zip(self.files, self.files[1:], strict=False):
+            # A directory with files 0 and 7ffffffe has a gap of two billion: name the ends, not each number.
+            span = range(before.number + 1, after.number)
+            gaps += span if len(span) <= _MOST_MISSING else (span[0], span[-1])
+        return tuple(number for number in gaps if number not in numbers)
+
+
+_MOST_MISSING: Final = 10_000
+
+
+def list_log_files(storage: Storage) -> LogFiles:
+    """List the log files of the environment at the root of a storage.
+
+    Raises:
+        NotFoundError: there is no such directory, it is empty, or it holds no log file.
+    """
+    found = storage.stat()
+    if found is None:
+        raise NotFoundError("no such directory", file=storage.root, hint="check the path of the environment")
+    if not found.is_directory:
+        raise NotFoundError(
+            "not a directory", file=storage.root, hint="name the environment directory, not a file inside it"
+        )
+    names = storage.names()
+    directories = [name for name in names if _DATA_DIRECTORY.fullmatch(name) and _is_directory(storage, name)]
+    paths = names + [f"{directory}/{name}" for directory in directories for name in storage.names(directory)]
+    by_number: dict[int, LogFile] = {}
+    set_aside, twice = [], []
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if _SET_ASIDE.fullmatch(name):
+            set_aside.append(path)
+        elif matched := _LOG_FILE.fullmatch(name):
+            number = int(matched.group(1), 16)
+            if number in by_number:
+                twice.append(path)
+                continue
+            state = storage.stat(path)
+            if state is not None and not state.is_directory:
+                by_number[number] = LogFile(number, path, state.size_bytes)
+    if not by_number:
+        raise NotFoundError(
+            "no Berkeley DB JE environment",
+            file=storage.root,
+            expected="log files such as 00000000.jdb",
+            found="an empty directory" if not names else f"{len(names)} other files",
+            hint="check the path; log files may be in another directory than the application's configuration",
+        )
+    marker = by_number.pop(MARKER_FILE_NUMBER, None)
+    files = tuple(by_number[number] for number in sorted(by_number))
+    return LogFiles(files, marker, tuple(set_aside), tuple(twice), len(directories))
+
+
+def _is_directory(storage: Storage, path: str) -> bool:
+    found = storage.stat(path)
+    return found is not None and found.is_directory

@@ -1,0 +1,219 @@
+"""Reading one log file forward: every entry, and every stretch that is none.
+
+Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds), je-log-format.md 3.8 and 16.
+
+* A file's version is that of its header. When the header is damaged the version of the file before is taken, since
+  versions ascend with file numbers; the entries behind it are still read.
+* Damage does not stop a reader. It yields one ``Damage`` for the stretch and goes on with the next good entry
+  (``resync``). In the last file, damage that nothing good follows is the torn tail of the log.
+* The two ways to read share every decision: ``FileReader.entries`` yields entries one by one, ``engine.log.check``
+  counts
+  them in bulk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.errors import UnsupportedError
+from engine.format.checksum import entry_checksum
+from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, decode_file_header
+from engine.format.entry_types import ERASED, FILE_HEADER
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, VLSN_FIELD, EntryHeader
+from engine.format.lsn import NULL_LSN
+from engine.format.scan import (
+    BAD_PREV,
+    CUT,
+    GOOD,
+    PLAIN_HEADER,
+    Examined,
+    header_lengths,
+    plain_pairs,
+)
+from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry
+from engine.log.files import LogFile
+from engine.log.resync import look, next_good
+from engine.log.window import WINDOW_BYTES, Window
+from engine.storage.base import Storage
+
+_VERSION_AT: Final = FILE_HEADER_BYTES - 4
+
+
+class FileReader:
+    """Reads one log file.
+
+    Arguments:
+        storage: the environment.
+        file: the file.
+        is_last: it is the last file, so that bad bytes at its end are a torn tail.
+        version: what to take when the file's own header cannot be read.
+        window_bytes: how much of the file to hold at once.
+
+    Raises:
+        UnsupportedError: an intact header names a version that this program does not read.
+        StorageError: the file cannot be read.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        file: LogFile,
+        *,
+        is_last: bool,
+        version: int = NEWEST_VERSION,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        self.file = file
+        self.is_last = is_last
+        self._handle = storage.open(file.path)
+        self.window = Window(self._handle, max(file.size_bytes, self._handle.size()), window_bytes)
+        self._name = f"{storage.root}/{file.path}"
+        self.header, self.version = self._read_header(version)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._handle.close()
+
+    def __enter__(self) -> FileReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def entries(self, start: int = 0, end: int | None = None) -> Iterator[LogEntry | Damage]:
+        """Entries that begin in ``[start, end)``, and damage, in file order.
+
+        Arguments:
+            start: an entry boundary; 0 is the file header.
+            end: an offset, or None for the end of the file.
+        """
+        window, version = self.window, self.version
+        limit = window.size_bytes if end is None else end
+        plain, lengths, unpack = plain_pairs(version), header_lengths(version), PLAIN_HEADER.unpack_from
+        lsn_base = self.file.number << 32
+        prev_offset = 0 if start in (0, FILE_HEADER_BYTES) else -1
+        offset = start
+        yield from self.header_damage(start)
+        while offset < min(limit, window.size_bytes):
+            pos = offset - window.base
+            data = window.data
+            if 0 <= pos <= len(data) - HEADER_WITH_VLSN_BYTES:
+                checksum, pair, prev, size = unpack(data, pos)
+                length = lengths[pair]
+                after = pos + length + size
+                if pair in plain and after <= len(data) and prev == prev_offset:
+                    entry = data[pos:after]
+                    if entry_checksum(entry, version) == checksum:
+                        vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(entry, HEADER_BYTES)[0]
+                        yield LogEntry(
+                            lsn_base | offset, pair & 0xFF, version, pair >> 8, prev, size, vlsn, checksum, True,
+                            entry[length:],
+                        )  # fmt: skip
+                        prev_offset = offset
+                        offset += length + size
+                        continue
+            examined = look(window, offset, version, prev_offset)
+            if examined.verdict in (GOOD, BAD_PREV):
+                if examined.verdict == BAD_PREV:
+                    yield self.broken_link(offset, examined)
+                entry_now = self._entry(offset, examined)
+                yield entry_now
+                prev_offset = offset
+                offset += examined.header_bytes + entry_now.item_size
+                continue
+            if self.is_quiet_end(offset):
+                return
+            damage = self.damage(offset, examined)
+            yield damage
+            prev_offset = -1
+            offset += damage.length
+
+    def _read_header(self, fallback: int) -> tuple[FileHeader | None, int]:
+        start = self.window.bytes_at(0, FILE_HEADER_BYTES)
+        if len(start) < FILE_HEADER_BYTES:
+            return None, fallback
+        version = int.from_bytes(start[_VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
+        # The sum is the same in every version: a file header is never invisible.
+        intact = start[4] == FILE_HEADER and entry_checksum(start[:FILE_HEADER_BYTES], OLDEST_VERSION) == (
+            int.from_bytes(start[:4], "little")
+        )
+        if not intact:
+            return None, version if is_supported(version) else fallback
+        if not is_supported(version):
+            raise UnsupportedError(
+                "log version not supported",
+                file=self._name,
+                expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
+                found=str(version),
+                consequence="nothing of this file was read",
+                hint="a newer jetool may read it; see jetool --version",
+            )
+        return decode_file_header(start[HEADER_BYTES:], version), version
+
+    def header_damage(self, start: int) -> Iterator[Damage]:
+        """A header that is intact but belongs to another file number."""
+        if start == 0 and self.header is not None and self.header.file_num != self.file.number:
+            yield Damage(
+                self.file.number << 32, 0, self.file.path, "file-number", f"0x{self.file.number:x}",
+                f"0x{self.header.file_num:x}", FILE_HEADER, self.file.number << 32, "", False,
+            )  # fmt: skip
+
+    def _entry(self, offset: int, examined: Examined) -> LogEntry:
+        header = examined.header
+        assert header is not None
+        body = self.window.bytes_at(offset + examined.header_bytes, header.item_size)
+        ok = None if header.type_number == ERASED else True
+        return LogEntry(
+            self.file.number << 32 | offset, header.type_number, self.version, header.flags, header.prev_offset,
+            header.item_size, header.vlsn, header.checksum, ok, body,
+        )  # fmt: skip
+
+    def broken_link(self, offset: int, examined: Examined) -> Damage:
+        """A good entry that does not point back to the one before it."""
+        header = examined.header
+        lsn = self.file.number << 32 | offset
+        expected, found = f"0x{examined.expected:x}", f"0x{examined.found:x}"
+        kind = header.type_number if header is not None else 0
+        return Damage(lsn, 0, self.file.path, BAD_PREV, expected, found, kind, lsn, "", False)
+
+    def is_quiet_end(self, offset: int) -> bool:
+        """A last file that holds nothing at all, or nothing yet beyond its header, is no damage (R-LOG-30)."""
+        return self.is_last and offset == 0 and self.window.size_bytes == 0
+
+    def damage(self, offset: int, examined: Examined) -> Damage:
+        """The stretch from a bad entry to the next good one."""
+        found = next_good(self.window, offset, self.version, examined)
+        size = self.window.size_bytes
+        end = found[0] if found is not None else size
+        base = self.file.number << 32
+        header: EntryHeader | None = examined.header
+        reason = examined.verdict
+        if offset == 0:
+            reason = "short" if size < FILE_HEADER_BYTES else "header"
+        expected, actual = _compared(examined)
+        return Damage(
+            lsn=base | offset,
+            length=end - offset,
+            path=self.file.path,
+            reason=reason,
+            expected=expected,
+            found=actual,
+            type_number=header.type_number if header is not None else 0,
+            next_lsn=NULL_LSN if found is None else base | end,
+            found_by=found[1] if found is not None else AT_END_OF_LOG if self.is_last else BY_NEXT_FILE,
+            is_tail=found is None and self.is_last,
+        )
+
+
+def _compared(examined: Examined) -> tuple[str, str]:
+    """The two numbers of a verdict, as an operator would want to read them."""
+    if examined.verdict == "checksum":
+        return f"0x{examined.expected:08x}", f"0x{examined.found:08x}"
+    if examined.verdict == CUT:
+        return f"{examined.expected} bytes", f"{examined.found} bytes"
+    if examined.verdict == "type":
+        return "a known entry type", str(examined.found)
+    return "0 or more", str(examined.found)
