@@ -12,7 +12,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 REASONS: Final[dict[str, str]] = {
     "type": "no known entry type",
     "size": "a negative item size",
-    "checksum": "the checksum does not match",
+    "checksum": "wrong checksum",
     "prev-offset": "the entry does not point back to the one before it",
     "cut": "the file ends inside the entry",
     "header": "the file header is damaged",
