@@ -1,1 +1,75 @@
-"""One file per command, each with a ``command`` object that ``jetool.cli`` loads when it is called."""
+'''Commands: one module each, under 150 lines: options, one call of the engine, one renderer.
+
+How to write one:
+
+1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.table``.
+2. Declare what it prints as ``Shape`` values: fields with kinds of ``jetool.output.values``. They give the columns, the
+   names for ``--fields`` and the JSON Schema; a test holds real output against them (``assert_valid``).
+3. Decorate the function with ``command`` and name formats, features, examples and exit codes. ``--help``, the man page
+   (``python -m jetool.manpages --write man``) and the tests take them from there.
+4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.exits``. It raises the errors of
+   ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
+   ``run.messages``, steps to ``run.listener``.
+
+A complete command::
+
+    """``jetool count``: entries by type."""
+
+    from __future__ import annotations
+
+    import click
+
+    from engine.counting import count_entries
+    from engine.storage.disk import DiskStorage
+    from jetool import exits, params
+    from jetool.command import Outputs, command, environment
+    from jetool.options import Run
+    from jetool.output.shape import Field, Shape
+
+    COUNTED = Shape(
+        "counted",
+        "Entries of one type.",
+        (Field("type", "text", "name of the type"), Field("count", "int", "how many there are")),
+    )
+
+
+    @command(
+        "count",
+        outputs=lambda: Outputs("table", (COUNTED,)),
+        features=("fields", "progress", "times"),
+        examples=(
+            ("Entries by type", "jetool count /data/env"),
+            ("Those of the last quarter of an hour", "jetool count /data/env --since -15m --json"),
+        ),
+        exits={exits.DONE: "read to the end", exits.NOT_FOUND: "no environment", exits.INCOMPLETE: "stopped at damage"},
+    )
+    @environment
+    @click.option("--since", type=params.TIME, help="Leave out transactions that ended before TIME.")
+    def count(run: Run, env: str, since: int | None) -> int:
+        """Count the entries of the log by type."""
+        counts = count_entries(DiskStorage(env), since_ms=since, listener=run.listener)
+        run.out.table(COUNTED, [COUNTED.row(record) for record in counts])
+        return exits.DONE
+
+Streams of any length (``dump-log``)::
+
+    with run.out.stream(ENTRY, BAD, line=text_line) as stream:
+        for chunk in pool.imap(partial(render_file, stream.encoder), files):  # bytes, from encoder.rows(...)
+            stream.write(chunk)
+        stream.end(SUMMARY.row((entries, bad)))
+
+Findings (``verify``)::
+
+    found = run.out.findings(RULES)
+    for finding in check(...):
+        found.add(finding)
+    found.end(SUMMARY.row(...))
+
+A command with commands of its own is a ``group``; they name it as ``parent``::
+
+    vlsn = group("vlsn", help="The VLSN range and index of a replicated environment.", examples=...)
+
+    @command("map", parent=vlsn, ...)
+    @environment
+    def vlsn_map(run: Run, env: str) -> int: ...
+'''

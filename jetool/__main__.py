@@ -1,0 +1,5 @@
+"""``python -m jetool``."""
+
+from jetool.cli import main
+
+main()

@@ -1,0 +1,34 @@
+"""``jetool completion``: a script that makes the shell ask jetool for completions."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from jetool import exits
+from jetool.command import Outputs, command
+from jetool.options import Run
+
+
+@command(
+    "completion",
+    outputs=lambda: Outputs("text"),
+    formats=("text",),
+    examples=(
+        ("Completion in this bash, for now", 'eval "$(jetool completion bash)"'),
+        ("Completion in every fish", "jetool completion fish --output ~/.config/fish/completions/jetool.fish"),
+    ),
+    exits={exits.DONE: "the script was printed"},
+)
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")), help="The shell.")
+def completion(run: Run, shell: str) -> int:
+    """Print a script that completes commands, options and their values in bash (4.4 or later), zsh or fish.
+
+    The shell runs it at its start, bash from ~/.bashrc. It asks jetool itself, so a new version needs no new script.
+    """
+    from jetool import cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    run.out.text(found(cli.root(), {}, "jetool", cli.COMPLETE_VARIABLE).source())
+    return exits.DONE

@@ -1,0 +1,55 @@
+"""``jetool schema``: what programs can rely on when they read jetool's output."""
+
+from __future__ import annotations
+
+import click
+
+from engine.errors import NotFoundError
+from jetool import exits
+from jetool.command import Outputs, command
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+
+LISTED = Shape(
+    "command",
+    "A command that prints something for programs.",
+    (
+        Field("command", "text", "the words that call it"),
+        Field("formats", "texts", "its formats, the default first"),
+        Field("records", "texts", "values of rec in its NDJSON output"),
+    ),
+)
+
+
+@command(
+    "schema",
+    outputs=lambda: Outputs("table", (LISTED,)),
+    formats=("text", "json"),
+    examples=(
+        ("Which commands have a schema", "jetool schema"),
+        ("The schema of one of them", "jetool schema info"),
+    ),
+    exits={exits.DONE: "the schema was printed", exits.NOT_FOUND: "no such command, or it has no schema"},
+)
+@click.argument("words", metavar="[COMMAND]", nargs=-1, help="A command, such as dump-log or vlsn map.")
+def schema(run: Run, words: tuple[str, ...]) -> int:
+    """Print the JSON Schema (draft 2020-12) of what COMMAND prints, or list the commands that have one.
+
+    The schema describes the value of --format json; $defs/line in it describes a line of --format ndjson, $defs/error
+    the object that goes with an error, and $defs/progress a line of --progress json.
+
+    Keys may be added in later versions; a key that is there keeps its meaning.
+    """
+    from jetool import cli, schemas
+    from jetool.output import jsonl
+
+    found = {name: made for name, made in cli.commands() if made.outputs().form != "text"}
+    if words:
+        name = " ".join(words)
+        if name not in found:
+            raise NotFoundError(f"no schema for a command {name!r}", hint="jetool schema")
+        run.out.text(jsonl.pretty(schemas.of(name, found[name])).decode())
+        return exits.DONE
+    records = [(name, made.formats, [shape.rec for shape in made.outputs().shapes]) for name, made in found.items()]
+    run.out.table(LISTED, [LISTED.row(record) for record in records])
+    return exits.DONE

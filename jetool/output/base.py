@@ -1,0 +1,140 @@
+"""What commands print through, and nothing else: the ``Output`` protocol.
+
+Four things can be printed:
+
+* a **document**: one record with nested records (``info``);
+* a **table**: rows of one shape, small enough for memory (``dbs``);
+* a **stream**: rows of several shapes, any number of them, closed by a summary (``dump-log``). Without its summary a
+  stream is not complete, and a reader can tell;
+* **findings**: a stream of findings (``verify``), for which there are further formats.
+
+For streams there are two ways in. ``row`` renders one row. ``write`` takes lines that are rendered already: worker
+processes get ``encoder`` (plain values, so that it can be pickled), render the rows of one file each, and the parent
+only passes bytes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import NamedTuple, Protocol
+
+from jetool.output.findings import Finding
+from jetool.output.shape import Shape
+from jetool.output.values import Row, Style
+
+# How a command turns (rec, row, style) into a line of text, without the newline. A function of a module, not a lambda
+# or a closure, since workers need it too.
+TextLine = Callable[[str, Row, Style], str]
+
+
+class Plan(NamedTuple):
+    """What a stream looks like.
+
+    Attributes:
+        shapes: the shapes that can occur; the first is the principal one, to which ``--fields`` applies.
+        selected: the names that ``--fields`` gave, in that order, or None for all.
+        style: how values look.
+        line: the line of text for a row; None for columns.
+    """
+
+    shapes: tuple[Shape, ...]
+    selected: tuple[str, ...] | None = None
+    style: Style = Style()
+    line: TextLine | None = None
+
+
+class Encoder(Protocol):
+    """Renders the rows of a stream. Holds a ``Plan`` and no state: any process can render any part."""
+
+    @property
+    def between(self) -> bytes:
+        """What stands between two parts that ``rows`` gave; empty where every row is a line."""
+
+    def head(self) -> bytes:
+        """What comes before the first row."""
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
+        """Rows with the name of their shape, rendered; empty for no rows."""
+
+    def foot(self, summary: Row) -> bytes:
+        """What comes after the last row."""
+
+
+class Stream(Protocol):
+    """A stream of rows. Use as a context manager, and call ``end`` last."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """Renders rows for ``write``, in this process or another."""
+
+    def row(self, rec: str, row: Row) -> None:
+        """Print one row.
+
+        Arguments:
+            rec: the name of one of the stream's shapes.
+            row: its fields.
+        """
+
+    def write(self, chunk: bytes) -> None:
+        """Print rows that ``encoder.rows`` rendered. An empty chunk is nothing."""
+
+    def flush(self) -> None:
+        """Hand everything to the reader now (``--follow``)."""
+
+    def end(self, summary: Row) -> None:
+        """Print the summary."""
+
+    def __enter__(self) -> Stream:
+        """Nothing happens yet."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raises RuntimeError when the stream was left without a summary and without an exception."""
+
+
+class FindingStream(Protocol):
+    """A stream of findings."""
+
+    def add(self, finding: Finding) -> None:
+        """Print one finding."""
+
+    def end(self, summary: Row) -> None:
+        """Print the summary, which says what was and what was not checked."""
+
+
+class Output(Protocol):
+    """Where a command prints its results."""
+
+    @property
+    def format(self) -> str:
+        """The chosen format. Commands rarely need it: the renderers know."""
+
+    @property
+    def style(self) -> Style:
+        """How values look."""
+
+    def document(self, shape: Shape, row: Row) -> None:
+        """Print one record. In text, nested rows become sections and lists of rows tables."""
+
+    def table(self, shape: Shape, rows: Iterable[Row]) -> None:
+        """Print rows of one shape."""
+
+    def stream(self, *shapes: Shape, line: TextLine | None = None) -> Stream:
+        """Start a stream.
+
+        Arguments:
+            shapes: all shapes that can occur, the principal one first. The summary's is not among them.
+            line: the line of text for a row, where columns do not serve.
+        """
+
+    def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
+        """Start a stream of findings.
+
+        Arguments:
+            rules: code and one sentence for every finding that the command can make.
+        """
+
+    def text(self, text: str) -> None:
+        """Print a text that is a document of its own (a script, a schema). A newline is added when there is none."""

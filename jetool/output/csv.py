@@ -1,0 +1,65 @@
+"""CSV (RFC 4180, newline as line end): a line of column names, then one line per row.
+
+Values look as in JSON, null is empty, lists and nested records are JSON in one cell. The summary of a stream is not
+printed: it would be a row of another kind. A cell holds exactly what the log holds, also where a spreadsheet would take
+it for a formula, so that a file can be read back.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jetool.output import jsonl, select
+from jetool.output.base import Plan
+from jetool.output.shape import Shape
+from jetool.output.values import Row, Style, to_json
+
+
+def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, style: Style) -> bytes:
+    """Rows of one shape with their column names."""
+    encoder = CsvEncoder(Plan((shape,), tuple(selected) if selected is not None else None, style))
+    return encoder.head() + encoder.rows((shape.rec, row) for row in rows)
+
+
+def _cell(kind: str, value: Any, style: Style) -> str:
+    plain = to_json(kind, value, style)
+    if plain is None:
+        return ""
+    if isinstance(plain, bool):
+        return "true" if plain else "false"
+    return jsonl.line(plain).decode() if isinstance(plain, dict | list) else str(plain)
+
+
+class CsvEncoder:
+    """Renders a stream as CSV."""
+
+    between = b""
+
+    def __init__(self, plan: Plan) -> None:
+        self._style = plan.style
+        self._columns = select.columns(plan.shapes, plan.selected)
+
+    def head(self) -> bytes:
+        """The column names."""
+        return self._lines([self._columns])
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
+        """One line per row; a column that a row does not have is empty."""
+        return self._lines(self._cells(rec, row) for rec, row in rows)
+
+    def foot(self, summary: Row) -> bytes:  # noqa: ARG002 - see the module docstring
+        """Nothing."""
+        return b""
+
+    def _cells(self, rec: str, row: Row) -> list[str]:
+        by_name = {name: _cell(kind, value, self._style) for name, kind, value in row}
+        by_name.setdefault("rec", rec)
+        return [by_name.get(name, "") for name in self._columns]
+
+    def _lines(self, lines: Iterable[Sequence[str]]) -> bytes:
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows(lines)
+        return buffer.getvalue().encode("utf-8", "backslashreplace")

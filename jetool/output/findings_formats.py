@@ -1,0 +1,137 @@
+"""Findings for other programs: JUnit XML (build servers), SARIF 2.1.0 (code scanners), Prometheus (node_exporter).
+
+JUnit gives a test case per code, failed when there is an error or a warning of that code. SARIF gives a result per
+finding. Prometheus gives counts per code and every number of the summary. All three are written at the end, since they
+carry totals in front; what is kept until then is bounded by ``_KEPT`` findings per code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+from xml.sax.saxutils import escape, quoteattr
+
+from engine.version import VERSION
+from jetool.output import jsonl
+from jetool.output.findings import SEVERITIES, Finding
+from jetool.output.values import Row, Style, lsn_text, printable, to_json
+
+_KEPT: Final = 1000
+
+Rules = Sequence[tuple[str, str]]
+
+
+class Collected:
+    """Findings by code, the first ``_KEPT`` of each in full and all of them counted.
+
+    Arguments:
+        rules: code and one sentence for every finding that can be made.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = dict(rules)
+        self.kept: dict[str, list[Finding]] = {code: [] for code, _ in rules}
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding, and keep it while there are few of its code."""
+        kept = self.kept.setdefault(finding.code, [])
+        self.rules.setdefault(finding.code, finding.message)
+        self.counts[finding.code, finding.severity] += 1
+        if len(kept) < _KEPT:
+            kept.append(finding)
+
+    def count(self, code: str) -> int:
+        """How many findings of a code there were."""
+        return sum(self.counts[code, severity] for severity in SEVERITIES)
+
+
+def render(form: str, found: Collected, summary: Row, style: Style) -> bytes:
+    """The report in one of the formats of ``FORMATS``."""
+    return {"junit": _junit, "sarif": _sarif, "prometheus": _prometheus}[form](found, summary, style)
+
+
+FORMATS: Final = ("junit", "sarif", "prometheus")
+
+
+def _place(finding: Finding) -> str:
+    lsn = lsn_text(finding.lsn) if finding.lsn is not None else None
+    parts = [finding.file, lsn, f"database {finding.db}" if finding.db is not None else None]
+    return " ".join(part for part in parts if part)
+
+
+def _sentence(finding: Finding) -> str:
+    parts = (finding.message, finding.consequence, finding.remedy)
+    return printable("; ".join(part for part in parts if part))
+
+
+def _junit(found: Collected, summary: Row, style: Style) -> bytes:
+    cases = [_case(code, kept, found.count(code)) for code, kept in found.kept.items()]
+    failures = sum("<failure" in case for case in cases)
+    properties = "".join(
+        f"    <property name={quoteattr(name)} value={quoteattr(str(to_json(kind, value, style)))}/>\n"
+        for name, kind, value in summary
+    )
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuites tests="{len(cases)}" failures="{failures}">\n'
+        f'  <testsuite name="jetool verify" tests="{len(cases)}" failures="{failures}">\n'
+        f"    <properties>\n{properties}    </properties>\n{''.join(cases)}  </testsuite>\n</testsuites>\n"
+    ).encode("utf-8", "xmlcharrefreplace")
+
+
+def _case(code: str, kept: Sequence[Finding], count: int) -> str:
+    failing = [finding for finding in kept if finding.severity != "note"]
+    start = f'    <testcase classname="jetool" name={quoteattr(code)}'
+    if not failing:
+        return f"{start}/>\n"
+    lines = [escape(printable(f"{_place(finding)}: ") + _sentence(finding)) for finding in failing]
+    if count > len(kept):
+        lines.append(f"and {count - len(kept)} more")
+    body = "\n".join(lines)
+    message = quoteattr(f"{count} findings" if count > 1 else _sentence(failing[0]))
+    return f"{start}>\n      <failure message={message}>{body}</failure>\n    </testcase>\n"
+
+
+def _sarif(found: Collected, summary: Row, style: Style) -> bytes:
+    rules = [{"id": code, "shortDescription": {"text": text}} for code, text in found.rules.items()]
+    run = {
+        "tool": {"driver": {"name": "jetool", "version": VERSION, "rules": rules}},
+        "results": [_result(finding) for kept in found.kept.values() for finding in kept],
+        "properties": {name: to_json(kind, value, style) for name, kind, value in summary},
+    }
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return jsonl.pretty({"$schema": schema, "version": "2.1.0", "runs": [run]})
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "level": finding.severity,
+        "message": {"text": _sentence(finding)},
+    }
+    if finding.file is not None:
+        place: dict[str, Any] = {"artifactLocation": {"uri": finding.file}}
+        if finding.lsn is not None:
+            place["region"] = {"byteOffset": finding.lsn & 0xFFFFFFFF}
+        result["locations"] = [{"physicalLocation": place}]
+    return result
+
+
+def _prometheus(found: Collected, summary: Row, style: Style) -> bytes:
+    lines = ["# HELP jetool_findings Findings of the last jetool verify.", "# TYPE jetool_findings gauge"]
+    for code in found.kept:
+        for severity in SEVERITIES:
+            count = found.counts[code, severity]
+            lines.append(f'jetool_findings{{code="{code}",severity="{severity}"}} {count}')
+    for name, kind, value in summary:
+        number = to_json(kind, value, style)
+        if isinstance(number, int | float):
+            metric = "jetool_verify_" + re.sub(r"\W", "_", name, flags=re.ASCII)
+            lines += [
+                f"# TYPE {metric} gauge",
+                f"{metric} {float(number):g}" if isinstance(number, float) else f"{metric} {int(number)}",
+            ]
+    return ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,107 @@
+"""JSON and NDJSON.
+
+NDJSON has one object per line; each begins with ``rec``, the name of its shape, and the last line of every stream is
+``{"rec":"summary",...}``. JSON has one value: an object for a document, an array for a table, and for a stream
+``{"records":[...],"summary":{...}}`` (``findings`` instead of ``records`` for findings), with one record per line.
+Records inside of ``records`` carry ``rec`` too, since shapes can differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from jetool.output import select
+from jetool.output.base import Plan
+from jetool.output.shape import Shape
+from jetool.output.values import Row, Style, row_to_json
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_WIDE = json.JSONEncoder(ensure_ascii=False, indent=2)
+
+
+def line(value: Any) -> bytes:
+    """A JSON value on one line, without the newline."""
+    return _bytes(_COMPACT.encode(value))
+
+
+def pretty(value: Any) -> bytes:
+    """A JSON value indented for a reader, with a newline."""
+    return _bytes(_WIDE.encode(value) + "\n")
+
+
+def _bytes(text: str) -> bytes:
+    # File names that are no UTF-8 hold lone surrogates; "\\udc80" is what both Python and JSON call them.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def document(row: Row, style: Style) -> bytes:
+    """One record as an indented object."""
+    return pretty(row_to_json(row, style))
+
+
+def document_line(shape: Shape, row: Row, style: Style) -> bytes:
+    """One record as a line of NDJSON."""
+    return line({"rec": shape.rec} | row_to_json(row, style)) + b"\n"
+
+
+def table(rows: Iterable[Row], style: Style) -> bytes:
+    """Rows as an array, one object per line."""
+    lines = [line(row_to_json(row, style)) for row in rows]
+    return b"[\n" + b",\n".join(lines) + b"\n]\n" if lines else b"[]\n"
+
+
+class NdjsonEncoder:
+    """Renders a stream as NDJSON."""
+
+    between = b""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._principal = plan.shapes[0].rec
+
+    def head(self) -> bytes:
+        """Nothing: every line stands alone."""
+        return b""
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
+        """One line per row."""
+        return b"".join([self.object(rec, row) + b"\n" for rec, row in rows])
+
+    def object(self, rec: str, row: Row) -> bytes:
+        """One row; ``--fields`` selects from rows of the principal shape, the others (damage) are always whole."""
+        if rec == self._principal:
+            row = select.pick(row, self._plan.selected)
+        return line({"rec": rec} | row_to_json(row, self._plan.style))
+
+    def foot(self, summary: Row) -> bytes:
+        """The summary line."""
+        return line({"rec": "summary"} | row_to_json(summary, self._plan.style)) + b"\n"
+
+
+class JsonEncoder(NdjsonEncoder):
+    """Renders a stream as one JSON object.
+
+    Arguments:
+        plan: what the stream looks like.
+        name: the key of the array of records.
+    """
+
+    between = b",\n"
+
+    def __init__(self, plan: Plan, name: str = "records") -> None:
+        super().__init__(plan)
+        self._name = name
+
+    def head(self) -> bytes:
+        """The object and its array are opened."""
+        return f'{{"{self._name}":[\n'.encode()
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
+        """Objects with commas between them, none at the end."""
+        return self.between.join([self.object(rec, row) for rec, row in rows])
+
+    def foot(self, summary: Row) -> bytes:
+        """The array is closed, the summary follows."""
+        return b'\n],"summary":' + line(row_to_json(summary, self._plan.style)) + b"}\n"

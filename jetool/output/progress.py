@@ -1,0 +1,121 @@
+"""Progress on standard error: a bar for people, JSON lines for machines, or nothing.
+
+``auto`` draws a bar only on a terminal, only after one second, and only until the command prints its first result on
+the same terminal. ``json`` prints a line such as
+
+    {"rec":"progress","step":"scan","done":1048576,"total":8388608,"elapsed_ms":310}
+
+at most every half second for a step, and always when the step is done. ``rich`` is loaded when a bar is drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from engine.events import Listener, Silent
+from jetool.output import jsonl
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_DELAY_S: Final = 1.0
+_DRAW_S: Final = 0.1
+_REPORT_S: Final = 0.5
+
+
+class Reporter(Listener, Protocol):
+    """A listener that may have to leave the terminal."""
+
+    def close(self) -> None:
+        """Erase what is drawn. Steps heard later are ignored. Closing twice is harmless."""
+
+
+class Nothing(Silent):
+    """No progress."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Nothing is drawn."""
+
+
+class JsonLines:
+    """Progress for machines."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._next: dict[str, float] = {}
+
+    def step(self, name: str, done: int, total: int) -> None:
+        """Print a line, unless the last one is recent."""
+        now = time.monotonic()
+        finished = total > 0 and done >= total
+        if not finished and now < self._next.get(name, 0.0):
+            return
+        self._next[name] = now + _REPORT_S
+        elapsed_ms = int((now - self._start) * 1000)
+        report = {"rec": "progress", "step": name, "done": done, "total": total, "elapsed_ms": elapsed_ms}
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(jsonl.line(report).decode() + "\n")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Nothing is drawn."""
+
+
+class Bar:
+    """Progress for people."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _DELAY_S
+        self._closed = False
+        self._bar: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def step(self, name: str, done: int, total: int) -> None:
+        """Draw the step, at most ten times a second."""
+        now = time.monotonic()
+        if self._closed or now < self._next:
+            return
+        self._next = now + _DRAW_S
+        if self._bar is None:
+            self._bar = _new_bar()
+        if name not in self._tasks:
+            self._tasks[name] = self._bar.add_task(name)
+        self._bar.update(self._tasks[name], completed=done, total=total or None)
+        self._bar.refresh()
+
+    def close(self) -> None:
+        """Erase the bar."""
+        self._closed = True
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _new_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    # No refresh thread: it would be copied into worker processes in an unknown state.
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    bar.start()
+    return bar
+
+
+def make(choice: str, *, quiet: bool) -> Reporter:
+    """The listener for a choice of ``--progress``.
+
+    Arguments:
+        choice: ``auto``, ``never`` or ``json``.
+        quiet: whether ``-q`` was given; it means no bar, JSON lines that were asked for still come.
+    """
+    if choice == "json":
+        return JsonLines()
+    if choice == "auto" and not quiet and sys.stderr.isatty():
+        return Bar()
+    return Nothing()

@@ -1,0 +1,154 @@
+"""The ``Output`` that commands get: a format, a style, a selection of fields, and a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+
+from jetool.output import csv, findings_formats, jsonl, select, text
+from jetool.output.base import Encoder, FindingStream, Plan, TextLine
+from jetool.output.findings import FINDING, Finding, row, text_line
+from jetool.output.shape import Shape
+from jetool.output.sink import Sink
+from jetool.output.values import Row, Style
+
+
+class Renderer:
+    """Implements ``Output``.
+
+    Arguments:
+        form: the format; the command line has made sure that the command supports it.
+        style: how values look.
+        selected: the names of ``--fields``, or None.
+        sink: where bytes go.
+    """
+
+    def __init__(self, form: str, style: Style, selected: Sequence[str] | None, sink: Sink) -> None:
+        self.format = form
+        self.style = style
+        self._selected = tuple(selected) if selected is not None else None
+        self._sink = sink
+
+    def document(self, shape: Shape, row: Row) -> None:
+        """Print one record."""
+        select.check(self._selected, (shape,))
+        row = select.pick(row, self._selected)
+        if self.format == "json":
+            self._sink.write(jsonl.document(row, self.style))
+        elif self.format == "ndjson":
+            self._sink.write(jsonl.document_line(shape, row, self.style))
+        elif self.format == "csv":
+            self._sink.write(csv.table(shape, [row], self._selected, self.style))
+        else:
+            self._sink.write(text.document(row, self.style))
+
+    def table(self, shape: Shape, rows: Iterable[Row]) -> None:
+        """Print rows of one shape."""
+        select.check(self._selected, (shape,))
+        picked = [select.pick(row, self._selected) for row in rows]
+        if self.format == "json":
+            self._sink.write(jsonl.table(picked, self.style))
+        elif self.format == "csv":
+            self._sink.write(csv.table(shape, picked, self._selected, self.style))
+        elif self.format == "ndjson":
+            encoder = jsonl.NdjsonEncoder(Plan((shape,), None, self.style))
+            self._sink.write(encoder.rows((shape.rec, row) for row in picked))
+            self._sink.write(encoder.foot([("count", "int", len(picked))]))
+        else:
+            self._sink.write(text.table(shape, picked, self._selected, self.style))
+
+    def stream(self, *shapes: Shape, line: TextLine | None = None) -> RowStream:
+        """Start a stream."""
+        select.check(self._selected, shapes)
+        plan = Plan(shapes, self._selected, self.style, line)
+        return RowStream(self._encoder(plan, "records"), self._sink)
+
+    def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
+        """Start a stream of findings."""
+        select.check(self._selected, (FINDING,))
+        if self.format in findings_formats.FORMATS:
+            return _CollectedFindings(self.format, findings_formats.Collected(rules), self.style, self._sink)
+        plan = Plan((FINDING,), self._selected, self.style, text_line)
+        return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
+
+    def text(self, text: str) -> None:
+        """Print a text as it is."""
+        self._sink.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape"))
+
+    def _encoder(self, plan: Plan, name: str) -> Encoder:
+        if self.format == "json":
+            return jsonl.JsonEncoder(plan, name)
+        if self.format == "ndjson":
+            return jsonl.NdjsonEncoder(plan)
+        return csv.CsvEncoder(plan) if self.format == "csv" else text.TextEncoder(plan)
+
+
+class RowStream:
+    """Implements ``Stream``.
+
+    Arguments:
+        encoder: renders rows.
+        sink: where bytes go.
+    """
+
+    def __init__(self, encoder: Encoder, sink: Sink) -> None:
+        self.encoder = encoder
+        self._sink = sink
+        self._pending = encoder.head()
+        self._between = b""
+        self._ended = False
+
+    def row(self, rec: str, row: Row) -> None:
+        """Print one row."""
+        self.write(self.encoder.rows([(rec, row)]))
+
+    def write(self, chunk: bytes) -> None:
+        """Print rendered rows."""
+        if chunk:
+            self._sink.write(self._pending + self._between + chunk)
+            self._pending, self._between = b"", self.encoder.between
+
+    def flush(self) -> None:
+        """Hand everything to the reader."""
+        self._sink.flush()
+
+    def end(self, summary: Row) -> None:
+        """Print the summary."""
+        self._sink.write(self._pending + self.encoder.foot(summary))
+        self._ended = True
+
+    def __enter__(self) -> RowStream:
+        """Nothing happens yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """A stream that ends well has had its summary."""
+        if error is None and not self._ended:
+            raise RuntimeError("a stream was left without its summary")
+
+
+class _StreamedFindings:
+    def __init__(self, stream: RowStream) -> None:
+        self._stream = stream
+
+    def add(self, finding: Finding) -> None:
+        self._stream.row("finding", row(finding))
+
+    def end(self, summary: Row) -> None:
+        self._stream.end(summary)
+
+
+class _CollectedFindings:
+    def __init__(self, form: str, found: findings_formats.Collected, style: Style, sink: Sink) -> None:
+        self._form = form
+        self._found = found
+        self._style = style
+        self._sink = sink
+
+    def add(self, finding: Finding) -> None:
+        self._found.add(finding)
+
+    def end(self, summary: Row) -> None:
+        self._sink.write(findings_formats.render(self._form, self._found, summary, self._style))

@@ -1,0 +1,159 @@
+"""Where rendered bytes go: standard output, or a file that appears only when it is complete.
+
+Rules:
+
+* ``--output FILE``: the bytes go to a temporary file beside FILE. ``commit`` syncs it, renames it over FILE and syncs
+  the directory; ``abandon`` removes it. So FILE is always either the old result or a complete new one.
+* A target that is no regular file (``/dev/null``, a pipe) is written directly.
+* A closed pipe and a full disk are told apart: the first ends the run quietly, the second is an error that says that
+  the result is incomplete. Both can show as late as the last flush.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import BinaryIO, Protocol
+
+from engine.errors import StorageError
+from jetool import exits
+
+STDOUT = "standard output"
+
+
+class Sink(Protocol):
+    """Takes bytes."""
+
+    def write(self, data: bytes) -> None:
+        """Take all of ``data``. OutputClosedError or StorageError when that cannot be done."""
+
+    def flush(self) -> None:
+        """Hand over what is buffered."""
+
+    def commit(self) -> None:
+        """The result is complete."""
+
+    def abandon(self) -> None:
+        """The result will not be complete. Raises nothing."""
+
+
+class StandardOutput:
+    """Standard output, in UTF-8 whatever the locale.
+
+    Arguments:
+        before: called once before the first bytes (a progress bar on the same terminal has to go first).
+    """
+
+    def __init__(self, before: Callable[[], None]) -> None:
+        self._stream = sys.stdout.buffer
+        self._live = sys.stdout.isatty()
+        self._before: Callable[[], None] | None = before
+
+    def write(self, data: bytes) -> None:
+        """Write; at once when somebody is looking."""
+        if self._before is not None:
+            self._before()
+            self._before = None
+        try:
+            self._stream.write(data)
+            if self._live:
+                self._stream.flush()
+        except OSError as error:
+            raise exits.output_failure(error, STDOUT) from error
+
+    def flush(self) -> None:
+        """Flush Python's buffer."""
+        exits.flush()
+
+    def commit(self) -> None:
+        """Flush, so that a failure shows in the exit code."""
+        exits.flush()
+
+    def abandon(self) -> None:
+        """What was printed cannot be taken back."""
+
+
+class FileOutput:
+    """A file that is replaced as a whole.
+
+    Arguments:
+        path: the file to write.
+
+    Raises:
+        StorageError: the directory cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._temporary: str | None = None
+        try:
+            self._file = self._open()
+        except OSError as error:
+            raise StorageError(
+                "cannot write", file=path, found=error.strerror or str(error), consequence="nothing was done"
+            ) from error
+
+    def _open(self) -> BinaryIO:
+        try:
+            mode = os.stat(self._path).st_mode
+        except FileNotFoundError:
+            umask = os.umask(0o077)
+            os.umask(umask)
+            mode = stat.S_IFREG | 0o666 & ~umask
+        if not stat.S_ISREG(mode):
+            return open(self._path, "wb")  # noqa: PTH123 - a directory raises the error that the user needs
+        self._path = os.path.realpath(self._path)  # a symbolic link stays a link
+        directory, name = os.path.split(self._path)
+        number, self._temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
+        os.fchmod(number, stat.S_IMODE(mode))
+        return os.fdopen(number, "wb")
+
+    def write(self, data: bytes) -> None:
+        """Write to the temporary file."""
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise exits.output_failure(error, self._path) from error
+
+    def flush(self) -> None:
+        """Flush Python's buffer. The file still has its temporary name."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise exits.output_failure(error, self._path) from error
+
+    def commit(self) -> None:
+        """Sync, rename, sync the directory."""
+        try:
+            self._file.flush()
+            if self._temporary is None:
+                self._file.close()
+                return
+            os.fsync(self._file.fileno())
+            self._file.close()
+            os.replace(self._temporary, self._path)
+            self._temporary = None
+            _sync_directory(os.path.dirname(self._path))
+        except OSError as error:
+            raise exits.output_failure(error, self._path) from error
+
+    def abandon(self) -> None:
+        """Remove the temporary file; the old FILE, if there was one, stays."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        if self._temporary is not None:
+            with contextlib.suppress(OSError):
+                os.remove(self._temporary)
+            self._temporary = None
+
+
+def _sync_directory(path: str) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,207 @@
+"""Typed values as text and as JSON: the one place that knows how an LSN, a time or a key looks.
+
+A kind names the type of a value. Engine descriptions (``engine.format.fields``) and commands give values with their
+kind; renderers ask here. A value of None is ``-`` in text and null in JSON, whatever the kind.
+
+=============  =====================  ===========================  ==================================
+kind           value                  text                         JSON
+=============  =====================  ===========================  ==================================
+int            int                    ``1459``                     1459
+float          float                  ``0.25``                     0.25
+hex            int                    ``0x4b01af63``               the number
+bool           bool                   ``yes``, ``no``              true, false
+text           str                    control characters as ``\\xx``  the string
+bytes          bytes                  ``0x`` and hex digits        hex digits
+key, data      bytes                  --key-format, --data-format  the same
+lsn            64-bit int             ``0x1f/0x2a3c``              the same text; -1 is null
+vlsn           int                    ``17``                       17; -1 is null
+time           int, ms since 1970     ``2026-11-21T14:01:01.250Z``    the same text
+expiration     int, days or -hours    ``2026-11-21``, or with hour    the same text; 0 is null
+duration_ms    int                    ``1.250 s``                  1250
+size_bytes     int                    ``9.5 MiB``                  the number of bytes
+level          int, with tree bits    ``0x10001``                  the number
+record         row or engine record   its fields, nested           object
+=============  =====================  ===========================  ==================================
+
+Lists have kinds of their own, ``LISTS``: commas between in text, an array in JSON.
+
+Hex bytes carry ``0x`` in text, so that they can be pasted behind ``--key``; in JSON they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final, NamedTuple, cast
+
+from engine.format.lsn import format_lsn, is_null
+from jetool.output import keyformats
+
+# (name, kind, value) in the order of printing. The value's type follows from the kind.
+Row = Sequence[tuple[str, str, Any]]
+
+NULL_VLSN: Final = -1
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Style(NamedTuple):
+    """What the user asked for; plain values, so that worker processes can have it.
+
+    Attributes:
+        tz: time zone of printed times.
+        key_format: a name of ``keyformats.FORMATS``, for kind ``key``.
+        data_format: the same for kind ``data``.
+        color: whether text may carry terminal colours.
+    """
+
+    tz: tzinfo = UTC
+    key_format: str = "hex"
+    data_format: str = "hex"
+    color: bool = False
+
+
+PLAIN: Final = Style()
+
+
+def to_text(kind: str, value: Any, style: Style = PLAIN) -> str:
+    """A value as an operator reads it. Lists are joined by commas, nested rows are ``name=value``."""
+    if value is None:
+        return "-"
+    if kind in LISTS:
+        return ", ".join(to_text(LISTS[kind], item, style) for item in value)
+    return KINDS[kind].text(value, style)
+
+
+def to_json(kind: str, value: Any, style: Style = PLAIN) -> Any:
+    """A value as ``json.dumps`` takes it."""
+    if value is None:
+        return None
+    if kind in LISTS:
+        return [to_json(LISTS[kind], item, style) for item in value]
+    return KINDS[kind].json(value, style)
+
+
+def row_to_json(row: Row, style: Style = PLAIN) -> dict[str, Any]:
+    """A row as a JSON object, fields in their order."""
+    return {name: to_json(kind, value, style) for name, kind, value in fields_of(row)}
+
+
+def lsn_text(lsn: int) -> str | None:
+    """An LSN in JE's spelling, or None for one that points to nothing."""
+    return None if is_null(lsn) else format_lsn(lsn)
+
+
+def time_text(ms: int, tz: tzinfo = UTC) -> str:
+    """A time as ISO-8601 with milliseconds. A value outside of the years 1 to 9999 is printed as a number of ms."""
+    try:
+        moment = (_EPOCH + timedelta(milliseconds=ms)).astimezone(tz)
+    except OverflowError:
+        return f"{ms} ms"
+    text = moment.isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z") if tz is UTC else text
+
+
+def expiration_text(expiration: int) -> str | None:
+    """The UTC day (positive: days since 1970) or hour (negative: hours) at whose start a record expires."""
+    if expiration == 0:
+        return None
+    if expiration < 0:
+        return time_text(-expiration * 3_600_000)
+    text = time_text(expiration * 86_400_000)
+    return text.partition("T")[0]
+
+
+def size_text(size: int) -> str:
+    """A number of bytes with a binary unit, exact below 10 KiB."""
+    if abs(size) < 10_240:
+        return f"{size} B"
+    power = min((abs(size).bit_length() - 1) // 10, len(_UNITS))
+    return f"{size / (1 << 10 * power):.1f} {_UNITS[power - 1]}"
+
+
+def printable(text: str) -> str:
+    """Text without control characters: names come from disk and must not steer the operator's terminal."""
+    return text if text.isprintable() else keyformats.show(text.encode("utf-8", "surrogateescape"), "utf8")
+
+
+def _bytes_text(data: bytes, form: str) -> str:
+    shown = keyformats.show(data, form)
+    return f"0x{shown}" if form == "hex" else shown
+
+
+def fields_of(record: Any) -> Row:
+    """The fields of a value of kind ``record``: a row already, or a record that the engine describes."""
+    if not hasattr(record, "_fields"):
+        return cast(Row, record)
+    from engine.format.describe import describe
+
+    return describe(record)
+
+
+def _record_text(record: Any, style: Style) -> str:
+    return "{" + " ".join(f"{name}={to_text(kind, value, style)}" for name, kind, value in fields_of(record)) + "}"
+
+
+class Kind(NamedTuple):
+    """How values of one kind look.
+
+    Attributes:
+        text: value and style to text.
+        json: value and style to a JSON value.
+        schema: JSON Schema of that value.
+        null: whether some value of the kind itself means null.
+        right: whether a column of such values is aligned to the right.
+    """
+
+    text: Callable[[Any, Style], str]
+    json: Callable[[Any, Style], Any]
+    schema: dict[str, Any]
+    null: bool = False
+    right: bool = False
+
+
+_LSN_SCHEMA: Final = {"type": "string", "pattern": "^0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}$"}
+_INTEGER: Final = {"type": "integer"}
+_STRING: Final = {"type": "string"}
+
+
+def _or_dash(text: str | None) -> str:
+    return "-" if text is None else text
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "int": Kind(lambda v, _: str(v), lambda v, _: v, _INTEGER, right=True),
+    "float": Kind(lambda v, _: f"{v:g}", lambda v, _: v, {"type": "number"}, right=True),
+    "hex": Kind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
+    "level": Kind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
+    "bool": Kind(lambda v, _: "yes" if v else "no", lambda v, _: bool(v), {"type": "boolean"}),
+    "text": Kind(lambda v, _: printable(v), lambda v, _: v, _STRING),
+    "bytes": Kind(lambda v, _: f"0x{v.hex()}", lambda v, _: v.hex(), {"type": "string", "pattern": "^([0-9a-f]{2})*$"}),
+    "key": Kind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: keyformats.show(v, s.key_format), _STRING),
+    "data": Kind(lambda v, s: _bytes_text(v, s.data_format), lambda v, s: keyformats.show(v, s.data_format), _STRING),
+    "lsn": Kind(lambda v, _: _or_dash(lsn_text(v)), lambda v, _: lsn_text(v), _LSN_SCHEMA, null=True),
+    "vlsn": Kind(
+        lambda v, _: "-" if v == NULL_VLSN else str(v),
+        lambda v, _: None if v == NULL_VLSN else v,
+        _INTEGER,
+        null=True,
+        right=True,
+    ),
+    "time": Kind(lambda v, s: time_text(v, s.tz), lambda v, s: time_text(v, s.tz), _STRING),
+    "expiration": Kind(lambda v, _: _or_dash(expiration_text(v)), lambda v, _: expiration_text(v), _STRING, null=True),
+    "duration_ms": Kind(lambda v, _: f"{v / 1000:.3f} s", lambda v, _: v, _INTEGER, right=True),
+    "size_bytes": Kind(lambda v, _: size_text(v), lambda v, _: v, _INTEGER, right=True),
+    "record": Kind(_record_text, row_to_json, {"type": "object"}),
+}
+
+# Kinds of sequences, and the kind of their items.
+LISTS: Final = {
+    "ints": "int",
+    "offsets": "int",
+    "texts": "text",
+    "byteses": "bytes",
+    "lsns": "lsn",
+    "vlsns": "vlsn",
+    "records": "record",
+}

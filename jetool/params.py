@@ -1,0 +1,271 @@
+"""Parameter types: the addresses, times and keys that an operator writes.
+
+=========  ======================================================  ==========================
+type       written                                                 value
+=========  ======================================================  ==========================
+``LSN``    ``0x1f/0x2a3c``, ``ckpt``, ``first-active``, ``end``    ``Address``
+``LSNS``   ``A..B``, either end may be left out; ``A`` alone       ``AddressRange``
+``VLSN``   ``17``                                                  int
+``VLSNS``  ``A..B`` likewise; ``A`` alone is ``A..A``              ``VlsnRange``
+``TIME``   ``2026-11-21T14:01:01Z``, ``2026-11-21``, ``-15m``      int, ms since 1970 UTC
+``KEY``    text, or ``0x`` and hex; --key-format changes the text  bytes
+``DATA``   the same for --data-format                              bytes
+``ZONE``   ``UTC``, ``local``, ``Europe/Berlin``, ``+01:00``       datetime.tzinfo
+=========  ======================================================  ==========================
+
+A bare decimal is no LSN (D-8): the same digits mean one place in hexadecimal and another in decimal, and JE's own tools
+have read them both ways. A time without a zone is in the zone of ``--tz``. Parsing never touches a file, so symbolic
+addresses stay symbolic; the engine resolves them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any, Final, NamedTuple
+
+import click
+
+_AGO: Final = re.compile(r"-(\d{1,9})([smhd])")
+_OFFSET: Final = re.compile(r"([+-])(\d{2}):?(\d{2})")
+_UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SYMBOLS: Final = ("ckpt", "first-active", "end")
+_MAX_VLSN: Final = (1 << 63) - 1
+
+
+class Address(NamedTuple):
+    """A place in the log: one of the two is set.
+
+    Attributes:
+        lsn: a 64-bit LSN, file number in the upper half.
+        symbol: ``ckpt`` (start of the last checkpoint), ``first-active`` (its firstActiveLsn) or ``end``.
+    """
+
+    lsn: int | None
+    symbol: str | None
+
+
+class AddressRange(NamedTuple):
+    """Places from ``first`` to ``last``, both included; None where an end was left out."""
+
+    first: Address | None
+    last: Address | None
+
+
+class VlsnRange(NamedTuple):
+    """VLSNs from ``first`` to ``last``, both included; None where an end was left out."""
+
+    first: int | None
+    last: int | None
+
+
+class DirectoryType(click.ParamType[str]):
+    """A directory. Whether it is there, and what it is, is for the engine to say."""
+
+    name = "DIR"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - Click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[Any]:
+        """Let the shell complete directories."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="dir")]
+
+
+class LsnType(click.ParamType[Address]):
+    """One place in the log."""
+
+    name = "LSN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """The place that a text names. Raises BadParameter."""
+        if isinstance(value, Address):
+            return value
+        text = str(value).strip()
+        if text.lower() in _SYMBOLS:
+            return Address(None, text.lower())
+        from engine.errors import UsageError
+        from engine.format.lsn import parse_lsn
+
+        try:
+            return Address(parse_lsn(text), None)
+        except UsageError:
+            self.fail(f"{value!r} is not an LSN; {_lsn_hint(text)}", param, ctx)
+
+
+def _lsn_hint(text: str) -> str:
+    decimal = re.fullmatch(r"(\d{1,10})(?:/(\d{1,10}))?", text)
+    if decimal is None:
+        return "write 0xFILE/0xOFFSET, or one of " + ", ".join(_SYMBOLS)
+    if decimal[2] is None:
+        return (
+            "a bare decimal does not say which file and offset is meant: write 0xFILE/0xOFFSET "
+            f"(offset {decimal[1]} of file 0 is 0x0/{int(decimal[1]):#x})"
+        )
+    return f"write both parts in hexadecimal with 0x; in decimal this is {int(decimal[1]):#x}/{int(decimal[2]):#x}"
+
+
+class LsnRangeType(click.ParamType[AddressRange]):
+    """A range of places."""
+
+    name = "LSN..LSN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AddressRange:
+        """The range that a text names. Raises BadParameter, also for a range that ends before it starts."""
+        if isinstance(value, AddressRange):
+            return value
+        first, last = (LSN.convert(end, param, ctx) if end else None for end in _ends(str(value)))
+        if first and last and first.lsn is not None and last.lsn is not None and first.lsn > last.lsn:
+            self.fail(f"{value!r} ends before it starts", param, ctx)
+        return AddressRange(first, last)
+
+
+class VlsnType(click.ParamType[int]):
+    """One VLSN, a plain integer from 1."""
+
+    name = "VLSN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The VLSN that a text names. Raises BadParameter."""
+        text = str(value).strip()
+        if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or not 1 <= int(text) <= _MAX_VLSN:
+            self.fail(f"{value!r} is not a VLSN; write a plain integer from 1", param, ctx)
+        return int(text)
+
+
+class VlsnRangeType(click.ParamType[VlsnRange]):
+    """A range of VLSNs."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VlsnRange:
+        """The range that a text names. Raises BadParameter, also for a range that ends before it starts."""
+        if isinstance(value, VlsnRange):
+            return value
+        first, last = (VLSN.convert(end, param, ctx) if end else None for end in _ends(str(value)))
+        if first is not None and last is not None and first > last:
+            self.fail(f"{value!r} ends before it starts", param, ctx)
+        return VlsnRange(first, last)
+
+
+def _ends(text: str) -> tuple[str, str]:
+    """The two ends of ``A..B``; a single ``A`` is both."""
+    first, dots, last = text.strip().partition("..")
+    return (first, last) if dots else (first, first)
+
+
+class ZoneType(click.ParamType[tzinfo]):
+    """A time zone."""
+
+    name = "ZONE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
+        """The zone that a text names. Raises BadParameter."""
+        if isinstance(value, tzinfo):
+            return value
+        if value.upper() in ("UTC", "Z"):
+            return UTC
+        if value == "local":
+            return _local_zone()
+        offset = _OFFSET.fullmatch(value)
+        if offset and int(offset[2]) < 24 and int(offset[3]) < 60:
+            minutes = int(offset[2]) * 60 + int(offset[3])
+            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+        from zoneinfo import ZoneInfo
+
+        try:
+            return ZoneInfo(value)
+        except (OSError, ValueError, LookupError):  # no such file, a path that leaves the database, not found
+            self.fail(
+                f"{value!r} is not a time zone; write UTC, local, +01:00 or a name such as Europe/Berlin", param, ctx
+            )
+
+
+def _local_zone() -> tzinfo:
+    """The machine's zone with its rules, or its offset of today where the rules cannot be found."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        with open("/etc/localtime", "rb") as file:  # noqa: PTH123 - a zone file, not a file of the engine
+            return ZoneInfo.from_file(file, key="local")
+    except (OSError, ValueError):
+        return datetime.now().astimezone().tzinfo or UTC
+
+
+class TimeType(click.ParamType[int]):
+    """A point in time."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Milliseconds since 1970-01-01 UTC. Raises BadParameter."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        ago = _AGO.fullmatch(text)
+        if ago:
+            return int(time.time() * 1000) - int(ago[1]) * _UNIT_MS[ago[2]]
+        try:
+            moment = datetime.fromisoformat(text)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=(ctx.params.get("tz") if ctx else None) or UTC)
+            return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a time; write ISO-8601 (2026-11-21T14:01:01Z) or -15m, -2h, -3d", param, ctx)
+
+
+class BytesType(click.ParamType[bytes]):
+    """A key or a datum.
+
+    Arguments:
+        name: the metavar.
+        option: the parameter that holds the format, which must be eager.
+    """
+
+    def __init__(self, name: str, option: str) -> None:
+        self.name = name
+        self._option = option
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """The bytes that a text stands for. Raises BadParameter."""
+        if isinstance(value, bytes):
+            return value
+        from jetool.output import keyformats
+
+        style = (ctx.params.get(self._option) if ctx else None) or "utf8"
+        try:
+            return keyformats.parse(value, style)
+        except ValueError as error:
+            self.fail(f"{error} (--{self._option.replace('_', '-')} {style})", param, ctx)
+
+
+class FieldsType(click.ParamType[tuple[str, ...]]):
+    """Names of fields, with commas between them."""
+
+    name = "A,B,C"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names. Raises BadParameter when there is none."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
+        if not names:
+            self.fail("names no field", param, ctx)
+        return names
+
+
+DIRECTORY: Final = DirectoryType()
+LSN: Final = LsnType()
+LSNS: Final = LsnRangeType()
+VLSN: Final = VlsnType()
+VLSNS: Final = VlsnRangeType()
+ZONE: Final = ZoneType()
+TIME: Final = TimeType()
+KEY: Final = BytesType("KEY", "key_format")
+DATA: Final = BytesType("DATA", "data_format")
+FIELDS: Final = FieldsType()

@@ -1,0 +1,34 @@
+"""The commands, as data: ``jetool --help`` prints this table and loads nothing.
+
+A row is added with the command's module, never before. The order is that of the help.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Row(NamedTuple):
+    """One command.
+
+    Attributes:
+        name: as the user types it.
+        group: one of ``GROUPS``.
+        module: the module of ``jetool.commands``; the command is its attribute of the same name.
+        help: one line, without a full stop.
+        aliases: other names.
+    """
+
+    name: str
+    group: str
+    module: str
+    help: str
+    aliases: tuple[str, ...] = ()
+
+
+GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
+
+COMMANDS: Final = (
+    Row("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
+    Row("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
+)

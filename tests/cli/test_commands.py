@@ -1,0 +1,117 @@
+"""What holds for every command: a complete help, examples that parse, a schema that is one, a place in the table."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+import jsonschema
+import pytest
+
+from jetool import cli, exits, schemas, table
+from jetool.command import Command, Group
+from tests.harness import REPOSITORY, run
+
+COMMANDS = dict(cli.commands())
+GROUPS = [row.name for row in table.COMMANDS if isinstance(cli.load(row), Group)]
+
+
+@pytest.fixture(params=sorted(COMMANDS))
+def named(request: pytest.FixtureRequest) -> tuple[str, Command]:
+    return request.param, COMMANDS[request.param]
+
+
+def test_every_module_is_in_the_table() -> None:
+    modules = {path.stem for path in (REPOSITORY / "jetool" / "commands").glob("*.py")} - {"__init__"}
+    assert modules == {row.module for row in table.COMMANDS}
+
+
+def test_names_and_aliases_are_unique_and_groups_are_known() -> None:
+    names = [name for row in table.COMMANDS for name in (row.name, *row.aliases)]
+    assert len(names) == len(set(names))
+    assert {row.group for row in table.COMMANDS} <= set(table.GROUPS)
+    order = [table.GROUPS.index(row.group) for row in table.COMMANDS]
+    assert order == sorted(order)
+
+
+def test_command_files_are_short() -> None:
+    for path in (REPOSITORY / "jetool" / "commands").glob("*.py"):
+        assert len(path.read_text().splitlines()) < 150 or path.name == "__init__.py", path.name
+
+
+def test_help_ends_with_examples_and_exit_codes(named: tuple[str, Command]) -> None:
+    name, command = named
+    result = run(*name.split(), "--help")
+    assert result.code == 0
+    assert result.err == ""
+    epilog = result.text[result.text.index("\nExamples:") :]
+    assert len(command.examples) >= 2
+    for text, line in command.examples:
+        assert f"  {text}:\n      {line}\n" in epilog
+    for code in {*command.exits, *exits.ALWAYS}:
+        assert f"\n  {code} " in epilog[epilog.index("\nExit codes:") :]
+
+
+def test_help_says_what_the_command_and_its_parameters_do(named: tuple[str, Command]) -> None:
+    name, command = named
+    assert command.help, f"{name} has no docstring"
+    for param in command.params:
+        text = param.help if isinstance(param, click.Option | click.Argument) else None
+        assert text, f"{param.name} of {name} has no help"
+        assert text[0].isupper(), f"{param.name} of {name}: {text}"
+        assert "." in text, f"{param.name} of {name}: {text}"
+
+
+def test_examples_parse(named: tuple[str, Command]) -> None:
+    for _, line in named[1].examples:
+        words = shlex.split(line.replace('eval "$(', "").replace(')"', ""), comments=True)
+        assert words[0] == "jetool"
+        words = words[1 : words.index("|")] if "|" in words else words[1:]
+        assert words[: len(named[0].split())] == named[0].split()
+        context: click.Context | None = cli.root().make_context("jetool", words)
+        command: click.Command = cli.root()
+        while context is not None and isinstance(command, Group):
+            rest = [*context._protected_args, *context.args]
+            _, found, rest = command.resolve_command(context, rest)
+            assert found is not None
+            context, command = found.make_context(found.name, rest, parent=context), found
+        assert isinstance(command, Command)
+
+
+def test_exit_codes_are_in_the_table(named: tuple[str, Command]) -> None:
+    assert set(named[1].exits) <= set(exits.TABLE)
+    assert all(named[1].exits.values())
+
+
+def test_schema_is_a_schema(named: tuple[str, Command]) -> None:
+    name, command = named
+    schema = schemas.of(name, command)
+    if schema is None:
+        assert not set(command.formats) & {"json", "ndjson"}
+        return
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == schemas.DRAFT
+    printed = run("schema", *name.split())
+    assert printed.code == 0
+    assert printed.json() == schema
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_list_their_commands(name: str) -> None:
+    result = run(name, "--help")
+    assert result.code == 0
+    for words in COMMANDS:
+        if words.startswith(f"{name} "):
+            assert words.split()[1] in result.text
+
+
+def test_only_the_output_package_prints() -> None:
+    allowed = {Path("jetool/cli.py"), Path("jetool/exits.py")}  # help and version by Click; the last resort
+    for path in (REPOSITORY / "jetool").rglob("*.py"):
+        relative = path.relative_to(REPOSITORY)
+        if relative not in allowed and "output" not in relative.parts:
+            text = path.read_text()
+            assert "print(" not in text.replace("_print(", ""), relative
+            assert "sys.stdout.write" not in text, relative
+            assert "click.echo" not in text, relative

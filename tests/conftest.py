@@ -1,0 +1,15 @@
+"""Fixtures for all tests; the functions behind them are in ``tests.harness``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import harness
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The directory with the shared documents and fixtures. Never changed: copy what is to be changed."""
+    return harness.shared_path()
