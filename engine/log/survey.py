@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from engine.errors import FormatError
-from engine.format.entry.checkpoint import CkptEnd, CkptStart
+from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
-from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader
+from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
 from engine.format.entry.markers import RestoreRequired
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
@@ -29,7 +29,6 @@ from engine.format.entry_types import (
     CKPT_START,
     COMMIT,
     DB_TREE,
-    FILE_HEADER,
     PREPARE,
     ROLLBACK_END,
     TRACE,
@@ -41,6 +40,7 @@ from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
+from engine.log.select import time_of
 from engine.log.walk import LogReader
 from engine.storage.base import Storage
 
@@ -223,9 +223,9 @@ class _Surveyor:
                         self._damages.append(item)
                     else:
                         last = item
-                        newest = max(newest, _time_of(item))
+                        newest = max(newest, time_of(item) or 0)
             if last is not None:
-                end = last.lsn + len(last.body) + (14 if last.vlsn == NULL_VLSN else 22)
+                end = last.lsn + last.total_bytes
                 return last.lsn, end, newest, tail
         return NULL_LSN, NULL_LSN, 0, None
 
@@ -310,7 +310,7 @@ class _WorkCounter:
         """Count one entry."""
         kind = BY_NUMBER[item.type_number]
         self._entries += 1
-        self._bytes += len(item.body) + (14 if item.vlsn == NULL_VLSN else 22)
+        self._bytes += item.total_bytes
         self._nodes += kind.family == NODE_FAMILY
         if kind.family == LN_FAMILY:
             self._lns += 1
@@ -360,18 +360,3 @@ def _decoded(item: LogEntry, kind: type[T]) -> T | None:
     except FormatError:
         return None
     return record if isinstance(record, kind) else None
-
-
-def _time_of(item: LogEntry) -> int:
-    """The time that an entry carries, 0 when it has none."""
-    if item.type_number in _TIMED:
-        try:
-            record = item.record()
-        except FormatError:
-            return 0
-        if isinstance(record, (CkptStart, CkptEnd, TxnEnd, FileHeader)):
-            return record.time
-    return 0
-
-
-_TIMED: Final = frozenset((COMMIT, ABORT, CKPT_START, CKPT_END, FILE_HEADER))
