@@ -91,28 +91,30 @@ def _is_ours(found: click.Command) -> TypeGuard[command.Command]:
     return isinstance(found, command.Command)
 
 
-def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001 - Click's
-    if not value or ctx.resilient_parsing:
-        return
+def _version(ctx: click.Context) -> str:  # noqa: ARG001 - what print_and_exit calls
     from jetool.version import text
 
-    click.echo(text())
-    ctx.exit()
+    return text()
 
 
 def root() -> Root:
     """The program as a Click command."""
     version = click.Option(
-        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print versions."
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=options.print_and_exit(_version),
+        help="Print the version of jetool and the log versions that it reads and writes.",
     )
     made = Root(
         "jetool",
         help=_HELP,
         no_args_is_help=False,
-        params=[*options.leading(), version],
+        params=[*options.leading(), version, options.help_option()],
+        add_help_option=False,
         subcommand_metavar="COMMAND ENV [OPTIONS]",
         options_metavar="[GLOBAL OPTIONS]",
-        context_settings={"help_option_names": ["--help"]},
     )
     made.examples = (
         ("What a command does", "jetool COMMAND --help"),

@@ -80,27 +80,25 @@ class Command(click.Command):
             return args
         home, given = self._probe(ctx, args)
         needed = sum(1 for argument in arguments if argument.required)
+        most = len(arguments) if all(argument.nargs == 1 for argument in arguments) else None
         if home is None and given < needed:
             home = os.environ.get(_HOME) or None
         if home is None and not given:
             raise click.UsageError(f"no environment: name a directory, or use -h DIR or {_HOME}", ctx)
         if home is None:
             return args
-        if given >= needed and arguments[-1].nargs == 1:
+        if given == most:
             raise click.UsageError("the environment is given twice, as an argument and by -h", ctx)
         return [home if not home.startswith("-") else f"./{home}", *args]
 
     def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
         """The value of ``-h``, and the number of arguments that are no options."""
         own = [param for param in self.params if isinstance(param, click.Option)]
-        probe = click.Command(self.name, params=[*own, click.Argument(["words"], nargs=-1)], add_help_option=False)
-        help_option = self.get_help_option(ctx)
-        if help_option is not None:
-            probe.params.append(help_option)
-        found, _, _ = probe.make_parser(ctx).parse_args(list(args))
+        probe = click.Command(self.name, params=[*own], add_help_option=False)
+        found, words, _ = probe.make_parser(ctx).parse_args(list(args))
         if found.get("help"):
             return found.get("home") or "help", 0
-        return found.get("home"), len(found["words"])
+        return found.get("home"), len(words)
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command, give its exit code."""
@@ -189,6 +187,10 @@ class Group(click.Group):
         """All names that lead to a command, aliases included."""
         return self.list_commands(ctx)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands. Their options are for their own help to list."""
+        self.format_commands(ctx, formatter)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
         """Examples."""
         if self.examples:
@@ -231,8 +233,8 @@ def command(
     """
 
     def make(function: Callable[Concatenate[options.Run, P], int]) -> Command:
-        made = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(function)
-        made.params.extend(options.shared(formats, features))
+        made = click.command(name, cls=Command, add_help_option=False)(function)
+        made.params.extend([*options.shared(formats, features), options.help_option()])
         made.formats, made.examples = tuple(formats), tuple(examples)
         made.exits, made.outputs = dict(exits), outputs
         if parent is not None:
@@ -265,8 +267,10 @@ def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> Group
         name,
         help=help,
         no_args_is_help=False,
-        params=list(options.leading()),
-        context_settings={"help_option_names": ["--help"]},
+        params=[*options.leading(), options.help_option()],
+        add_help_option=False,
+        options_metavar="",
+        subcommand_metavar="COMMAND ENV [OPTIONS]",
     )
     made.examples = tuple(examples)
     return made

@@ -49,6 +49,9 @@ TABLE: Final[dict[int, str]] = {
     PIPE_CLOSED: "the reader closed the pipe",
 }
 
+# What messages call it.
+STDOUT: Final = "standard output"
+
 # Codes that every command can end with, whatever it does.
 ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED)
 
@@ -174,10 +177,12 @@ def flush() -> None:
         OutputClosedError: the reader of standard output is gone.
         StorageError: standard output cannot be written (disk full).
     """
+    if sys.stdout is None or sys.stderr is None:  # closed before the start; whoever has results to print complains
+        return
     try:
         sys.stdout.flush()
     except OSError as error:
-        raise output_failure(error, "standard output") from error
+        raise output_failure(error, STDOUT) from error
     try:
         sys.stderr.flush()
     except OSError:
@@ -193,13 +198,13 @@ def output_failure(error: OSError, name: str) -> Exception:
     """
     if isinstance(error, BrokenPipeError):
         return OutputClosedError()
-    if name == "standard output":
+    if name == STDOUT:
         silence(sys.stdout)
     from engine.errors import StorageError
 
     return StorageError(
-        "cannot write the results",
-        file=name,
+        "cannot write the results" + (f" to {name}" if name == STDOUT else ""),
+        file=None if name == STDOUT else name,
         found=error.strerror or str(error),
         consequence="what was written so far is incomplete",
     )

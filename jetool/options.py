@@ -75,6 +75,19 @@ class FormatType(click.ParamType[str]):
         return [CompletionItem(name) for name in self.formats if name.startswith(incomplete)]
 
 
+class Unread(click.ParamType[str]):
+    """The type of a leading option: values stay as they were written, help and completion are the real type's.
+
+    Arguments:
+        real: the type that the command will read the value by.
+    """
+
+    def __init__(self, real: click.ParamType[Any]) -> None:
+        self.name = real.name
+        self.get_metavar = real.get_metavar  # type: ignore[method-assign]
+        self.shell_complete = real.shell_complete  # type: ignore[method-assign]
+
+
 def _choice(*names: str) -> click.Choice[str]:
     return click.Choice(names)
 
@@ -161,13 +174,42 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
 def leading() -> list[click.Option]:
     """The options that may stand in front of the command's name; their values are not looked at there."""
     options = [*_base(FORMATS), *(option for name, make in FEATURES.items() if name != "write" for option in make())]
-    home = click.Option(["-h", "--home"], metavar="DIR", help="The environment, for ENV.")
+    options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
     for option in options:
         if not option.is_flag and not option.count:
-            option.metavar = option.metavar or option.type.get_metavar(option, click.Context(click.Command("")))
-            option.metavar = option.metavar or option.type.name.upper()
-            option.type = click.UNPROCESSED
-    return [*options, home]
+            option.type = Unread(option.type)
+    return options
+
+
+def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Context, click.Parameter, bool], None]:
+    """A callback for an option that prints a text and ends the run. Click's own does not see a full disk.
+
+    Arguments:
+        text: gives the text.
+    """
+
+    def callback(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001 - Click's signature
+        if value and not ctx.resilient_parsing:
+            from jetool.output.sink import StandardOutput
+
+            out = StandardOutput(lambda: None)
+            out.write(text(ctx).encode() + b"\n")
+            out.commit()
+            ctx.exit()
+
+    return callback
+
+
+def help_option() -> click.Option:
+    """``--help``. There is no ``-h``: it means the environment."""
+    return click.Option(
+        ["--help"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=print_and_exit(lambda ctx: ctx.get_help()),
+        help="Print this text.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +258,14 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
     path = values.pop("output", None)
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
     listener = progress.make(values.pop("progress", None) or "auto", quiet=quiet)
-    style = _style(values, messages.color(choice, path is None and sys.stdout.isatty()))
+    style = _style(values, messages.color(choice, path is None and messages.is_terminal(sys.stdout)))
     target: Sink = sink.FileOutput(path) if path not in (None, "-") else sink.StandardOutput(_leave_terminal(listener))
     run = Run(
         out=render.Renderer(form, style, values.pop("fields", None), target),
         messages=messages.Messages(
-            messages.QUIET if quiet else verbose, color=messages.color(choice, sys.stderr.isatty())
+            messages.QUIET if quiet else verbose,
+            color=messages.color(choice, messages.is_terminal(sys.stderr)),
+            before=listener.pause,
         ),
         listener=listener,
         jobs=values.pop("jobs", None) or os.cpu_count() or 1,
@@ -248,4 +292,6 @@ def _style(values: dict[str, Any], color: bool) -> Any:
 
 def _leave_terminal(listener: Reporter) -> Callable[[], None]:
     """What to do before the first result: on a terminal a bar would end up between the lines."""
-    return listener.close if sys.stdout.isatty() else lambda: None
+    from jetool.output.messages import is_terminal
+
+    return listener.close if is_terminal(sys.stdout) else lambda: None

@@ -13,7 +13,8 @@ tuple-string  UTF-8 and a zero byte; ``ff 00`` is null (JE's StringBinding)
 ============  ==================================================================================
 
 Bytes that are not of the stated tuple format are shown in hex with ``0x`` before them: a wrong guess about the format
-must not look like a value. ``parse`` is the inverse of ``show`` and takes ``0x`` hex in every format.
+must not look like a value. ``parse`` is the inverse of ``show``; it takes ``0x`` hex in every format but base64, where
+``0x`` is two digits. A text that really begins with ``0x`` is therefore shown and written as ``\30x``.
 """
 
 from __future__ import annotations
@@ -45,19 +46,23 @@ def parse(text: str, style: str) -> bytes:
     """The bytes that a text of the given format stands for.
 
     Arguments:
-        text: what the user wrote; ``0x`` and hex digits are taken in every format.
+        text: what the user wrote.
         style: a name of ``FORMATS``.
 
     Raises:
         ValueError: the text is not of that format; the message says how it should look.
     """
-    if text.startswith("0x"):
+    if text.startswith("0x") and style != "base64":
         return _parse_hex(text[2:])
     return _PARSE[style](text)
 
 
 def _show_text(data: bytes) -> str:
-    return "".join(chr(b) if 0x20 <= b < 0x7F and b != 0x5C else _escaped(b) for b in data)
+    return _no_prefix("".join(chr(b) if 0x20 <= b < 0x7F and b != 0x5C else _escaped(b) for b in data))
+
+
+def _no_prefix(text: str) -> str:
+    return "\\30" + text[1:] if text.startswith("0x") else text
 
 
 def _escaped(byte: int) -> str:
@@ -66,7 +71,7 @@ def _escaped(byte: int) -> str:
 
 def _show_utf8(data: bytes) -> str:
     # Bytes that are no UTF-8 arrive as lone surrogates U+DC80..U+DCFF, which str.isprintable refuses.
-    return "".join(_character(c) for c in data.decode("utf-8", "surrogateescape"))
+    return _no_prefix("".join(_character(c) for c in data.decode("utf-8", "surrogateescape")))
 
 
 def _character(c: str) -> str:

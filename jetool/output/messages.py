@@ -13,8 +13,8 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Final
 
 from jetool.output import jsonl
 from jetool.output.values import printable
@@ -31,11 +31,13 @@ class Messages:
     Arguments:
         level: -1 for ``-q``, 0, or the number of ``-v``.
         color: whether colours may be used.
+        before: called before each message (a progress bar on the same terminal has to make room).
     """
 
-    def __init__(self, level: int = NORMAL, *, color: bool = False) -> None:
+    def __init__(self, level: int = NORMAL, *, color: bool = False, before: Callable[[], None] = lambda: None) -> None:
         self.level = level
         self._color = color
+        self._before = before
 
     def warning(self, what: str, **details: str | None) -> None:
         """Something is wrong that does not stop the run.
@@ -57,6 +59,7 @@ class Messages:
     def _say(self, word: str, level: int, what: str, details: Mapping[str, str | None]) -> None:
         if self.level >= level:
             given = {name: value for name, value in details.items() if value is not None}
+            self._before()
             _print(_format(word, {"what": what, **given}, color=self._color))
 
 
@@ -81,7 +84,12 @@ def wants_color(args: Sequence[str]) -> bool:
             choice = after
         elif word.startswith("--color="):
             choice = word.partition("=")[2]
-    return color(choice, sys.stderr.isatty())
+    return color(choice, is_terminal(sys.stderr))
+
+
+def is_terminal(stream: IO[str] | None) -> bool:
+    """Whether a standard stream is a terminal. Python has None for one that was closed before the start."""
+    return stream is not None and stream.isatty()
 
 
 def color(choice: str, terminal: bool) -> bool:
@@ -112,6 +120,6 @@ def _format(word: str, fields: Mapping[str, str | int], *, color: bool) -> str:
 
 
 def _print(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # the last for a stream that is None
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

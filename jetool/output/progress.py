@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.events import Listener, Silent
 from jetool.output import jsonl
+from jetool.output.messages import is_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -29,6 +30,9 @@ _REPORT_S: Final = 0.5
 class Reporter(Listener, Protocol):
     """A listener that may have to leave the terminal."""
 
+    def pause(self) -> None:
+        """Erase what is drawn, since a message follows. The next step may draw it again."""
+
     def close(self) -> None:
         """Erase what is drawn. Steps heard later are ignored. Closing twice is harmless."""
 
@@ -37,6 +41,9 @@ class Nothing(Silent):
     """No progress."""
 
     __slots__ = ()
+
+    def pause(self) -> None:
+        """Nothing is drawn."""
 
     def close(self) -> None:
         """Nothing is drawn."""
@@ -58,9 +65,12 @@ class JsonLines:
         self._next[name] = now + _REPORT_S
         elapsed_ms = int((now - self._start) * 1000)
         report = {"rec": "progress", "step": name, "done": done, "total": total, "elapsed_ms": elapsed_ms}
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(jsonl.line(report).decode() + "\n")
             sys.stderr.flush()
+
+    def pause(self) -> None:
+        """Nothing is drawn."""
 
     def close(self) -> None:
         """Nothing is drawn."""
@@ -88,12 +98,17 @@ class Bar:
         self._bar.update(self._tasks[name], completed=done, total=total or None)
         self._bar.refresh()
 
-    def close(self) -> None:
-        """Erase the bar."""
-        self._closed = True
+    def pause(self) -> None:
+        """Erase the bar; the next step draws a new one."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+            self._tasks.clear()
+
+    def close(self) -> None:
+        """Erase the bar for good."""
+        self._closed = True
+        self.pause()
 
 
 def _new_bar() -> Progress:
@@ -116,6 +131,6 @@ def make(choice: str, *, quiet: bool) -> Reporter:
     """
     if choice == "json":
         return JsonLines()
-    if choice == "auto" and not quiet and sys.stderr.isatty():
+    if choice == "auto" and not quiet and is_terminal(sys.stderr):
         return Bar()
     return Nothing()

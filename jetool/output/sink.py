@@ -15,14 +15,11 @@ import contextlib
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable
 from typing import BinaryIO, Protocol
 
 from engine.errors import StorageError
 from jetool import exits
-
-STDOUT = "standard output"
 
 
 class Sink(Protocol):
@@ -46,9 +43,14 @@ class StandardOutput:
 
     Arguments:
         before: called once before the first bytes (a progress bar on the same terminal has to go first).
+
+    Raises:
+        StorageError: standard output is closed.
     """
 
     def __init__(self, before: Callable[[], None]) -> None:
+        if sys.stdout is None:  # the descriptor was closed before the start
+            raise StorageError(f"cannot write the results to {exits.STDOUT}", found="it is closed")
         self._stream = sys.stdout.buffer
         self._live = sys.stdout.isatty()
         self._before: Callable[[], None] | None = before
@@ -63,7 +65,7 @@ class StandardOutput:
             if self._live:
                 self._stream.flush()
         except OSError as error:
-            raise exits.output_failure(error, STDOUT) from error
+            raise exits.output_failure(error, exits.STDOUT) from error
 
     def flush(self) -> None:
         """Flush Python's buffer."""
@@ -98,6 +100,8 @@ class FileOutput:
             ) from error
 
     def _open(self) -> BinaryIO:
+        import tempfile  # loads much, and few runs need it
+
         try:
             mode = os.stat(self._path).st_mode
         except FileNotFoundError:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import click
 
 from engine import errors
-from jetool import exits, params, table
+from jetool import cli, exits, params, table
 from jetool.command import Outputs, command, environment, group
 from jetool.options import FORMATS, Run
 from jetool.output.shape import Field, Shape
@@ -195,22 +195,18 @@ MADE = {
     "sample": sample, "control": control, "rows": rows, "check": check, "fail": fail, "endless": endless, "nest": nest,
 }  # fmt: skip
 
+cli_load = cli.load
 ROWS = tuple(
     table.Row(name, "Look", "sample", f"Test {name}", ("old-sample",) if name == "sample" else ()) for name in MADE
 )
 
 
-def install() -> None:
-    """Add the commands to the program of this process."""
-    from jetool import cli
-
-    load = cli.load
-    table.COMMANDS += ROWS  # type: ignore[misc]
-    cli.load = lambda row: MADE[row.name] if row in ROWS else load(row)  # type: ignore[assignment]
+def load(row: table.Row) -> click.Command:
+    """In place of ``cli.load``."""
+    return MADE[row.name] if row in ROWS else cli_load(row)
 
 
 if __name__ == "__main__":
-    from jetool import cli
-
-    install()
+    table.COMMANDS += ROWS  # type: ignore[misc]
+    cli.load = load
     cli.main()

@@ -1,0 +1,42 @@
+"""Fixtures for tests of the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jetool import cli, table
+from tests import harness
+from tests.cli import sample
+
+SAMPLE = [sys.executable, "-m", "tests.cli.sample"]
+
+
+@pytest.fixture(autouse=True)
+def no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The environment of the person who runs the tests must not show; reports of bugs go to the test's directory."""
+    for name in ("JETOOL_HOME", "NO_COLOR", "_JETOOL_COMPLETE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+@pytest.fixture
+def samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of ``sample`` beside the real ones."""
+    monkeypatch.setattr(table, "COMMANDS", (*table.COMMANDS, *sample.ROWS))
+    monkeypatch.setattr(cli, "load", sample.load)
+
+
+def start(*words: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start one of the sample commands in a process of its own."""
+    return subprocess.Popen([*SAMPLE, *words], env=harness.environment(), cwd=harness.REPOSITORY, **options)
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of bash in which ``$SAMPLE`` calls the sample commands."""
+    env = harness.environment(SAMPLE=" ".join(SAMPLE), TMPDIR=str(cwd))
+    return subprocess.run(["bash", "-c", line], env=env, cwd=harness.REPOSITORY, capture_output=True, timeout=60)

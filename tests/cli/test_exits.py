@@ -1,0 +1,236 @@
+"""Exit codes: the table, the mapping of exceptions, and what really happens to a process."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jetool import exits
+from tests.cli.conftest import shell, start
+from tests.harness import REPOSITORY, assert_valid_error, run
+
+# The contract (design/cli.md), spelled out a second time on purpose.
+CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 70, 130, 141}
+
+MATRIX = {
+    "usage": 2,
+    "refused": 3,
+    "not_found": 4,
+    "unsupported": 5,
+    "damage": 7,
+    "storage": 7,
+    "format": 7,
+    "base": 70,
+    "click_usage": 2,
+    "click_parameter": 2,
+    "click_other": 2,
+    "click_file": 2,
+    "abort": 130,
+    "interrupt": 130,
+    "exit": 6,
+    "system_exit": 3,
+    "system_exit_text": 70,
+    "bug": 70,
+    "index": 70,
+    "memory": 70,
+    "recursion": 70,
+    "os": 70,
+    "pipe_elsewhere": 70,
+    "output_closed": 141,
+}
+
+
+def test_table_is_the_contract() -> None:
+    assert set(exits.TABLE) == CODES
+
+
+@pytest.mark.parametrize(("how", "code"), MATRIX.items())
+@pytest.mark.usefixtures("samples")
+def test_every_exception_has_its_code(how: str, code: int) -> None:
+    result = run("fail", "/data", "--how", how)
+    assert result.code == code
+    assert result.text.startswith("before /data")
+    assert "Traceback" not in result.err
+    if how in ("exit", "system_exit", "output_closed"):
+        assert result.err == ""
+    else:
+        assert result.err.startswith("jetool: error: ")
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+@pytest.mark.usefixtures("samples")
+def test_a_returned_code_is_the_exit_code(code: int) -> None:
+    result = run("fail", "/data", "--how", str(code))
+    assert result.code == code
+    assert result.err == ""
+
+
+@pytest.mark.usefixtures("samples")
+def test_every_exception_of_the_samples_is_in_the_matrix() -> None:
+    from tests.cli.sample import ERRORS
+
+    assert set(ERRORS) == set(MATRIX)
+
+
+@pytest.mark.parametrize("form", ["--json", "--format=json", "--format=ndjson"])
+@pytest.mark.usefixtures("samples")
+def test_errors_are_json_too(form: str) -> None:
+    for how, code in MATRIX.items():
+        if how not in ("exit", "system_exit", "output_closed"):
+            result = run("fail", "/data", "--how", how, form)
+            assert result.code == code
+            assert_valid_error(result)
+
+
+@pytest.mark.usefixtures("samples")
+def test_usage_errors_are_json_too_when_the_line_does_not_parse() -> None:
+    for words in (["nope", "--json"], ["--json", "control"], ["control", "--format", "ndjson", "--nope"]):
+        result = run(*words)
+        assert result.code == 2
+        assert_valid_error(result)
+        assert result.error()["kind"] == "usage"
+    assert "{" not in run("sample", "--format", "csv", "--nope").err
+    assert "{" not in run("nope", "--", "--json").err
+
+
+@pytest.mark.usefixtures("samples")
+def test_message_says_what_where_consequence_and_next() -> None:
+    assert run("fail", "/data", "--how", "refused").err == (
+        "jetool: error: lock held in je.lck: pid 17\n  next: stop the writer\n"
+    )
+    assert run("fail", "/data", "--how", "unsupported").err == (
+        "jetool: error: log version in 0.jdb: expected 6 to 26, found 27\n"
+    )
+    assert run("fail", "/data", "--how", "damage").err == "jetool: error: bad entry in 0.jdb at 0x0/0x1\n"
+
+
+@pytest.mark.usefixtures("samples")
+def test_internal_error_is_one_line_and_a_report(tmp_path: Path) -> None:
+    result = run("fail", "/data", "--how", "bug")
+    assert result.code == 70
+    assert result.err.count("\n") == 1
+    (report,) = tmp_path.glob("jetool-report-*.txt")
+    assert str(report) in result.err
+    text = report.read_text()
+    assert "Traceback" in text
+    assert "ZeroDivisionError: division by zero" in text
+    assert "['fail', '/data', '--how', 'bug']" in text
+    assert report.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("samples")
+def test_internal_error_without_a_place_for_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    result = run("fail", "/data", "--how", "bug")
+    assert result.code == 70
+    assert result.err.count("\n") == 1
+    assert "sample.py:" in result.err
+    assert "no report file" in result.err
+
+
+@pytest.mark.usefixtures("samples")
+def test_error_while_reporting_an_error(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("second")
+
+    monkeypatch.setattr("jetool.output.messages.print_error", broken)
+    assert run("fail", "/data", "--how", "refused").code == 70
+    err = capfd.readouterr().err
+    assert "second" in err
+    assert "Traceback" not in err
+
+
+def test_worst_follows_the_precedence() -> None:
+    order = [70, 7, 1, 6, 8, 0]
+    for size in range(1, len(order) + 1):
+        for some in itertools.permutations(order, size):
+            assert exits.worst(some) == next(code for code in order if code in some)
+    assert exits.worst([]) == 0
+
+
+@pytest.mark.parametrize("code", sorted(CODES - {70, 7, 1, 6, 8, 0}))
+def test_worst_refuses_codes_without_rank(code: int) -> None:
+    with pytest.raises(ValueError):
+        exits.worst([0, code])
+
+
+# From here on with real processes.
+
+
+def test_interrupt_ends_with_130() -> None:
+    child = start("endless", "/data", "--pause", "0.01", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.read(1)  # it runs
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert err == b"jetool: error: interrupted\n"
+
+
+def test_interrupt_leaves_no_output_file(tmp_path: Path) -> None:
+    target = tmp_path / "result"
+    target.write_text("old")
+    words = ("endless", "/data", "--pause", "0.01", "--output", str(target))
+    child = start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while len(list(tmp_path.iterdir())) == 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+    assert target.read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "$SAMPLE endless /data | head -1 >/dev/null",
+        "$SAMPLE endless /data | true",
+        "$SAMPLE sample /data | true",
+        "$SAMPLE --help | true",
+        "$SAMPLE sample --help | true",
+    ],
+)
+def test_closed_pipe_ends_with_141_and_no_word(line: str, tmp_path: Path) -> None:
+    # "| true" may be slower than the child, which then ends as it would otherwise.
+    done = shell(f"{line}; exit ${{PIPESTATUS[0]}}", tmp_path)
+    assert done.stderr == b""
+    expected = {141} if "head" in line or "endless" in line else {141, 0}
+    assert done.returncode in expected
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", ["sample /data", "control /data", "--help", "--version", "sample --help", "sample /data --bad"]
+)
+def test_full_disk_ends_with_7(words: str, tmp_path: Path) -> None:
+    done = shell(f"$SAMPLE {words} >/dev/full", tmp_path)
+    assert done.returncode == 7
+    assert done.stderr.decode().startswith("jetool: error: cannot write the results to standard output: No space left")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_closed_standard_streams(tmp_path: Path) -> None:
+    done = shell("$SAMPLE sample /data >&-", tmp_path)
+    assert done.returncode == 7
+    assert b"it is closed" in done.stderr
+    assert shell("$SAMPLE sample /data 2>&-", tmp_path).returncode == 0
+    assert shell("$SAMPLE fail /data --how refused 2>&-", tmp_path).returncode == 3
+    assert shell("$SAMPLE fail /data --how refused 2>/dev/full", tmp_path).returncode == 3
+    target = tmp_path / "result"
+    assert shell(f"$SAMPLE sample /data --output {target} >&-", tmp_path).returncode == 0
+    assert target.stat().st_size > 0
+
+
+def test_module_and_entry_point_agree() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "jetool", "schema", "nope"], cwd=REPOSITORY, capture_output=True, timeout=60
+    )
+    assert done.returncode == 4

@@ -1,0 +1,155 @@
+"""Messages and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from jetool import schemas
+from jetool.output import messages, progress
+from jetool.output.messages import Messages
+from tests import harness
+
+
+def test_message_has_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    told = Messages()
+    told.warning("entry cannot be read", file="1f.jdb", lsn="0x1f/0x1", consequence="812 bytes lost", hint="jetool x")
+    told.notice("no checkpoint", expected="1", found="0")
+    assert capsys.readouterr().err == (
+        "jetool: warning: entry cannot be read in 1f.jdb at 0x1f/0x1; 812 bytes lost\n  next: jetool x\n"
+        "jetool: notice: no checkpoint: expected 1, found 0\n"
+    )
+
+
+@pytest.mark.parametrize(("level", "shown"), [(-1, ""), (0, "warning notice"), (1, "warning notice detail")])
+def test_levels(level: int, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = Messages(level)
+    told.warning("a")
+    told.notice("b")
+    told.detail("c")
+    assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == shown.split()
+
+
+def test_colours_and_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    Messages(color=True).warning("name \x1b]0;x\x07")
+    err = capsys.readouterr().err
+    assert err.startswith("jetool: \x1b[33mwarning:\x1b[0m name ")
+    assert "\x1b]" not in err
+    assert "\x07" not in err
+
+
+def test_a_bar_makes_room_for_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[str] = []
+    told = Messages(before=lambda: seen.append(capsys.readouterr().err))
+    told.notice("a")
+    told.detail("not shown")
+    assert seen == [""]
+    assert "notice: a" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "terminal", "expected"),
+    [
+        ([], False, False),
+        ([], True, True),
+        (["--color", "never"], True, False),
+        (["--color=never"], True, False),
+        (["--color", "always"], False, True),
+        (["--color=always"], False, True),
+        (["--color"], False, False),
+    ],
+)
+def test_colours_of_errors(words: list[str], terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(messages, "is_terminal", lambda _: terminal)
+    assert messages.wants_color(words) is expected
+    monkeypatch.setenv("TERM", "dumb")
+    assert messages.wants_color(words) is (expected and "always" in " ".join(words))
+
+
+def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixture[str]) -> None:
+    listener = progress.make("json", quiet=True)
+    for done in range(1000):
+        listener.step("scan", done, 1000)
+    listener.step("scan", 1000, 1000)
+    listener.step("other", 1, 0)
+    listener.close()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    validator = jsonschema.Draft202012Validator(schemas.PROGRESS.schema(with_rec=True))
+    for line in lines:
+        validator.validate(line)
+    assert [line["done"] for line in lines if line["step"] == "scan"][-1] == 1000
+    assert 3 <= len(lines) < 20
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("jetool.output.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    class Fake:
+        def add_task(self, name: str) -> int:
+            drawn.append(f"new {name}")
+            return 1
+
+        def update(self, task: int, *, completed: int, total: int | None) -> None:
+            drawn.append(f"{completed}/{total}")
+
+        def refresh(self) -> None:
+            pass
+
+        def stop(self) -> None:
+            drawn.append("stop")
+
+    monkeypatch.setattr(progress, "_new_bar", Fake)
+    bar = progress.Bar()
+    bar.step("scan", 1, 10)
+    assert drawn == []
+    clock[0] += 1.0
+    bar.step("scan", 2, 10)
+    bar.step("scan", 3, 10)  # too soon after the last
+    clock[0] += 0.2
+    bar.step("scan", 4, 0)
+    assert drawn == ["new scan", "2/10", "4/None"]
+    bar.pause()
+    clock[0] += 0.2
+    bar.step("scan", 5, 10)
+    assert drawn[3:] == ["stop", "new scan", "5/10"]
+    bar.close()
+    clock[0] += 0.2
+    bar.step("scan", 6, 10)
+    bar.close()
+    assert drawn[6:] == ["stop"]
+
+
+def test_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(progress.make("auto", quiet=False), progress.Nothing)
+    monkeypatch.setattr(progress, "is_terminal", lambda _: True)
+    assert isinstance(progress.make("auto", quiet=False), progress.Bar)
+    assert isinstance(progress.make("auto", quiet=True), progress.Nothing)
+    assert isinstance(progress.make("never", quiet=False), progress.Nothing)
+
+
+def test_real_bar_on_a_real_terminal() -> None:
+    """With a pseudo-terminal: the bar is drawn on standard error and gone at the end."""
+    code = (
+        "from jetool.output import progress; progress._DELAY_S = progress._DRAW_S = 0.0\n"
+        "bar = progress.make('auto', quiet=False); assert isinstance(bar, progress.Bar), bar\n"
+        "[bar.step('scan', done, 100) for done in range(100)]; bar.close()\n"
+    )
+    wrapper = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-c', sys.argv[1]]) >> 8)"
+    env = harness.environment(TERM="xterm", COLUMNS="80")
+    done = subprocess.run([sys.executable, "-c", wrapper, code], env=env, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert b"scan" in done.stdout
+    assert b"99%" in done.stdout
+    assert done.stdout.rstrip().endswith(b"\x1b[2K"), "the line is erased"

@@ -1,0 +1,259 @@
+"""Renderers: each way of printing in each format, held against the published schemas."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pickle
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from jetool.output import findings_formats, jsonl, text
+from jetool.output.base import Plan
+from jetool.output.csv import CsvEncoder
+from jetool.output.findings import FINDING
+from jetool.output.render import Renderer
+from jetool.output.values import PLAIN, Style
+from tests.cli import sample
+from tests.cli.sample import BAD, ENTRY, RULES, SUMMARY, Found
+from tests.harness import assert_valid, run
+
+pytestmark = pytest.mark.usefixtures("samples")
+
+
+class Memory:
+    """A sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.flushed = 0
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+    def commit(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("line", ["sample E", "sample E --bad", "control E", "rows E 2", "rows E 0", "check E"])
+def test_output_is_valid(line: str) -> None:
+    words = line.split()
+    assert_valid(words[0], run(*words, "--format", "json").out)
+    assert_valid(words[0], run(*words, "--format", "ndjson").out, "ndjson")
+
+
+def test_validation_refuses_what_is_not_declared() -> None:
+    good = run("control", "/data", "--json").json()
+    for bad in ({**good, "extra": 1}, {**good, "clean": "yes"}, {k: v for k, v in good.items() if k != "home"}):
+        with pytest.raises(Exception, match=r"extra|yes|home"):
+            assert_valid("control", json.dumps(bad))
+    lines = run("sample", "/data", "--format", "ndjson").text
+    with pytest.raises(AssertionError):
+        assert_valid("sample", lines[: lines.rindex('{"rec":"summary"')], "ndjson")
+
+
+def test_stream_as_text() -> None:
+    lines = run("sample", "/data", "--bad").text.splitlines()
+    assert lines[0].split() == ["rec", "LSN", "type", "key", "VLSN", "skipped"]
+    assert lines[1].split() == ["entry", "0x1f/0x2a3c", "CkptStart", "-", "-", "-"]
+    assert lines[2].split() == ["entry", "0x1f/0x2a60", "INS_LN_TX", "0x6b65792c31", "17", "-"]
+    assert lines[3].split() == ["bad", "0x1f/0x3000", "-", "-", "-", "99", "B"]
+    assert lines[-1].split() == ["entries", "2"]
+    assert lines[0].index("VLSN") + 4 == lines[2].index("17") + 2, "numbers end where their heading ends"
+
+
+def test_stream_with_lines_of_its_own() -> None:
+    sink = Memory()
+    out = Renderer("text", PLAIN, None, sink)
+    with out.stream(ENTRY, line=lambda rec, row, style: f"{rec}:{len(row)}") as stream:
+        stream.row("entry", ENTRY.row(sample.ENTRIES[0]))
+        stream.end([])
+    assert sink.data == b"entry:4\n"
+    chosen = Renderer("text", PLAIN, ("type",), sink)
+    with chosen.stream(ENTRY, line=lambda rec, row, style: "own") as stream:
+        stream.end([])
+    assert sink.data.endswith(b"type\n"), "--fields overrides the command's own line"
+
+
+def test_stream_as_json_has_commas_between_parts_of_any_size() -> None:
+    for sizes in ([], [0], [1], [2, 0, 1], [1, 1, 1]):
+        sink = Memory()
+        with Renderer("json", PLAIN, None, sink).stream(ENTRY, BAD) as stream:
+            for size in sizes:
+                stream.write(stream.encoder.rows([("entry", ENTRY.row(sample.ENTRIES[0]))] * size))
+            stream.end(SUMMARY.row((sum(sizes),)))
+        value = json.loads(sink.data)
+        assert len(value["records"]) == sum(sizes)
+        assert value["summary"] == {"entries": sum(sizes)}
+        assert_valid("sample", sink.data)
+
+
+@pytest.mark.parametrize("make", [jsonl.NdjsonEncoder, jsonl.JsonEncoder, CsvEncoder, text.TextEncoder])
+def test_encoders_can_go_to_worker_processes(make: type) -> None:
+    plan = Plan((ENTRY, BAD), ("lsn", "type"), Style(key_format="text"), sample_line)
+    encoder = make(plan)
+    rows = [("entry", ENTRY.row(entry)) for entry in sample.ENTRIES]
+    assert pickle.loads(pickle.dumps(encoder)).rows(rows) == encoder.rows(rows) != b""
+
+
+def sample_line(rec: str, row: object, style: Style) -> str:
+    return rec
+
+
+def test_stream_without_a_summary_is_a_bug() -> None:
+    out = Renderer("ndjson", PLAIN, None, Memory())
+    with pytest.raises(RuntimeError), out.stream(ENTRY):
+        pass
+    with pytest.raises(KeyError), out.stream(ENTRY):
+        raise KeyError
+
+
+def test_flush_reaches_the_sink() -> None:
+    sink = Memory()
+    stream = Renderer("ndjson", PLAIN, None, sink).stream(ENTRY)
+    stream.flush()
+    assert sink.flushed == 1
+
+
+def test_csv_can_be_read_back() -> None:
+    rows = list(csv.DictReader(io.StringIO(run("sample", "/data", "--format", "csv", "--key-format", "text").text)))
+    assert rows[1] == {
+        "rec": "entry", "lsn": "0x1f/0x2a60", "type": "INS_LN_TX", "key": "key,1", "vlsn": "17", "skipped": "",
+    }  # fmt: skip
+    document = next(csv.DictReader(io.StringIO(run("control", "/data", "--format", "csv").text)))
+    assert document["clean"] == "true"
+    assert json.loads(document["files"]) == [{"name": "00000000.jdb", "size_bytes": 20_000}]
+    assert run("rows", "/data", "0", "--format", "csv").text == "lsn,type,key,vlsn\n"
+
+
+def test_document_as_text() -> None:
+    assert run("control", "/data").text == (
+        "  home   /data\n  clean  yes\n  ids    1, 2\n\n"
+        "ckpt\n  start lsn  0x0/0x10\n\n"
+        "files\n  name            size bytes\n  ------------  ------------\n  00000000.jdb      19.5 KiB\n"
+    )
+
+
+def test_headings_are_bold_where_colours_are_wanted() -> None:
+    assert "\x1b[1mckpt\x1b[0m" in run("control", "/data", "--color", "always").text
+    assert "\x1b" not in run("control", "/data").text
+    assert "\x1b[1m" in run("control", "/data", terminal=True).text
+    assert "\x1b" not in run("control", "/data", "--color", "never", terminal=True).text
+    assert "\x1b" not in run("control", "/data", "--json", "--color", "always").text
+
+
+def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run("control", "/data", terminal=True).text
+    assert "\x1b" in run("control", "/data", "--color", "always").text
+
+
+def test_empty_table_has_its_headings() -> None:
+    assert run("rows", "/data", "0").text.split() == ["LSN", "type", "key", "VLSN"]
+    assert run("rows", "/data", "0", "--json").json() == []
+    assert run("rows", "/data", "0", "--format", "ndjson").lines() == [{"rec": "summary", "count": 0}]
+
+
+def test_fields_select_and_order() -> None:
+    assert list(run("rows", "/data", "1", "--json", "--fields", "type,lsn").json()[0]) == ["type", "lsn"]
+    assert run("rows", "/data", "1", "--format", "csv", "--fields", "type,lsn").text.splitlines()[0] == "type,lsn"
+    assert run("rows", "/data", "1", "--fields", "type,lsn").text.split()[:2] == ["type", "LSN"]
+    assert list(run("control", "/data", "--json", "--fields", "clean,home").json()) == ["clean", "home"]
+    lines = run("sample", "/data", "--bad", "--format", "ndjson", "--fields", "vlsn,lsn").lines()
+    assert list(lines[0]) == ["rec", "vlsn", "lsn"]
+    assert list(lines[2]) == ["rec", "lsn", "skipped"], "damage is always whole"
+    assert list(lines[3]) == ["rec", "entries"]
+
+
+@pytest.mark.parametrize("command", ["rows", "control", "sample", "check"])
+@pytest.mark.parametrize("form", ["text", "json", "csv"])
+def test_unknown_field_lists_the_known(command: str, form: str) -> None:
+    words = [command, "/data", "1"] if command == "rows" else [command, "/data"]
+    result = run(*words, "--fields", "lsn,nope,code,home", "--format", form)
+    assert result.code == 2
+    assert result.out == b""
+    assert "nope" in result.err
+    assert "--fields takes " in result.err
+
+
+def test_findings_as_text_and_json() -> None:
+    shown = run("check", "/data")
+    assert shown.code == 1
+    assert shown.text.splitlines()[:4] == [
+        "ERROR JE-LOG-001 0000001f.jdb 0x1f/0x2a3c key 0x00ff",
+        "  checksum does not match <&>",
+        "  consequence: one record is lost",
+        "  remedy: jetool salvage",
+    ]
+    value = run("check", "/data", "--json").json()
+    assert value["findings"][0]["code"] == "JE-LOG-001"
+    assert value["summary"] == {"entries": 2}
+    assert_valid("check", run("check", "/data", "--clean", "--json").out)
+
+
+def test_findings_as_junit() -> None:
+    suite = ET.fromstring(run("check", "/data", "--format", "junit").out).find("testsuite")
+    assert suite is not None
+    assert suite.attrib["tests"] == "2"
+    assert suite.attrib["failures"] == "1"
+    failures = suite.findall("testcase/failure")
+    assert [case.attrib["name"] for case in suite.findall("testcase")] == ["JE-LOG-001", "JE-LOG-002"]
+    assert failures[0].text == "0000001f.jdb 0x1f/0x2a3c: " + failures[0].attrib["message"]
+    assert "<&>" in failures[0].attrib["message"]
+    clean = ET.fromstring(run("check", "/data", "--clean", "--format", "junit").out)
+    assert clean.attrib["failures"] == "0"
+
+
+def test_findings_as_sarif() -> None:
+    log = run("check", "/data", "--format", "sarif").json()
+    assert log["version"] == "2.1.0"
+    (one,) = log["runs"]
+    assert [rule["id"] for rule in one["tool"]["driver"]["rules"]] == [code for code, _ in RULES]
+    (result,) = one["results"]
+    assert (result["ruleId"], result["level"]) == ("JE-LOG-001", "error")
+    place = result["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "0000001f.jdb"}, "region": {"byteOffset": 0x2A3C}}
+
+
+def test_findings_for_prometheus() -> None:
+    lines = run("check", "/data", "--format", "prometheus").text.splitlines()
+    assert 'jetool_findings{code="JE-LOG-001",severity="error"} 1' in lines
+    assert 'jetool_findings{code="JE-LOG-002",severity="error"} 0' in lines
+    assert "jetool_verify_entries 2" in lines
+    assert all(line.startswith("#") or len(line.rsplit(" ", 1)) == 2 for line in lines)
+
+
+def test_junit_and_sarif_keep_a_bounded_number_but_count_all() -> None:
+    sink = Memory()
+    found = Renderer("junit", PLAIN, None, sink).findings(RULES)
+    finding = Found(**{**vars(sample.FINDINGS[0]), "message": "bad \x00\x1b character", "severity": "warning"})
+    for _ in range(findings_formats._KEPT + 7):
+        found.add(finding)
+    found.end([])
+    failure = ET.fromstring(sink.data).find("testsuite/testcase/failure")
+    assert failure is not None
+    assert failure.text is not None
+    assert failure.text.count("\n") == findings_formats._KEPT
+    assert failure.text.endswith("and 7 more")
+    assert failure.attrib["message"] == f"{findings_formats._KEPT + 7} findings"
+
+
+def test_findings_take_fields() -> None:
+    assert run("check", "/data", "--format", "csv", "--fields", "code").text == "code\nJE-LOG-001\n"
+    assert run("check", "/data", "--format", "csv").text.splitlines()[0] == ",".join(FINDING.names())
+
+
+def test_names_that_are_no_utf8_come_out_as_on_disk() -> None:
+    name = b"odd\xff".decode("utf-8", "surrogateescape")
+    sink = Memory()
+    Renderer("json", PLAIN, ("home",), sink).document(sample.CONTROL, [("home", "text", name)])
+    assert json.loads(sink.data) == {"home": name}
+    assert text.encode(name) == b"odd\xff"
