@@ -136,6 +136,8 @@ def _describe_ln(record: LN) -> list[FieldValue]:
     fields.append(FieldValue("data_size", "int", None if data is None else len(data)))
     fields.append(FieldValue("deleted", "bool", data is None))
     if record.content is not None:
+        if isinstance(record.content, lc.NameLN):
+            fields.append(FieldValue("name", "text", record.key.decode("utf-8", "surrogateescape")))
         fields += _describe_content(record.content)
     if record.tail is not None:
         fields += _describe_tail(record.tail)

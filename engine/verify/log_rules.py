@@ -126,7 +126,7 @@ TORN: Final = Rule(
     NOTE,
     "torn tail",
     "none for committed work: JE cuts these bytes off when it opens the log for writing",
-    "nothing; jetool recover saves the bytes before it cuts them",
+    "nothing; copy the last file first if the bytes are of interest",
 )
 COMMITTED_BEHIND: Final = Rule(
     "JE-TAIL-002",
@@ -141,7 +141,7 @@ UNCOMMITTED_BEHIND: Final = Rule(
     NOTE,
     "damage in the last file, only uncommitted work behind it",
     "none for committed work: JE cuts the log off here when it opens it for writing",
-    "nothing; jetool recover saves the bytes before it cuts them",
+    "nothing; copy the last file first if the bytes are of interest",
 )
 TORN_COMMIT: Final = Rule(
     "JE-TAIL-004",

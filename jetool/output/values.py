@@ -198,7 +198,7 @@ KINDS: Final[dict[str, Kind]] = {
 # Kinds of sequences, and the kind of their items.
 LISTS: Final = {
     "ints": "int",
-    "offsets": "int",
+    "offsets": "hex",
     "texts": "text",
     "byteses": "bytes",
     "lsns": "lsn",
