@@ -215,7 +215,8 @@ class TimeType(click.ParamType[int]):
         try:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=(ctx.params.get("tz") if ctx else None) or UTC)
+                zone = ctx.params.get("tz") if ctx else None
+                moment = moment.replace(tzinfo=zone if isinstance(zone, tzinfo) else UTC)
             return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time; write ISO-8601 (2026-11-21T14:01:01Z) or -15m, -2h, -3d", param, ctx)
@@ -239,7 +240,9 @@ class BytesType(click.ParamType[bytes]):
             return value
         from jetool.output import keyformats
 
-        style = (ctx.params.get(self._option) if ctx else None) or "utf8"
+        given = ctx.params.get(self._option) if ctx else None
+        # Until it has been parsed, an option holds a marker of Click's own.
+        style = given if isinstance(given, str) else "utf8"
         try:
             return keyformats.parse(value, style)
         except ValueError as error:

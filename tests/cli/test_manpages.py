@@ -63,7 +63,10 @@ def test_hand_written_sections_come_before_see_also(tmp_path: Path) -> None:
 
 
 def test_drift_is_found(tmp_path: Path) -> None:
-    assert len(manpages.drift(tmp_path)) == len(table.COMMANDS) + 1
+    pages = len(write(tmp_path))
+    for page_file in tmp_path.iterdir():
+        page_file.unlink()
+    assert len(manpages.drift(tmp_path)) == pages >= len(table.COMMANDS) + 1
     write(tmp_path)
     assert manpages.drift(tmp_path) == []
     (tmp_path / "jetool-schema.1").unlink()
