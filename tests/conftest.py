@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The machine may be busy: a slow example is no failure.
+settings.register_profile("jetool", deadline=None)
+settings.load_profile("jetool")
 
 TESTS = Path(__file__).resolve().parent
 

@@ -77,7 +77,8 @@ class FileCheck(NamedTuple):
         invisible: offset and VLSN of the invisible entries.
         erased: offsets of the erased entries.
         vlsn_steps_back: where the stream goes back, within this file.
-        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries; NULL_VLSN and 0 when there are none.
+        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries, in log order; NULL_VLSN and 0 when there are
+            none.
     """
 
     file: LogFile
@@ -146,7 +147,7 @@ class _Pass:
         for damage in reader.header_damage(0):
             self._damages.append((damage, 0))
         offset = 0
-        while offset < window.size_bytes and not reader.is_quiet_end(offset):
+        while offset < window.size_bytes:
             if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
                 window.reach(offset, HEADER_WITH_VLSN_BYTES)
             before = offset
@@ -168,7 +169,7 @@ class _Pass:
             return offset
         self._prev = self._last = prev
         self._end = base + stopped
-        if stream != _STOP_AT_FIRST:
+        if stream != self._stream:
             self._stream = self._last_vlsn = stream
         for pair, found in sizes.by_pair.items():
             if found:
@@ -190,8 +191,8 @@ class _Pass:
             return offset + damage.length
         header = examined.header
         assert header is not None
-        if examined.verdict == BAD_PREV:
-            self._damages.append((reader.broken_link(offset, examined), self._commits()))
+        if examined.verdict == BAD_PREV and (broken := reader.broken_link(offset, examined)) is not None:
+            self._damages.append((broken, self._commits()))
         total = examined.header_bytes + header.item_size
         self._add(header.type_number | header.flags << 8, PairTotals(1, total, total, total))
         self._note(offset, header, examined)
