@@ -59,6 +59,8 @@ def unpack(data: bytes, pos: int) -> tuple[int, int]:
         raise FormatError("packed integer runs past the end", expected=f"{length} bytes", found=f"{len(data) - pos}")
     magnitude = int.from_bytes(data[pos:end], "little") + _ONE_BYTE
     value = -magnitude if negative else magnitude
+    if length < _LONG_BYTES:
+        return value, end
     # The most extreme values wrap around in 64 bits, as the writer's arithmetic does.
     return (value + (1 << 63)) % (1 << 64) - (1 << 63), end
 

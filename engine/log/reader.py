@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
+from zlib import adler32
 
 from engine.errors import UnsupportedError
 from engine.format.checksum import CHECKSUM_BYTES, entry_checksum
@@ -110,17 +111,21 @@ class FileReader:
                 checksum, pair, prev, size = unpack(data, pos)
                 length = lengths[pair]
                 after = pos + length + size
-                if pair in plain and after <= len(data) and prev == prev_offset:
-                    entry = data[pos:after]
-                    if entry_checksum(entry, version) == checksum:
-                        vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(entry, HEADER_BYTES)[0]
-                        yield LogEntry(
-                            lsn_base | offset, pair & 0xFF, version, pair >> 8, prev, size, vlsn, checksum, True,
-                            entry[length:],
-                        )  # fmt: skip
-                        prev_offset = offset
-                        offset += length + size
-                        continue
+                # Plain entries are never invisible, so that nothing has to be masked.
+                if (
+                    pair in plain
+                    and after <= len(data)
+                    and prev == prev_offset
+                    and (adler32(data[pos + CHECKSUM_BYTES : after]) == checksum)
+                ):
+                    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+                    yield LogEntry(
+                        lsn_base | offset, pair & 0xFF, version, pair >> 8, prev, size, vlsn, checksum, True,
+                        data[pos + length : after],
+                    )  # fmt: skip
+                    prev_offset = offset
+                    offset += length + size
+                    continue
             examined = look(window, offset, version, prev_offset)
             if examined.verdict in (GOOD, BAD_PREV):
                 if examined.verdict == BAD_PREV and (broken := self.broken_link(offset, examined)) is not None:
