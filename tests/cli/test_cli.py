@@ -103,6 +103,15 @@ def test_environment_missing_or_given_twice() -> None:
     assert run("control", "-h").code == 2
 
 
+@pytest.mark.parametrize("words", [["-h"], ["control", "-h"], ["nest", "inner", "-h"]])
+def test_h_is_not_help(words: list[str]) -> None:
+    result = run(*words)
+    assert result.code == 2
+    assert result.out == b""
+    assert "help is --help" in result.err
+    assert f"next: jetool {' '.join(words[:-1])}".rstrip() in result.err
+
+
 def test_home_that_looks_like_an_option() -> None:
     assert "env=./-odd number=1" in run("rows", "--home=-odd", "1", "-v").err
 
