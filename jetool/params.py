@@ -7,6 +7,7 @@ type       written                                                 value
 ``LSNS``   ``A..B``, either end may be left out; ``A`` alone       ``AddressRange``
 ``VLSN``   ``17``                                                  int
 ``VLSNS``  ``A..B`` likewise; ``A`` alone is ``A..A``              ``VlsnRange``
+``FILE``   ``0x1f``, ``0000001f.jdb``, ``0000001f``                int
 ``TIME``   ``2026-11-21T14:01:01Z``, ``2026-11-21``, ``-15m``      int, ms since 1970 UTC
 ``KEY``    text, or ``0x`` and hex; --key-format changes the text  bytes
 ``DATA``   the same for --data-format                              bytes
@@ -29,6 +30,7 @@ import click
 
 _AGO: Final = re.compile(r"-(\d{1,9})([smhd])")
 _OFFSET: Final = re.compile(r"([+-])(\d{2}):?(\d{2})")
+_FILE: Final = re.compile(r"0x([0-9a-f]{1,8})|([0-9a-f]{8})(?:\.jdb)?", re.IGNORECASE)
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SYMBOLS: Final = ("ckpt", "first-active", "end")
 _MAX_VLSN: Final = (1 << 63) - 1
@@ -244,6 +246,21 @@ class BytesType(click.ParamType[bytes]):
             self.fail(f"{error} (--{self._option.replace('_', '-')} {style})", param, ctx)
 
 
+class FileType(click.ParamType[int]):
+    """The number of a log file."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that a file name or ``0x1f`` names. Raises BadParameter."""
+        if isinstance(value, int):
+            return value
+        found = _FILE.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} names no log file; write 0x1f or 0000001f.jdb", param, ctx)
+        return int(found[1] or found[2], 16)
+
+
 class FieldsType(click.ParamType[tuple[str, ...]]):
     """Names of fields, with commas between them."""
 
@@ -268,4 +285,5 @@ ZONE: Final = ZoneType()
 TIME: Final = TimeType()
 KEY: Final = BytesType("KEY", "key_format")
 DATA: Final = BytesType("DATA", "data_format")
+FILE: Final = FileType()
 FIELDS: Final = FieldsType()

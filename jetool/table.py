@@ -29,6 +29,10 @@ class Row(NamedTuple):
 GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
 
 COMMANDS: Final = (
+    Row("info", "Look", "info", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
+    Row("dump-log", "Look", "dump_log", "Print the log, entry by entry", ("print-log",)),
+    Row("vlsn", "Look", "vlsn", "VLSNs of a replicated environment: map, gaps"),
+    Row("verify", "Check", "verify", "Check the log and its tail; findings with stable codes"),
     Row("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
     Row("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )

@@ -13,3 +13,15 @@ from tests import harness
 def shared() -> Path:
     """The directory with the shared documents and fixtures. Never changed: copy what is to be changed."""
     return harness.shared_path()
+
+
+@pytest.fixture(scope="session")
+def shared_dir(shared: Path) -> Path:
+    """The same."""
+    return shared
+
+
+@pytest.fixture(scope="session")
+def golden_dir() -> Path:
+    """Real logs of every version, kept in this repository."""
+    return Path(__file__).resolve().parent / "golden"

@@ -69,6 +69,8 @@ _LN_FLAGGED: Final = (
     ("prior_size", "int", "prior_size", ln_module.HAS_PRIOR_SIZE, 2),
     ("prior_file", "int", "prior_file", ln_module.HAS_PRIOR_FILE, 2),
 )
+# A node's base of expirations or times when no slot has one.
+_NO_BASE: Final = -1
 _LN_FLAGS2: Final = (
     ("tombstone", ln_module.TOMBSTONE),
     ("abort_tombstone", ln_module.ABORT_TOMBSTONE),
@@ -99,10 +101,17 @@ def describe(record: tuple[Any, ...], *, delta: bool = False) -> list[FieldValue
     return values if rename is None else rename(values)
 
 
-def describe_slots(node: Node) -> list[list[FieldValue]]:
-    """The fields of each slot of a node, with full keys and times computed from the node's bases."""
+def describe_slots(node: Node, *, delta: bool) -> list[list[FieldValue]]:
+    """The fields of each slot of a node, with full keys and times computed from the node's bases.
+
+    Arguments:
+        node: the node.
+        delta: it is a BIN-delta. Only there the dirty bit means something (je-log-format.md 8.4); a complete node can
+            hold it too, and shows False, as JE does.
+    """
     hours = bool(node.flags & node_module.EXPIRES_IN_HOURS)
-    return [_describe_slot(node, slot, hours) for slot in node.slots]
+    dirty = node_module.DIRTY if delta else 0
+    return [_describe_slot(node, slot, hours, dirty) for slot in node.slots]
 
 
 def operation_name(operation: int) -> str:
@@ -136,6 +145,8 @@ def _describe_ln(record: LN) -> list[FieldValue]:
     fields.append(FieldValue("data_size", "int", None if data is None else len(data)))
     fields.append(FieldValue("deleted", "bool", data is None))
     if record.content is not None:
+        if isinstance(record.content, lc.NameLN):
+            fields.append(FieldValue("name", "text", record.key.decode("utf-8", "surrogateescape")))
         fields += _describe_content(record.content)
     if record.tail is not None:
         fields += _describe_tail(record.tail)
@@ -174,7 +185,15 @@ def _describe_node(record: Node, delta: bool) -> list[FieldValue]:
         FieldValue("prev_delta_lsn", "lsn", record.prev_delta_lsn),
         FieldValue("flags", "hex", record.flags),
     ]
+    hours = bool(record.flags & node_module.EXPIRES_IN_HOURS)
+    base = record.expiration_base
     optional = (
+        ("prev_full_size", "int", record.prev_full_size, record.prev_full_size != 0),
+        ("prev_delta_size", "int", record.prev_delta_size, record.prev_delta_size != 0),
+        ("expiration_base", "expiration", -base if hours else base, base != _NO_BASE),
+        ("creation_base", "time", record.creation_base, record.creation_base != _NO_BASE),
+        ("modification_base", "time", record.modification_base, record.modification_base != _NO_BASE),
+        ("base_file", "int", record.base_file, record.base_file is not None),
         ("key_prefix", "bytes", record.key_prefix, record.key_prefix is not None),
         ("full_bin_slots", "int", record.full_bin_entries, delta and bool(record.slots)),
         ("full_bin_max_entries", "int", record.full_bin_max_entries, delta and bool(record.slots)),
@@ -185,14 +204,14 @@ def _describe_node(record: Node, delta: bool) -> list[FieldValue]:
     return fields + [FieldValue(name, kind, value) for name, kind, value, present in optional if present]
 
 
-def _describe_slot(node: Node, slot: Slot, hours: bool) -> list[FieldValue]:
+def _describe_slot(node: Node, slot: Slot, hours: bool, dirty: int) -> list[FieldValue]:
     state = slot.state
     fields = [
         FieldValue("key", "bytes", node.full_key(slot)),
         FieldValue("lsn", "lsn", slot.lsn),
         FieldValue("known_deleted", "bool", bool(state & node_module.KNOWN_DELETED)),
         FieldValue("pending_deleted", "bool", bool(state & node_module.PENDING_DELETED)),
-        FieldValue("dirty", "bool", bool(state & node_module.DIRTY)),
+        FieldValue("dirty", "bool", bool(state & dirty)),
         FieldValue("embedded", "bool", bool(state & node_module.SLOT_EMBEDDED)),
         FieldValue("no_data", "bool", bool(state & node_module.SLOT_NO_DATA)),
     ]

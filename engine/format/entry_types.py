@@ -175,14 +175,18 @@ ENTRY_TYPES: Final[tuple[EntryType, ...]] = (
 BY_NUMBER: Final[dict[int, EntryType]] = {entry_type.number: entry_type for entry_type in ENTRY_TYPES}
 BY_NAME: Final[dict[str, EntryType]] = {entry_type.name.lower(): entry_type for entry_type in ENTRY_TYPES}
 
+FILE_SUMMARY_LN: Final = 11
+DB_TREE: Final = 16
 COMMIT: Final = 17
 ABORT: Final = 18
 CKPT_START: Final = 19
 CKPT_END: Final = 20
+TRACE: Final = 24
 FILE_HEADER: Final = 25
 PREPARE: Final = 27
 ROLLBACK_START: Final = 28
 ROLLBACK_END: Final = 29
+RESERVED_FILE_LN: Final = 40
 ERASED: Final = 43
 
 

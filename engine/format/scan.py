@@ -8,7 +8,7 @@ bytes and returns positions and counts, so that a pass over a log pays for nothi
 the entry before, checksum right, and for entries of the replication stream a VLSN above the one before. The loop stops
 at the first entry that is anything else and leaves it to ``examine``, which says what it is:
 
-* a good entry that is rare (invisible, erased, RollbackStart, a log's version 6 flags in disorder),
+* a good entry that is rare: invisible, or of a type in ``RARE_TYPES``,
 * an entry that reaches beyond the buffer (``MORE``), or
 * damage, with the reason.
 
@@ -24,7 +24,15 @@ from typing import Final, NamedTuple
 from zlib import adler32
 
 from engine.format.checksum import INVISIBLE, entry_checksum
-from engine.format.entry_types import ERASED, ROLLBACK_START, is_valid_type
+from engine.format.entry_types import (
+    CKPT_END,
+    ERASED,
+    FILE_SUMMARY_LN,
+    RESERVED_FILE_LN,
+    ROLLBACK_END,
+    ROLLBACK_START,
+    is_valid_type,
+)
 from engine.format.header import (
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
@@ -50,6 +58,9 @@ BAD_SIZE: Final = "size"
 BAD_CHECKSUM: Final = "checksum"
 BAD_PREV: Final = "prev-offset"
 CUT: Final = "cut"
+
+# Few in any log, and each says something about the log as a whole: the loop hands them over one by one.
+RARE_TYPES: Final = frozenset((FILE_SUMMARY_LN, CKPT_END, ROLLBACK_START, ROLLBACK_END, RESERVED_FILE_LN, ERASED))
 
 _REPLICATED_IN_PAIR: Final = REPLICATED << 8
 
@@ -91,8 +102,7 @@ def plain_pairs(version: int) -> frozenset[int]:
     """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to look at all others."""
     pairs = _plain_by_version.get(version)
     if pairs is None:
-        special = (ERASED, ROLLBACK_START)
-        types = [number for number in range(256) if is_valid_type(number, version) and number not in special]
+        types = [number for number in range(256) if is_valid_type(number, version) and number not in RARE_TYPES]
         rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
         usual = 0 if version >= INVISIBLE_BIT else version
         pairs = frozenset(t | flags << 8 for flags in range(256) if flags & rare == usual for t in types)

@@ -15,16 +15,24 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
+from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.file_header import FileHeader
-from engine.format.entry.rollback import decode_rollback_start
-from engine.format.entry_types import COMMIT, ERASED, ROLLBACK_START
+from engine.format.entry.ln import LN
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry_types import CKPT_END, COMMIT, ERASED, FILE_SUMMARY_LN, decode_body
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, Examined, Sizes, check_plain, header_lengths
+from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, Examined, Sizes, check_plain, header_lengths
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
 from engine.log.resync import look
+
+# Types of user records outside transactions.
+_PLAIN_LNS: Final = (2, 8, 32, 34, 36)
+
+# Keys of _jeReservedFilesDb hold the file number with its sign bit flipped.
+_LONG_BIAS: Final = 1 << 63
 
 # No VLSN is above it, so the loop stops at the first replicated entry.
 _STOP_AT_FIRST: Final = (1 << 63) - 1
@@ -48,11 +56,25 @@ class PairTotals(NamedTuple):
         )
 
 
+class Evidence(NamedTuple):
+    """Intact entries whose presence shows that what stands before them was once durable.
+
+    Attributes:
+        commits: Commits.
+        checkpoints: CkptEnds; they are fsynced.
+        plain_lns: non-transactional records, which count as committed at once.
+    """
+
+    commits: int
+    checkpoints: int
+    plain_lns: int
+
+
 class SeenDamage(NamedTuple):
-    """A stretch of damage and how many intact Commits follow it in its file."""
+    """A stretch of damage and what follows it, intact, in its file."""
 
     damage: Damage
-    commits_after: int
+    after: Evidence
 
 
 class SeenVLSN(NamedTuple):
@@ -61,6 +83,32 @@ class SeenVLSN(NamedTuple):
     offset: int
     vlsn: int
     before: int
+
+
+class FileWord(NamedTuple):
+    """The last thing that the log says about a file: its utilization was recorded, or it was cleaned away.
+
+    Attributes:
+        lsn: of the FileSummaryLN or ReservedFileLN.
+        in_use: the file holds, or held then, live entries.
+    """
+
+    lsn: int
+    in_use: bool
+
+
+class FoundCheckpoint(NamedTuple):
+    """A CkptEnd with its LSN."""
+
+    lsn: int
+    record: CkptEnd
+
+
+class FoundRollback(NamedTuple):
+    """A RollbackStart or RollbackEnd with its LSN."""
+
+    lsn: int
+    record: RollbackStart | RollbackEnd
 
 
 class FileCheck(NamedTuple):
@@ -77,6 +125,9 @@ class FileCheck(NamedTuple):
         invisible: offset and VLSN of the invisible entries.
         erased: offsets of the erased entries.
         vlsn_steps_back: where the stream goes back, within this file.
+        file_words: by file number, what this file says of it last.
+        checkpoint: the last CkptEnd.
+        rollbacks: RollbackStart and RollbackEnd entries in log order.
         first_vlsn, last_vlsn, vlsn_count: of visible replicated entries; NULL_VLSN and 0 when there are none.
     """
 
@@ -91,6 +142,9 @@ class FileCheck(NamedTuple):
     invisible: tuple[tuple[int, int], ...]
     erased: tuple[int, ...]
     vlsn_steps_back: tuple[SeenVLSN, ...]
+    file_words: dict[int, FileWord]
+    checkpoint: FoundCheckpoint | None
+    rollbacks: tuple[FoundRollback, ...]
     first_vlsn: int
     last_vlsn: int
     vlsn_count: int
@@ -129,10 +183,13 @@ class _Pass:
         self._reader = reader
         self._lengths = header_lengths(reader.version)
         self._totals: dict[int, PairTotals] = {}
-        self._damages: list[tuple[Damage, int]] = []
+        self._damages: list[tuple[Damage, Evidence]] = []
         self._invisible: list[tuple[int, int]] = []
         self._erased: list[int] = []
         self._steps_back: list[SeenVLSN] = []
+        self._words: dict[int, FileWord] = {}
+        self._checkpoint: FoundCheckpoint | None = None
+        self._rollbacks: list[FoundRollback] = []
         self._first_vlsn = self._last_vlsn = NULL_VLSN
         # What the loop compares with; apart from _last_vlsn, since a rollback sets it back.
         self._stream = _STOP_AT_FIRST
@@ -144,7 +201,7 @@ class _Pass:
         """Check the whole file."""
         reader, window = self._reader, self._reader.window
         for damage in reader.header_damage(0):
-            self._damages.append((damage, 0))
+            self._damages.append((damage, Evidence(0, 0, 0)))
         offset = 0
         while offset < window.size_bytes and not reader.is_quiet_end(offset):
             if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
@@ -185,13 +242,13 @@ class _Pass:
         examined = look(reader.window, offset, reader.version, self._prev)
         if examined.verdict not in (GOOD, BAD_PREV):
             damage = reader.damage(offset, examined)
-            self._damages.append((damage, self._commits()))
+            self._damages.append((damage, self._evidence()))
             self._prev = -1
             return offset + damage.length
         header = examined.header
         assert header is not None
         if examined.verdict == BAD_PREV:
-            self._damages.append((reader.broken_link(offset, examined), self._commits()))
+            self._damages.append((reader.broken_link(offset, examined), self._evidence()))
         total = examined.header_bytes + header.item_size
         self._add(header.type_number | header.flags << 8, PairTotals(1, total, total, total))
         self._note(offset, header, examined)
@@ -205,8 +262,8 @@ class _Pass:
             return
         if header.type_number == ERASED:
             self._erased.append(offset)
-        if header.type_number == ROLLBACK_START:
-            self._rollback(offset, header, examined)
+        elif header.type_number in RARE_TYPES:
+            self._control(offset, header, examined)
         if header.flags & REPLICATED:
             before = NULL_VLSN if self._stream == _STOP_AT_FIRST else self._stream
             if header.vlsn <= before:
@@ -215,25 +272,39 @@ class _Pass:
                 self._first_vlsn = header.vlsn
             self._stream = self._last_vlsn = header.vlsn
 
-    def _rollback(self, offset: int, header: EntryHeader, examined: Examined) -> None:
+    def _control(self, offset: int, header: EntryHeader, examined: Examined) -> None:
         body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
+        lsn = self._reader.file.number << 32 | offset
         try:
-            matchpoint = decode_rollback_start(body, self._reader.version).matchpoint_vlsn
+            record = decode_body(header.type_number, self._reader.version, body)
         except FormatError:
+            # The checksum is right, so this is no damage; a pass that decodes every body reports it.
             return
-        if self._stream != _STOP_AT_FIRST and matchpoint < self._stream:
-            self._stream = matchpoint
+        if isinstance(record, CkptEnd):
+            self._checkpoint = FoundCheckpoint(lsn, record)
+        elif isinstance(record, (RollbackStart, RollbackEnd)):
+            self._rollbacks.append(FoundRollback(lsn, record))
+            if isinstance(record, RollbackStart) and self._stream != _STOP_AT_FIRST:
+                self._stream = min(self._stream, record.matchpoint_vlsn)
+        elif isinstance(record, LN) and header.type_number == FILE_SUMMARY_LN:
+            self._words[int.from_bytes(record.key[:4], "big")] = FileWord(lsn, record.data is not None)
+        elif isinstance(record, LN):
+            self._words[int.from_bytes(record.key[:8], "big") - _LONG_BIAS] = FileWord(lsn, False)
 
     def _add(self, pair: int, total: PairTotals) -> None:
         known = self._totals.get(pair)
         self._totals[pair] = total if known is None else known.plus(total)
 
-    def _commits(self) -> int:
-        return sum(total.entries for pair, total in self._totals.items() if pair & 0xFF == COMMIT)
+    def _evidence(self) -> Evidence:
+        counts = dict.fromkeys((COMMIT, CKPT_END, *_PLAIN_LNS), 0)
+        for pair, total in self._totals.items():
+            if pair & 0xFF in counts:
+                counts[pair & 0xFF] += total.entries
+        return Evidence(counts[COMMIT], counts[CKPT_END], sum(counts[number] for number in _PLAIN_LNS))
 
     def _result(self) -> FileCheck:
         reader = self._reader
-        commits = self._commits()
+        end = self._evidence()
         visible = sum(
             total.entries
             for pair, total in self._totals.items()
@@ -247,11 +318,18 @@ class _Pass:
             totals=self._totals,
             last_offset=self._last,
             end_offset=self._end,
-            damages=tuple(SeenDamage(damage, commits - before) for damage, before in self._damages),
+            damages=tuple(SeenDamage(damage, _since(before, end)) for damage, before in self._damages),
             invisible=tuple(self._invisible),
             erased=tuple(self._erased),
             vlsn_steps_back=tuple(self._steps_back),
+            file_words=self._words,
+            checkpoint=self._checkpoint,
+            rollbacks=tuple(self._rollbacks),
             first_vlsn=self._first_vlsn,
             last_vlsn=self._last_vlsn,
             vlsn_count=visible,
         )
+
+
+def _since(before: Evidence, end: Evidence) -> Evidence:
+    return Evidence(*(later - earlier for later, earlier in zip(end, before, strict=True)))

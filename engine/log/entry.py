@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.format.entry_types import Record, decode_body, type_name
-from engine.format.header import REPLICATED, Provisional, is_invisible, provisional_of
+from engine.format.header import (
+    HEADER_BYTES,
+    HEADER_WITH_VLSN_BYTES,
+    REPLICATED,
+    Provisional,
+    has_vlsn,
+    is_invisible,
+    provisional_of,
+)
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 
 # Why bytes are damage; the words of finding messages and of NDJSON records.
 REASONS: Final[dict[str, str]] = {
     "type": "no known entry type",
     "size": "a negative item size",
-    "checksum": "the checksum does not match",
+    "checksum": "wrong checksum",
     "prev-offset": "the entry does not point back to the one before it",
     "cut": "the file ends inside the entry",
     "header": "the file header is damaged",
@@ -70,6 +78,12 @@ class LogEntry(NamedTuple):
     def invisible(self) -> bool:
         """Whether replication has rolled it back."""
         return is_invisible(self.flags, self.version)
+
+    @property
+    def total_bytes(self) -> int:
+        """Header and body."""
+        length = HEADER_WITH_VLSN_BYTES if has_vlsn(self.flags, self.version) else HEADER_BYTES
+        return length + self.item_size
 
     def record(self) -> Record:
         """The decoded body.

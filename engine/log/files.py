@@ -14,6 +14,7 @@ import re
 from typing import Final, NamedTuple
 
 from engine.errors import NotFoundError
+from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.storage.base import Storage
 
 MARKER_FILE_NUMBER: Final = 0x7FFFFFFF
@@ -51,6 +52,18 @@ class LogFiles(NamedTuple):
     def find(self, number: int) -> LogFile | None:
         """The file of that number, or None."""
         return next((file for file in self.files if file.number == number), None)
+
+    def end_file(self) -> int:
+        """Number of the file that the log ends in: the last one that holds more than a file header (R-LOG-30).
+
+        The first file when none does, -1 when there is no file.
+        """
+        holding = (file.number for file in reversed(self.files) if file.size_bytes > FILE_HEADER_BYTES)
+        return next(holding, self.files[0].number if self.files else -1)
+
+    def with_marker(self) -> tuple[LogFile, ...]:
+        """The log files and, behind them, the marker file."""
+        return self.files if self.marker is None else (*self.files, self.marker)
 
     def missing(self) -> tuple[int, ...]:
         """Numbers between the first and the last file that no file has."""

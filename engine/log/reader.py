@@ -83,18 +83,19 @@ class FileReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def entries(self, start: int = 0, end: int | None = None) -> Iterator[LogEntry | Damage]:
+    def entries(self, start: int = 0, end: int | None = None, prev: int = -1) -> Iterator[LogEntry | Damage]:
         """Entries that begin in ``[start, end)``, and damage, in file order.
 
         Arguments:
             start: an entry boundary; 0 is the file header.
             end: an offset, or None for the end of the file.
+            prev: offset of the entry before ``start``; -1 when not known, and then its link is not checked.
         """
         window, version = self.window, self.version
         limit = window.size_bytes if end is None else end
         plain, lengths, unpack = plain_pairs(version), header_lengths(version), PLAIN_HEADER.unpack_from
         lsn_base = self.file.number << 32
-        prev_offset = 0 if start in (0, FILE_HEADER_BYTES) else -1
+        prev_offset = 0 if start in (0, FILE_HEADER_BYTES) else prev
         offset = start
         yield from self.header_damage(start)
         while offset < min(limit, window.size_bytes):
@@ -130,6 +131,10 @@ class FileReader:
             yield damage
             prev_offset = -1
             offset += damage.length
+
+    def is_entry(self, offset: int) -> bool:
+        """Whether a good entry begins at the offset."""
+        return offset < self.window.size_bytes and look(self.window, offset, self.version, -1).verdict == GOOD
 
     def _read_header(self, fallback: int) -> tuple[FileHeader | None, int]:
         start = self.window.bytes_at(0, FILE_HEADER_BYTES)

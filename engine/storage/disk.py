@@ -1,24 +1,20 @@
 """Files on the local file system, through unbuffered positional reads and writes.
 
 Reading opens with ``O_RDONLY`` and never creates, touches or locks anything, so that it works on a read-only mount and
-beside a live writer. Locks are POSIX range locks, the ones that a JVM takes, so that both exclude each other.
+beside a live writer. Locks are POSIX range locks (``posix_locks``), the ones that a JVM takes, so that both exclude
+each other.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat as stat_module
-import struct
 from pathlib import Path
 
 from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError
+from engine.storage import posix_locks
 from engine.storage.base import Lock, ReadFile, Stat, WriteFile
-
-# struct flock on Linux: l_type, l_whence, l_start, l_len, l_pid. Other systems order it otherwise; there a query that
-# cannot be made is answered "no holder known".
-_FLOCK = struct.Struct("hhqqi4x")
 
 
 class DiskStorage:
@@ -94,40 +90,22 @@ class DiskStorage:
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         """Lock one byte of an existing file without waiting."""
         try:
-            handle = os.open(self._full(path), os.O_RDWR if exclusive else os.O_RDONLY)
-        except OSError as error:
-            raise _translated(error, self._name(path)) from error
-        try:
-            fcntl.lockf(handle, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
-        except OSError as error:
-            os.close(handle)
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise _translated(error, self._name(path)) from error
-            holder = self.lock_holder(path, byte)
+            return posix_locks.take(self._full(path), byte, exclusive=exclusive)
+        except posix_locks.BlockedError as error:
+            holder = f"process {error.holder}" if error.holder else "another process"
             raise RefusedError(
                 "the environment is in use",
                 file=self._name(path),
                 expected=f"no lock on byte {byte}",
-                found=f"a lock held by process {holder}" if holder else "a lock held by another process",
+                found=f"a lock held by {holder}",
                 hint="stop that process, or wait with --lock-timeout",
             ) from error
-        return _DiskLock(handle)
+        except OSError as error:
+            raise _translated(error, self._name(path)) from error
 
     def lock_holder(self, path: str, byte: int) -> int | None:
         """The pid of a process that holds a lock on the byte, or None."""
-        try:
-            handle = os.open(self._full(path), os.O_RDONLY)
-        except OSError:
-            return None
-        try:
-            # A query for a write lock meets every lock that anybody else holds, shared ones too.
-            query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
-            answer = _FLOCK.unpack(fcntl.fcntl(handle, fcntl.F_GETLK, query))
-        except (OSError, struct.error):
-            return None
-        finally:
-            os.close(handle)
-        return None if answer[0] == fcntl.F_UNLCK else max(int(answer[4]), 0)
+        return posix_locks.holder_of(self._full(path), byte)
 
     def _open(self, path: str, flags: int) -> _DiskFile:
         try:
@@ -202,21 +180,6 @@ class _DiskFile:
 
     def close(self) -> None:
         """Close the descriptor."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
-
-
-class _DiskLock:
-    """A POSIX lock; the descriptor that holds it must stay open."""
-
-    __slots__ = ("_handle",)
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-
-    def release(self) -> None:
-        """Give the lock back."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

@@ -1,6 +1,7 @@
 """Files in memory, for tests, overlays and crash images.
 
-Durability is not modelled here: ``sync`` does nothing. Directories exist when made or when a file lies below them.
+Durability is not modelled here: ``sync`` does nothing. Directories exist when made or when an initial file lies below
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class MemoryStorage:
 
     def __init__(self, files: dict[str, bytes] | None = None, root: str = "memory:") -> None:
         self._files = {path: bytearray(data) for path, data in (files or {}).items()}
-        self._directories = {""}
+        self._directories = {"", *(parent for path in self._files for parent in _parents(path))}
         self._locks: dict[tuple[str, int], list[bool]] = {}
         self._root = root
 
@@ -33,7 +34,7 @@ class MemoryStorage:
     def names(self, path: str = "") -> list[str]:
         """Names in a directory, sorted."""
         if not self._is_directory(path):
-            raise NotFoundError(f"cannot open {self._name(path)}: no such file or directory", file=self._name(path))
+            raise self._absent(path)
         prefix = f"{path}/" if path else ""
         below = [p[len(prefix) :] for p in (*self._files, *self._directories) if p and p.startswith(prefix)]
         return sorted({p.split("/", 1)[0] for p in below if p})
@@ -51,17 +52,21 @@ class MemoryStorage:
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
         """Open a file for reading and writing."""
         if path not in self._files:
-            if not create:
-                raise NotFoundError(f"cannot open {self._name(path)}: no such file or directory", file=self._name(path))
+            if not create or not self._has_parent(path):
+                raise self._absent(path)
             self._files[path] = bytearray()
         return _MemoryFile(path, self._files[path])
 
     def make_directory(self, path: str) -> None:
         """Make a directory."""
+        if not self._has_parent(path):
+            raise self._absent(path)
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name."""
+        if not self._has_parent(new):
+            raise self._absent(new)
         self._files[new] = self._taken(old)
 
     def remove(self, path: str) -> None:
@@ -73,6 +78,8 @@ class MemoryStorage:
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         """Lock one byte; locks exclude each other within this object."""
+        if path not in self._files:
+            raise self._absent(path)
         held = self._locks.setdefault((path, byte), [])
         if held and (exclusive or True in held):
             raise RefusedError("the environment is in use", file=self._name(path), expected=f"no lock on byte {byte}")
@@ -89,14 +96,26 @@ class MemoryStorage:
 
     def _taken(self, path: str) -> bytearray:
         if path not in self._files:
-            raise NotFoundError(f"cannot open {self._name(path)}: no such file or directory", file=self._name(path))
+            raise self._absent(path)
         return self._files.pop(path)
 
     def _is_directory(self, path: str) -> bool:
-        return path in self._directories or any(p.startswith(f"{path}/") for p in self._files)
+        return path in self._directories
+
+    def _has_parent(self, path: str) -> bool:
+        return path.rpartition("/")[0] in self._directories
+
+    def _absent(self, path: str) -> NotFoundError:
+        return NotFoundError(f"cannot open {self._name(path)}: no such file or directory", file=self._name(path))
 
     def _name(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
+
+
+def _parents(path: str) -> list[str]:
+    """The directories above a path, ``a/b/c`` -> ``a``, ``a/b``."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 class _MemoryFile:
@@ -123,7 +142,7 @@ class _MemoryFile:
 
     def write(self, offset: int, data: bytes) -> None:
         """Put all of ``data`` at ``offset``."""
-        if offset > len(self._data):
+        if data and offset > len(self._data):
             self._data.extend(bytes(offset - len(self._data)))
         self._data[offset : offset + len(data)] = data
 

@@ -115,18 +115,23 @@ class Output(Protocol):
     def style(self) -> Style:
         """How values look."""
 
+    @property
+    def selected(self) -> tuple[str, ...] | None:
+        """The names of ``--fields``, or None."""
+
     def document(self, shape: Shape, row: Row) -> None:
         """Print one record. In text, nested rows become sections and lists of rows tables."""
 
     def table(self, shape: Shape, rows: Iterable[Row]) -> None:
         """Print rows of one shape."""
 
-    def stream(self, *shapes: Shape, line: TextLine | None = None) -> Stream:
+    def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> Stream:
         """Start a stream.
 
         Arguments:
             shapes: all shapes that can occur, the principal one first. The summary's is not among them.
             line: the line of text for a row, where columns do not serve.
+            encoder: the command's own, for a format that only it has.
         """
 
     def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:

@@ -26,49 +26,49 @@ class Renderer:
     def __init__(self, form: str, style: Style, selected: Sequence[str] | None, sink: Sink) -> None:
         self.format = form
         self.style = style
-        self._selected = tuple(selected) if selected is not None else None
+        self.selected = tuple(selected) if selected is not None else None
         self._sink = sink
 
     def document(self, shape: Shape, row: Row) -> None:
         """Print one record."""
-        select.check(self._selected, (shape,))
-        row = select.pick(row, self._selected)
+        select.check(self.selected, (shape,))
+        row = select.pick(row, self.selected)
         if self.format == "json":
             self._sink.write(jsonl.document(row, self.style))
         elif self.format == "ndjson":
             self._sink.write(jsonl.document_line(shape, row, self.style))
         elif self.format == "csv":
-            self._sink.write(csv.table(shape, [row], self._selected, self.style))
+            self._sink.write(csv.table(shape, [row], self.selected, self.style))
         else:
             self._sink.write(text.document(row, self.style))
 
     def table(self, shape: Shape, rows: Iterable[Row]) -> None:
         """Print rows of one shape."""
-        select.check(self._selected, (shape,))
-        picked = [select.pick(row, self._selected) for row in rows]
+        select.check(self.selected, (shape,))
+        picked = [select.pick(row, self.selected) for row in rows]
         if self.format == "json":
             self._sink.write(jsonl.table(picked, self.style))
         elif self.format == "csv":
-            self._sink.write(csv.table(shape, picked, self._selected, self.style))
+            self._sink.write(csv.table(shape, picked, self.selected, self.style))
         elif self.format == "ndjson":
             encoder = jsonl.NdjsonEncoder(Plan((shape,), None, self.style))
             self._sink.write(encoder.rows((shape.rec, row) for row in picked))
             self._sink.write(encoder.foot([("count", "int", len(picked))]))
         else:
-            self._sink.write(text.table(shape, picked, self._selected, self.style))
+            self._sink.write(text.table(shape, picked, self.selected, self.style))
 
-    def stream(self, *shapes: Shape, line: TextLine | None = None) -> RowStream:
+    def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> RowStream:
         """Start a stream."""
-        select.check(self._selected, shapes)
-        plan = Plan(shapes, self._selected, self.style, line)
-        return RowStream(self._encoder(plan, "records"), self._sink)
+        select.check(self.selected, shapes)
+        plan = Plan(shapes, self.selected, self.style, line)
+        return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
     def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
         """Start a stream of findings."""
-        select.check(self._selected, (FINDING,))
+        select.check(self.selected, (FINDING,))
         if self.format in findings_formats.FORMATS:
             return _CollectedFindings(self.format, findings_formats.Collected(rules), self.style, self._sink)
-        plan = Plan((FINDING,), self._selected, self.style, text_line)
+        plan = Plan((FINDING,), self.selected, self.style, text_line)
         return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
 
     def text(self, text: str) -> None:

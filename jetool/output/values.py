@@ -201,7 +201,7 @@ _AS_IT_IS: Final = frozenset(("int", "float", "hex", "level", "bool", "text", "d
 # Kinds of sequences, and the kind of their items.
 LISTS: Final = {
     "ints": "int",
-    "offsets": "int",
+    "offsets": "hex",
     "texts": "text",
     "byteses": "bytes",
     "lsns": "lsn",

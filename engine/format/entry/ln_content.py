@@ -11,6 +11,7 @@ of
 
 from __future__ import annotations
 
+import math
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -18,12 +19,16 @@ from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry.db_tree import DatabaseImpl, read_database, write_database
 from engine.format.fields import Shape, shape
+from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import LN_KEY_FIRST, TWO_PART_DUPLICATES
 
 _COUNTERS: Final = Struct("<11i")
 _COUNTERS_V7: Final = Struct("<10i")
+_SINGLE: Final = Struct("<f")
 _MAX_LN_SIZE_AT: Final = 6
+# The smallest entry that an LN of v16 and later can be: header, two bytes of flags, database id and a data length.
+_LEAST_LN_BYTES: Final = HEADER_BYTES + 4
 
 # NameLN operations.
 OPERATIONS: Final = ("none", "create", "remove", "truncate", "rename", "update_config")
@@ -64,7 +69,11 @@ class NameOperation(NamedTuple):
 
 
 class FileSummary(NamedTuple):
-    """The utilization counters of one log file (R-CLN-1); sizes in bytes, headers included."""
+    """The utilization counters of one log file (R-CLN-1); sizes in bytes, headers included.
+
+    Counts can be too high: recovery may count an entry twice. So the estimates below take no more than the totals.
+    Averages are single-precision, as JE computes them (R-CLN-4), and parts are cut to whole bytes.
+    """
 
     total_count: int
     total_size: int
@@ -77,6 +86,80 @@ class FileSummary(NamedTuple):
     obsolete_ln_count: int
     obsolete_ln_size: int
     obsolete_ln_size_counted: int
+
+    @property
+    def estimated_obsolete_in_size(self) -> int:
+        """Estimated bytes of obsolete INs: their count times the average size of an IN (R-CLN-2)."""
+        if self.total_in_count == 0:
+            return 0
+        average = _single(_single(self.total_in_size) / _single(self.total_in_count))
+        return int(_single(_single(min(self.obsolete_in_count, self.total_in_count)) * average))
+
+    @property
+    def average_uncounted_ln_size(self) -> float | None:
+        """Average size of the LNs that are not obsolete with a known size; None when nothing needs it (R-CLN-2)."""
+        _, size, counted, uncounted = self._obsolete_lns()
+        if uncounted <= 0 or self.total_ln_size <= size or self.total_ln_count <= counted:
+            return None
+        return _single(_single(self.total_ln_size - size) / _single(self.total_ln_count - counted))
+
+    @property
+    def estimated_obsolete_ln_size(self) -> int:
+        """Estimated bytes of obsolete LNs: the known sizes, and the average for the others (R-CLN-2)."""
+        if self.total_ln_count == 0:
+            return 0
+        _, size, _, uncounted = self._obsolete_lns()
+        average = self.average_uncounted_ln_size
+        if average is not None:
+            size += int(_single(_single(uncounted) * average))
+        return min(size, self.total_ln_size)
+
+    @property
+    def most_obsolete_ln_size(self) -> int:
+        """The most bytes that obsolete LNs can take: each of unknown size is as large as the largest LN.
+
+        No more, though, than is left when every other LN has the least size. Until v7 the largest size is not known
+        (0); then it is the estimate.
+        """
+        if self.max_ln_size == 0:
+            return self.estimated_obsolete_ln_size
+        if self.total_ln_count == 0:
+            return 0
+        count, size, _, uncounted = self._obsolete_lns()
+        if uncounted > 0:
+            room = self.total_ln_size - size - (self.total_ln_count - count) * _LEAST_LN_BYTES
+            size += min(uncounted * self.max_ln_size, room)
+        return min(size, self.total_ln_size)
+
+    @property
+    def estimated_obsolete_size(self) -> int:
+        """Estimated bytes of garbage in the file, entries that are neither IN nor LN included (R-CLN-3)."""
+        return self._with_leftover(self.estimated_obsolete_ln_size)
+
+    @property
+    def most_obsolete_size(self) -> int:
+        """The same with the most that obsolete LNs can take."""
+        return self._with_leftover(self.most_obsolete_ln_size)
+
+    @property
+    def utilization(self) -> int:
+        """Per cent of the file that is still needed, rounded half up; 0 for an empty file (R-CLN-4)."""
+        if self.total_size == 0:
+            return 0
+        part = _single(100.0 * _single(self.total_size - self.estimated_obsolete_size))
+        return math.floor(_single(part / _single(self.total_size)) + 0.5)
+
+    def _obsolete_lns(self) -> tuple[int, int, int, int]:
+        """Count, known size, count with a known size, count without, none above the totals."""
+        count = min(self.obsolete_ln_count, self.total_ln_count)
+        counted = min(self.obsolete_ln_size_counted, count)
+        return count, min(self.obsolete_ln_size, self.total_ln_size), counted, count - counted
+
+    def _with_leftover(self, ln_size: int) -> int:
+        if self.total_size <= 0:
+            return 0
+        leftover = self.total_size - self.total_in_size - self.total_ln_size
+        return min(ln_size + self.estimated_obsolete_in_size + leftover, self.total_size)
 
 
 class FileSummaryLN(NamedTuple):
@@ -103,6 +186,11 @@ NAME_OPERATION: Final[Shape] = shape(NameOperation, "operation:int config:record
 FILE_SUMMARY: Final[Shape] = shape(FileSummary, " ".join(f"{name}:int" for name in FileSummary._fields))
 FILE_SUMMARY_LN: Final[Shape] = shape(FileSummaryLN, "anchor_lsn:lsn summary:record offsets=obsolete_offsets:offsets")
 DUP_COUNT_LN: Final[Shape] = shape(DupCountLN, "dup_count:int")
+
+
+def _single(value: float) -> float:
+    """The nearest number of single precision."""
+    return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
 
 
 def read_map_ln(reader: ByteReader, version: int, deleted: bool) -> MapLN:

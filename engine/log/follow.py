@@ -1,0 +1,80 @@
+"""Following a log while another process writes it (``dump-log --follow``).
+
+The last file grows, and then a new one appears. Bytes at the end that are no entry yet are an entry being written: they
+are looked at again after a pause, and count as damage only when a later file shows that the writer has gone on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFiles, list_log_files
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+
+PAUSE_S: Final = 0.25
+
+
+def follow(
+    storage: Storage, start: int = NULL_LSN, pause: Callable[[], None] = lambda: time.sleep(PAUSE_S)
+) -> Iterator[LogEntry | Damage | None]:
+    """Entries from ``start`` on, and then those that are appended, until the caller stops.
+
+    Arguments:
+        storage: the environment.
+        start: an entry; NULL_LSN begins at the end of the log as it is now.
+        pause: waits between two looks at the files.
+
+    Yields:
+        Entries and damage; None before each pause, so that the caller can hand on what it has.
+    """
+    position = start if start != NULL_LSN else _end(storage)
+    prev = -1
+    while True:
+        files = list_log_files(storage)
+        moved = False
+        for item, after, last in _new_items(storage, files, position, prev):
+            yield item
+            position, prev, moved = after, last, True
+        following = next((file for file in files.files if file.number > file_of(position)), None)
+        if not moved and following is not None:
+            position, prev = make_lsn(following.number, 0), -1
+        elif not moved:
+            yield None
+            pause()
+
+
+def _new_items(
+    storage: Storage, files: LogFiles, position: int, prev: int
+) -> Iterator[tuple[LogEntry | Damage, int, int]]:
+    """What stands at and behind a position in its file; with the position and the last entry behind each item."""
+    file = files.find(file_of(position))
+    if file is None or offset_of(position) >= file.size_bytes:
+        return
+    newest = file is files.files[-1]
+    with FileReader(storage, file, is_last=newest) as reader:
+        for item in reader.entries(offset_of(position), None, prev):
+            if isinstance(item, Damage):
+                if newest and not item.has_next:
+                    return
+                yield item, item.end_lsn, -1
+            else:
+                after = item.lsn + item.total_bytes
+                yield item, after, offset_of(item.lsn)
+
+
+def _end(storage: Storage) -> int:
+    files = list_log_files(storage)
+    if not files.files:
+        return 0
+    last = files.files[-1]
+    end = make_lsn(last.number, 0)
+    with FileReader(storage, last, is_last=True) as reader:
+        for item in reader.entries():
+            if isinstance(item, LogEntry):
+                end = item.lsn + item.total_bytes
+    return end

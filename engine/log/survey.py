@@ -1,0 +1,362 @@
+"""What the control entries of a log say: the operator's first question about an environment.
+
+The log is read from its end. The last file is scanned whole (its end is the end of the log, R-LOG-31); if it holds no
+CkptEnd, the files before it are looked at until one does (R-REC-4). What recovery would have to do lies between the
+firstActive LSN of that checkpoint and the end (R-REC-10); it is read once, forward.
+
+Example: CkptStart 0x0/0x5d5, CkptEnd 0x0/0x6e2 (firstActive 0x0/0x5d5), end of log 0x0/0x711. Nothing follows the
+CkptEnd,
+its invoker is "close": the environment was closed cleanly and recovery has nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeVar
+
+from engine.errors import FormatError
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.ln import LN
+from engine.format.entry.markers import RestoreRequired
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.txn_end import Prepare, TxnEnd
+from engine.format.entry_types import (
+    ABORT,
+    BY_NUMBER,
+    CKPT_END,
+    CKPT_START,
+    COMMIT,
+    DB_TREE,
+    PREPARE,
+    ROLLBACK_END,
+    TRACE,
+)
+from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import NODE as NODE_FAMILY
+from engine.format.entry_types import ROLLBACK_START as ROLLBACK_START_TYPE
+from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFiles
+from engine.log.select import time_of
+from engine.log.walk import LogReader
+from engine.storage.base import Storage
+
+LOCK_FILE: Final = "je.lck"
+WRITER_BYTE: Final = 0
+T = TypeVar("T")
+
+
+class FileVersions(NamedTuple):
+    """Consecutive files of one log version."""
+
+    version: int
+    first_file: int
+    last_file: int
+
+
+class Checkpoint(NamedTuple):
+    """The checkpoint that recovery starts from."""
+
+    end_lsn: int
+    record: CkptEnd
+
+
+class OpenRollback(NamedTuple):
+    """A RollbackStart without its RollbackEnd."""
+
+    lsn: int
+    record: RollbackStart
+
+
+class RecoveryWork(NamedTuple):
+    """What lies between the start of recovery and the end of the log.
+
+    Attributes:
+        from_lsn: firstActive of the last checkpoint, or the first entry of the log.
+        entries, log_bytes: in all.
+        lns, nodes: LNs and IN-type entries among them.
+        commits, aborts: transactions that ended.
+        open_txns: ids of transactions with LNs and no end.
+        prepared_txns: ids of transactions prepared and not decided.
+    """
+
+    from_lsn: int
+    entries: int
+    log_bytes: int
+    lns: int
+    nodes: int
+    commits: int
+    aborts: int
+    open_txns: tuple[int, ...]
+    prepared_txns: tuple[int, ...]
+
+
+class Survey(NamedTuple):
+    """The control data of an environment.
+
+    Attributes:
+        end_of_log: LSN behind the last good entry.
+        tail: what stands behind it in the last file, or None.
+        closed_cleanly: the last thing that was written is the checkpoint of a close.
+        partial_checkpoint: LSN of a CkptStart behind the last CkptEnd, or NULL_LSN.
+        replicated: the root says that the environment is replicated.
+        first_vlsn, last_vlsn: of the visible entries of the log.
+        damages: stretches of damage that were met on the way.
+        lock_holder: pid of the process that has the environment open for writing (0: not named), or None.
+        marker: why JE refuses to open the environment, or None.
+    """
+
+    files: LogFiles
+    versions: tuple[FileVersions, ...]
+    first_lsn: int
+    last_lsn: int
+    end_of_log: int
+    last_time: int
+    tail: Damage | None
+    closed_cleanly: bool
+    checkpoint: Checkpoint | None
+    partial_checkpoint: int
+    root_lsn: int
+    root: DbTree | None
+    replicated: bool
+    first_vlsn: int
+    last_vlsn: int
+    open_rollbacks: tuple[OpenRollback, ...]
+    work: RecoveryWork
+    damages: tuple[Damage, ...]
+    lock_holder: int | None
+    marker: RestoreRequired | None
+
+
+def survey(storage: Storage, files: LogFiles) -> Survey:
+    """Read the control data of an environment.
+
+    Raises:
+        UnsupportedError: the last files are of a log version that this program does not read.
+        StorageError: a file cannot be read.
+    """
+    return _Surveyor(storage, files).run()
+
+
+class _End(NamedTuple):
+    """What a scan for the last checkpoint found."""
+
+    checkpoint: Checkpoint | None
+    partial: int
+    root_lsn: int
+    root: DbTree | None
+    after_checkpoint: int
+
+
+class _Surveyor:
+    """Reads one environment."""
+
+    def __init__(self, storage: Storage, files: LogFiles) -> None:
+        self._storage = storage
+        self._files = files
+        self._log = LogReader(storage, files)
+        self._data = LogReader(storage, files._replace(marker=None))
+        self._damages: list[Damage] = []
+
+    def run(self) -> Survey:
+        """Collect everything."""
+        files = self._files.files
+        last_lsn, end, last_time, tail = self._end_of_log()
+        control = self._last_checkpoint()
+        work, rollbacks = self._work(control.checkpoint)
+        replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
+        # Without a root nobody can say; without replication there is nothing to look for in the whole log.
+        first_vlsn, last_vlsn = self._vlsns() if replicated or control.root is None else (NULL_VLSN, NULL_VLSN)
+        record = control.checkpoint.record if control.checkpoint else None
+        return Survey(
+            files=self._files,
+            versions=self._versions(),
+            first_lsn=make_lsn(files[0].number, 0) if files else NULL_LSN,
+            last_lsn=last_lsn,
+            end_of_log=end,
+            last_time=last_time,
+            tail=tail,
+            closed_cleanly=record is not None and record.invoker == "close" and control.after_checkpoint == 0,
+            checkpoint=control.checkpoint,
+            partial_checkpoint=control.partial,
+            root_lsn=control.root_lsn,
+            root=control.root,
+            replicated=replicated,
+            first_vlsn=first_vlsn,
+            last_vlsn=last_vlsn,
+            open_rollbacks=rollbacks,
+            work=work,
+            damages=tuple(self._damages),
+            lock_holder=self._storage.lock_holder(LOCK_FILE, WRITER_BYTE),
+            marker=self._marker(),
+        )
+
+    def _versions(self) -> tuple[FileVersions, ...]:
+        runs: list[FileVersions] = []
+        for file in self._files.files:
+            if file.size_bytes < FILE_HEADER_BYTES:
+                continue
+            with self._log.open(file) as reader:
+                version = reader.version
+            if runs and runs[-1].version == version:
+                runs[-1] = runs[-1]._replace(last_file=file.number)
+            else:
+                runs.append(FileVersions(version, file.number, file.number))
+        return tuple(runs)
+
+    def _end_of_log(self) -> tuple[int, int, int, Damage | None]:
+        """Last entry, the LSN behind it, the newest time met in the last file, the torn tail."""
+        end_file = self._files.end_file()
+        for file in reversed(self._files.files):
+            if file.number > end_file:
+                continue
+            last: LogEntry | None = None
+            tail: Damage | None = None
+            newest = 0
+            with self._log.open(file) as reader:
+                for item in reader.entries():
+                    if isinstance(item, Damage):
+                        tail = item if item.is_tail else None
+                        self._damages.append(item)
+                    else:
+                        last = item
+                        newest = max(newest, time_of(item) or 0)
+            if last is not None:
+                end = last.lsn + last.total_bytes
+                return last.lsn, end, newest, tail
+        return NULL_LSN, NULL_LSN, 0, None
+
+    def _last_checkpoint(self) -> _End:
+        checkpoint: Checkpoint | None = None
+        partial = root_lsn = NULL_LSN
+        root: DbTree | None = None
+        after = 0
+        for item in self._data.backward(over_gaps=True):
+            if isinstance(item, Damage):
+                if file_of(item.lsn) < self._files.end_file():
+                    self._damages.append(item)
+                continue
+            if item.type_number == DB_TREE and root is None:
+                root_lsn, root = item.lsn, _decoded(item, DbTree)
+            if item.type_number == CKPT_START:
+                partial = item.lsn
+            if item.type_number == CKPT_END:
+                record = _decoded(item, CkptEnd)
+                if record is not None:
+                    checkpoint = Checkpoint(item.lsn, record)
+                    break
+            if item.type_number != TRACE and offset_of(item.lsn) != 0:
+                after += 1
+        if checkpoint is not None and root is None:
+            root_lsn = checkpoint.record.root_lsn
+            root = self._root_at(root_lsn)
+        return _End(checkpoint, partial, root_lsn, root, after)
+
+    def _root_at(self, lsn: int) -> DbTree | None:
+        file = self._files.find(file_of(lsn))
+        if lsn == NULL_LSN or file is None:
+            return None
+        with self._log.open(file) as reader:
+            if not reader.is_entry(offset_of(lsn)):
+                return None
+            item = next(iter(reader.entries(offset_of(lsn))), None)
+        return _decoded(item, DbTree) if isinstance(item, LogEntry) else None
+
+    def _work(self, checkpoint: Checkpoint | None) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
+        start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
+        if start != NULL_LSN and self._files.find(file_of(start)) is None:
+            # The file is gone; what is left of the interval begins in the next one.
+            start = make_lsn(file_of(start), 0)
+        counter = _WorkCounter()
+        known = {damage.lsn for damage in self._damages}
+        for item in self._data.forward(start):
+            if isinstance(item, LogEntry):
+                counter.add(item)
+            elif item.lsn not in known:
+                self._damages.append(item)
+        return counter.result(start), counter.open_rollbacks()
+
+    def _vlsns(self) -> tuple[int, int]:
+        """First and last VLSN of visible entries: the log is read from both ends only as far as needed."""
+        first = next(_visible_vlsns(self._data.forward()), NULL_VLSN)
+        if first == NULL_VLSN:
+            return NULL_VLSN, NULL_VLSN
+        return first, next(_visible_vlsns(self._data.backward(over_gaps=True)), NULL_VLSN)
+
+    def _marker(self) -> RestoreRequired | None:
+        if self._files.marker is None:
+            return None
+        with self._log.open(self._files.marker) as reader:
+            for item in reader.entries():
+                if isinstance(item, LogEntry) and item.type_name == "RestoreRequired":
+                    return _decoded(item, RestoreRequired)
+        return RestoreRequired("unreadable", 0, "")
+
+
+class _WorkCounter:
+    """Counts what recovery would read."""
+
+    def __init__(self) -> None:
+        self._entries = self._bytes = self._lns = self._nodes = 0
+        self._ended = {COMMIT: 0, ABORT: 0}
+        self._active: dict[int, None] = {}
+        self._prepared: dict[int, None] = {}
+        self._rollbacks: dict[int, OpenRollback] = {}
+
+    def add(self, item: LogEntry) -> None:
+        """Count one entry."""
+        kind = BY_NUMBER[item.type_number]
+        self._entries += 1
+        self._bytes += item.total_bytes
+        self._nodes += kind.family == NODE_FAMILY
+        if kind.family == LN_FAMILY:
+            self._lns += 1
+            if kind.transactional and not item.invisible:
+                record = _decoded(item, LN)
+                if record is not None and record.txn_id is not None:
+                    self._active[record.txn_id] = None
+        elif item.type_number in self._ended:
+            self._ended[item.type_number] += 1
+            end = _decoded(item, TxnEnd)
+            if end is not None:
+                self._active.pop(end.id, None)
+                self._prepared.pop(end.id, None)
+        elif item.type_number == PREPARE:
+            prepared = _decoded(item, Prepare)
+            if prepared is not None:
+                self._prepared[prepared.id] = None
+        elif item.type_number == ROLLBACK_START_TYPE:
+            start = _decoded(item, RollbackStart)
+            if start is not None:
+                self._rollbacks[item.lsn] = OpenRollback(item.lsn, start)
+        elif item.type_number == ROLLBACK_END:
+            finished = _decoded(item, RollbackEnd)
+            if finished is not None:
+                self._rollbacks.pop(finished.rollback_start_lsn, None)
+
+    def result(self, start: int) -> RecoveryWork:
+        """The counts."""
+        open_txns = tuple(txn for txn in self._active if txn not in self._prepared)
+        return RecoveryWork(
+            start, self._entries, self._bytes, self._lns, self._nodes, self._ended[COMMIT], self._ended[ABORT],
+            open_txns, tuple(self._prepared),
+        )  # fmt: skip
+
+    def open_rollbacks(self) -> tuple[OpenRollback, ...]:
+        """Periods without an end."""
+        return tuple(self._rollbacks.values())
+
+
+def _visible_vlsns(items: Iterator[LogEntry | Damage]) -> Iterator[int]:
+    return (item.vlsn for item in items if isinstance(item, LogEntry) and item.replicated and not item.invisible)
+
+
+def _decoded(item: LogEntry, kind: type[T]) -> T | None:
+    try:
+        record = item.record()
+    except FormatError:
+        return None
+    return record if isinstance(record, kind) else None

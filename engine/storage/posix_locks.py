@@ -1,0 +1,156 @@
+"""POSIX range locks on single bytes of files, the kind that a JVM takes.
+
+The system keeps these locks per process and file, not per descriptor, which has two consequences:
+
+* Closing *any* descriptor of a file drops all locks that the process has on it. So this module never closes one while
+  a lock is held: it keeps a list of the files that this process has locks on, and uses the descriptors in it again.
+* Locks of one process never exclude each other. The same list makes them do so.
+
+Example (R-LOG-28): a writer holds byte 0 of ``je.lck`` and, while it deletes log files, byte 1 too. Giving byte 1 back
+must not give back byte 0, and asking who holds a byte must give back nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import threading
+from pathlib import Path
+from typing import Final
+
+# struct flock on Linux: l_type, l_whence, l_start, l_len, l_pid. Other systems order it otherwise; there a query that
+# cannot be made is answered "no holder known".
+_FLOCK: Final = struct.Struct("hhqqi4x")
+
+
+class BlockedError(Exception):
+    """A lock is in the way; ``holder`` is the pid that has it, 0 or None when the system does not name it."""
+
+    def __init__(self, holder: int | None) -> None:
+        super().__init__(f"locked by process {holder}")
+        self.holder = holder
+
+
+class _LockedFile:
+    """The locks of this process on one file.
+
+    Attributes:
+        holders: for each byte, whether each of its locks is exclusive.
+        handles: descriptors, closed together when the last lock goes.
+        writable: a descriptor that can carry an exclusive lock, or -1.
+    """
+
+    __slots__ = ("handles", "holders", "key", "writable")
+
+    def __init__(self, key: tuple[int, int]) -> None:
+        self.key = key
+        self.holders: dict[int, list[bool]] = {}
+        self.handles: list[int] = []
+        self.writable = -1
+
+    def handle(self, path: Path, *, exclusive: bool) -> int:
+        """A descriptor for a lock; opened when the ones at hand will not do."""
+        if self.writable >= 0 or (self.handles and not exclusive):
+            return self.writable if exclusive else self.handles[0]
+        opened = os.open(path, os.O_RDWR if exclusive else os.O_RDONLY)
+        self.handles.append(opened)
+        if exclusive:
+            self.writable = opened
+        return opened
+
+    def close_if_free(self) -> None:
+        """Close the descriptors when no lock needs them any more."""
+        if not any(self.holders.values()):
+            _locked.pop(self.key, None)
+            for handle in self.handles:
+                os.close(handle)
+            self.handles = []
+
+
+_locked: Final[dict[tuple[int, int], _LockedFile]] = {}
+_guard: Final = threading.Lock()
+# A child process has none of its parent's locks.
+os.register_at_fork(after_in_child=_locked.clear)
+
+
+class PosixLock:
+    """A lock on one byte."""
+
+    __slots__ = ("_byte", "_exclusive", "_file")
+
+    def __init__(self, file: _LockedFile, byte: int, exclusive: bool) -> None:
+        self._file: _LockedFile | None = file
+        self._byte = byte
+        self._exclusive = exclusive
+
+    def release(self) -> None:
+        """Give the lock back."""
+        with _guard:
+            file, self._file = self._file, None
+            if file is None:
+                return
+            holders = file.holders[self._byte]
+            holders.remove(self._exclusive)
+            if not holders:
+                fcntl.lockf(file.handles[0], fcntl.LOCK_UN, 1, self._byte, os.SEEK_SET)
+            file.close_if_free()
+
+
+def take(path: Path, byte: int, *, exclusive: bool) -> PosixLock:
+    """Lock one byte of an existing file without waiting.
+
+    Raises:
+        BlockedError: a lock of this process or another one is in the way.
+        OSError: the file cannot be opened or locked.
+    """
+    with _guard:
+        found = path.stat()
+        key = (found.st_dev, found.st_ino)
+        file = _locked.get(key) or _LockedFile(key)
+        holders = file.holders.setdefault(byte, [])
+        if holders and (exclusive or True in holders):
+            raise BlockedError(os.getpid())
+        try:
+            handle = file.handle(path, exclusive=exclusive)
+            try:
+                kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+                fcntl.lockf(handle, kind | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
+            except OSError as error:
+                if error.errno in (errno.EACCES, errno.EAGAIN):
+                    raise BlockedError(_query(handle, byte)) from error
+                raise
+        except (OSError, BlockedError):
+            file.close_if_free()
+            raise
+        holders.append(exclusive)
+        _locked[key] = file
+        return PosixLock(file, byte, exclusive)
+
+
+def holder_of(path: Path, byte: int) -> int | None:
+    """The pid of another process that holds a lock on the byte, 0 when the system does not name it, or None."""
+    with _guard:
+        try:
+            found = path.stat()
+            ours = _locked.get((found.st_dev, found.st_ino))
+            if ours is not None:
+                return _query(ours.handles[0], byte)
+            handle = os.open(path, os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            return _query(handle, byte)
+        finally:
+            os.close(handle)
+
+
+def _query(handle: int, byte: int) -> int | None:
+    try:
+        # A query for a write lock meets every lock that anybody else holds, shared ones too.
+        query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+        answer = _FLOCK.unpack(fcntl.fcntl(handle, fcntl.F_GETLK, query))
+    except (OSError, struct.error):
+        return None
+    return None if answer[0] == fcntl.F_UNLCK else max(int(answer[4]), 0)

@@ -1,0 +1,312 @@
+"""Checking the log itself: every entry of every file, and how the files hang together.
+
+What is checked, in this order:
+
+1. Each file, alone (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. In several
+   processes if asked.
+2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs.
+3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
+   FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30) or the
+   log still counts live entries in it.
+4. Invisible entries: each must lie in a rollback period (R-RB-3). The bit is outside the checksum, so nothing else
+   finds a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the
+   checksum out of use; the body and the old checksum together show it.
+5. The tail of the last file (R-LOG-30 to 36). Bytes that are no entries there are the usual trace of a crash, unless
+   something durable stands behind them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
+   silence (deviation D-5).
+
+Example: in 00000005.jdb a bit of the INS_LN_TX at 0x5/0x82c is flipped, three Commits follow. Finding JE-TAIL-002,
+error:
+JE 18.3.20 opens this log and loses the three transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from engine.errors import StorageError
+from engine.events import SILENT, Listener
+from engine.format.checksum import entry_checksum
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn
+from engine.format.versions import NEWEST_VERSION
+from engine.format.vlsn import NULL_VLSN
+from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
+from engine.log.entry import REASONS
+from engine.log.files import LogFile, LogFiles
+from engine.log.parallel import map_in_order
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+from engine.verify import log_rules as rules
+from engine.verify.report import Finding, Report, Rule, finding
+
+LEVELS: Final = ("log", "tail")
+
+
+class _FileResult(NamedTuple):
+    """One file: what the bulk check found, or why it could not be read, and the erased entries that look wrong."""
+
+    file: LogFile
+    check: FileCheck | None
+    problem: str
+    erased: tuple[Finding, ...]
+
+
+def verify_log(
+    storage: Storage,
+    files: LogFiles,
+    *,
+    jobs: int = 1,
+    listener: Listener = SILENT,
+    levels: Sequence[str] = LEVELS,
+) -> Report:
+    """Check the log of an environment.
+
+    Arguments:
+        storage: the environment; with ``jobs`` above 1 it is pickled or forked along with the work.
+        files: its log files.
+        jobs: how many processes.
+        listener: hears ``verify`` steps in bytes.
+        levels: ``log`` (everything but the tail) and ``tail``.
+
+    Raises:
+        UnsupportedError: a file is of a log version that this program does not read.
+    """
+    total = sum(file.size_bytes for file in files.files)
+    done = 0
+    results: list[_FileResult] = []
+    work = partial(_check_one, storage, files.end_file())
+    for result in map_in_order(work, files.files, jobs):
+        results.append(result)
+        done += result.file.size_bytes
+        listener.step("verify", done, total)
+    found = sorted(_all_findings(files, results, levels), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
+    checks = [result.check for result in results if result.check is not None]
+    return Report(
+        findings=tuple(found),
+        files=len(checks),
+        entries=sum(check.entries for check in checks),
+        checked_bytes=sum(check.size_bytes for check in checks),
+        checked=tuple(level for level in LEVELS if level in levels),
+        not_checked=(
+            *(level for level in LEVELS if level not in levels), "bodies", "references", "trees", "data", "utilization",
+            "replication index",
+        ),
+    )  # fmt: skip
+
+
+def _check_one(storage: Storage, end_file: int, file: LogFile) -> _FileResult:
+    try:
+        with FileReader(storage, file, is_last=file.number >= end_file, version=NEWEST_VERSION) as reader:
+            check = check_file(reader)
+            erased = tuple(_erased_findings(reader, check))
+    except StorageError as error:
+        return _FileResult(file, None, str(error), ())
+    return _FileResult(file, check, "", erased)
+
+
+def _all_findings(files: LogFiles, results: list[_FileResult], levels: Sequence[str]) -> Iterator[Finding]:
+    checks = [result.check for result in results if result.check is not None]
+    end_file = files.end_file()
+    if "tail" in levels:
+        for check in checks:
+            if check.file.number >= end_file:
+                yield from _tail_findings(check, is_end=check.file.number == end_file)
+    if "log" not in levels:
+        return
+    for result in results:
+        yield from result.erased
+        if result.check is None:
+            yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
+        else:
+            yield from _file_findings(result.check, in_tail=result.file.number >= end_file)
+    for before, after in pairwise(checks):
+        yield from _pair_findings(before, after)
+    yield from _vlsn_findings(checks)
+    yield from _invisible_findings(checks)
+    yield from _missing_findings(files, checks)
+    yield from _directory_findings(files)
+
+
+def _file_findings(check: FileCheck, *, in_tail: bool) -> Iterator[Finding]:
+    for seen in check.damages:
+        # In the last file, stretches of damage are judged as its tail; links and headers are what they are anywhere.
+        if in_tail and seen.damage.length and seen.damage.reason != "header":
+            continue
+        yield _damage_finding(rules.BY_REASON[seen.damage.reason], seen)
+    for step in check.vlsn_steps_back:
+        lsn = make_lsn(check.file.number, step.offset)
+        yield finding(rules.VLSN_ORDER, f"{step.vlsn} after {step.before}", lsn=lsn, file=check.file.path)
+
+
+def _damage_finding(rule: Rule, seen: SeenDamage, *, extra: str = "") -> Finding:
+    damage = seen.damage
+    what = f" of what says it is {type_name(damage.type_number)}" if damage.type_number else ""
+    message = f"{REASONS[damage.reason]}{what} (expected {damage.expected}, found {damage.found})"
+    if damage.length:
+        message += f"; {damage.length} bytes skipped"
+    if damage.has_next and damage.length:
+        message += f", next entry {format_lsn(damage.next_lsn)} by {damage.found_by}"
+    return finding(rule, message + extra, lsn=damage.lsn, file=damage.path)
+
+
+def _tail_findings(check: FileCheck, *, is_end: bool) -> Iterator[Finding]:
+    if not is_end and not check.damages:
+        yield finding(rules.EMPTY_LAST, f"{check.size_bytes} bytes", file=check.file.path)
+    for seen in check.damages:
+        damage = seen.damage
+        if not damage.length or damage.reason == "header":
+            continue
+        if damage.reason == "short":
+            yield finding(rules.SHORT_LAST, f"{damage.length} bytes", lsn=damage.lsn, file=damage.path)
+        elif any(seen.after):
+            yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; behind it {_evidence(seen.after)}")
+        elif damage.has_next:
+            yield _damage_finding(rules.UNCOMMITTED_BEHIND, seen)
+        elif damage.type_number == COMMIT and damage.reason == "checksum":
+            yield _damage_finding(rules.TORN_COMMIT, seen)
+        else:
+            yield _damage_finding(rules.TORN, seen)
+
+
+def _evidence(after: Evidence) -> str:
+    words = ((after.commits, "intact Commit"), (after.checkpoints, "CkptEnd"), (after.plain_lns, "record outside "))
+    parts = []
+    for count, word in words:
+        if count and word.endswith(" "):
+            parts.append(f"{count} records outside transactions" if count > 1 else "1 record outside transactions")
+        elif count:
+            parts.append(f"{count} {word}{'s' if count > 1 else ''}")
+    return ", ".join(parts)
+
+
+def _pair_findings(before: FileCheck, after: FileCheck) -> Iterator[Finding]:
+    header = after.header
+    if after.version < before.version and header is not None and before.header is not None:
+        message = f"version {after.version} behind version {before.version} of {before.file.path}"
+        yield finding(rules.VERSION_STEPS_BACK, message, lsn=make_lsn(after.file.number, 0), file=after.file.path)
+    if header is None or after.file.number != before.file.number + 1 or before.last_offset < 0:
+        return
+    # Damage at the end of the earlier file is reported there, and then the offsets say nothing more.
+    damaged_end = any(not seen.damage.has_next for seen in before.damages)
+    if header.last_entry_in_prev_file != before.last_offset and not damaged_end:
+        yield finding(
+            rules.WRONG_LAST_ENTRY,
+            f"{after.file.path} says that the last entry of {before.file.path} is at "
+            f"0x{header.last_entry_in_prev_file:x}, it is at 0x{before.last_offset:x}",
+            lsn=make_lsn(before.file.number, before.last_offset),
+            file=before.file.path,
+        )
+
+
+def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
+    """Order across files; within a file the bulk check has seen to it."""
+    last = NULL_VLSN
+    for check in checks:
+        restarts = [r.record.matchpoint_vlsn for r in check.rollbacks if isinstance(r.record, RollbackStart)]
+        if check.first_vlsn != NULL_VLSN:
+            if check.first_vlsn <= last:
+                yield finding(
+                    rules.VLSN_ORDER,
+                    f"{check.first_vlsn}, the first of the file, after {last}",
+                    lsn=make_lsn(check.file.number, 0),
+                    file=check.file.path,
+                )
+            last = check.last_vlsn
+        elif restarts:
+            last = min(last, *restarts)
+
+
+def _invisible_findings(checks: list[FileCheck]) -> Iterator[Finding]:
+    """Invisible entries that no rollback period contains."""
+    periods = _periods(check for check in checks)
+    for check in checks:
+        for offset, vlsn in check.invisible:
+            lsn = make_lsn(check.file.number, offset)
+            if not any(matchpoint < lsn < start for matchpoint, start in periods):
+                told = f"VLSN {vlsn}" if vlsn != NULL_VLSN else "not a replicated entry"
+                yield finding(rules.STRAY_INVISIBLE, told, lsn=lsn, file=check.file.path)
+
+
+def _periods(checks: Iterable[FileCheck]) -> list[tuple[int, int]]:
+    periods = set()
+    for check in checks:
+        for found in check.rollbacks:
+            if isinstance(found.record, RollbackEnd):
+                periods.add((found.record.matchpoint_lsn, found.record.rollback_start_lsn))
+            else:
+                periods.add((found.record.matchpoint_lsn, found.lsn))
+    return sorted(periods)
+
+
+def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
+    for offset in check.erased:
+        head = reader.window.bytes_at(offset, HEADER_WITH_VLSN_BYTES)
+        length = HEADER_WITH_VLSN_BYTES if has_vlsn(head[5], check.version) else HEADER_BYTES
+        entry = bytearray(reader.window.bytes_at(offset, length + int.from_bytes(head[10:14], "little")))
+        if not any(entry[length:]):
+            continue
+        lsn = make_lsn(check.file.number, offset)
+        stored = int.from_bytes(entry[:4], "little")
+        old = _type_that_fits(entry, stored, check.version)
+        if old:
+            message = f"its checksum is that of a {type_name(old)}"
+            yield finding(rules.ERASED_TYPE, message, lsn=lsn, file=check.file.path)
+        else:
+            left = len(entry) - length - entry[length:].count(0)
+            message = f"{left} of {len(entry) - length} bytes are not zero"
+            yield finding(rules.ERASED_PARTLY, message, lsn=lsn, file=check.file.path)
+
+
+def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
+    """The type with which the stored checksum matches, 0 when there is none."""
+    for number in range(1, 256):
+        if number != ERASED and is_valid_type(number, version):
+            entry[4] = number
+            if entry_checksum(bytes(entry), version) == stored:
+                return number
+    return 0
+
+
+def _missing_findings(files: LogFiles, checks: list[FileCheck]) -> Iterator[Finding]:
+    words = {}
+    checkpoint: FoundCheckpoint | None = None
+    for check in checks:
+        words.update(check.file_words)
+        checkpoint = check.checkpoint or checkpoint
+    present = {file.number for file in files.files}
+    gaps = set(files.missing())
+    needed_from = file_of(checkpoint.record.first_active_lsn) if checkpoint else 0
+    cleaned = []
+    for number in sorted(gaps | {n for n, word in words.items() if word.in_use and n not in present}):
+        name = f"{number:08x}.jdb"
+        word = words.get(number)
+        if number >= needed_from and number in gaps:
+            start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
+            yield finding(rules.MISSING_NEEDED, f"{name}; recovery reads from {start} on", file=name)
+        elif word is not None and word.in_use:
+            message = f"{name}; the FileSummaryLN at {format_lsn(word.lsn)} counts it as in use"
+            yield finding(rules.MISSING_NEEDED, message, lsn=word.lsn, file=name)
+        elif word is None:
+            yield finding(rules.MISSING_UNKNOWN, name, file=name)
+        else:
+            cleaned.append(name)
+    if cleaned:
+        shown = ", ".join(cleaned[:8]) + (f" and {len(cleaned) - 8} more" if len(cleaned) > 8 else "")
+        yield finding(rules.MISSING_CLEANED, shown)
+
+
+def _directory_findings(files: LogFiles) -> Iterator[Finding]:
+    if files.marker is not None:
+        yield finding(rules.MARKER, f"{files.marker.size_bytes} bytes", file=files.marker.path)
+    for path in files.twice:
+        yield finding(rules.TWICE, path, file=path)
+    for file in files.files:
+        name = file.path.rpartition("/")[2]
+        if name != name.lower():
+            yield finding(rules.UPPER_CASE, name, file=file.path)

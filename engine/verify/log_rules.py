@@ -1,0 +1,175 @@
+"""The rules that ``verify --log --tail`` checks. Codes are permanent: append, never renumber."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.verify.report import ERROR, NOTE, WARNING, Rule
+
+_LOST_ENTRY = "the entry cannot be read; JE fails when it needs it, with LOG_CHECKSUM or LOG_INTEGRITY"
+_KEEP = "copy the environment before anything opens it for writing; restore the file from a backup or a replica"
+
+CHECKSUM: Final = Rule("JE-LOG-001", ERROR, "checksum mismatch", _LOST_ENTRY, _KEEP)
+BAD_TYPE: Final = Rule("JE-LOG-002", ERROR, "no entry where one should begin", _LOST_ENTRY, _KEEP)
+BAD_SIZE: Final = Rule("JE-LOG-003", ERROR, "impossible item size", _LOST_ENTRY, _KEEP)
+CUT_SHORT: Final = Rule(
+    "JE-LOG-004", ERROR, "file ends inside an entry", "the end of this file is missing and later files exist", _KEEP
+)
+BROKEN_LINK: Final = Rule(
+    "JE-LOG-005",
+    ERROR,
+    "prevOffset does not name the entry before",
+    "an entry was lost or written twice; JE's backward reads fail here",
+    _KEEP,
+)
+BAD_HEADER: Final = Rule(
+    "JE-LOG-006", ERROR, "damaged file header", "JE refuses to open an environment whose file has such a header", _KEEP
+)
+WRONG_NUMBER: Final = Rule(
+    "JE-LOG-007",
+    ERROR,
+    "file header names another file",
+    "JE refuses the file (Wrong filenum in header)",
+    "the file was renamed or copied over another one: put the right file in place",
+)
+TOO_SHORT: Final = Rule("JE-LOG-008", ERROR, "file shorter than a file header", "the whole file is missing", _KEEP)
+WRONG_LAST_ENTRY: Final = Rule(
+    "JE-LOG-009",
+    ERROR,
+    "end of a file and header of the next disagree",
+    "the earlier file lost entries at its end, or one of the two files belongs to another log",
+    _KEEP,
+)
+MISSING_NEEDED: Final = Rule(
+    "JE-LOG-010",
+    ERROR,
+    "missing log file",
+    "recovery or live records need it; JE refuses to open, or fails later with LOG_FILE_NOT_FOUND",
+    "put the file back from a backup or a replica",
+)
+MISSING_UNKNOWN: Final = Rule(
+    "JE-LOG-011",
+    WARNING,
+    "log file missing, and the log does not say that it was cleaned",
+    "live records may have been in it",
+    "compare with a backup or a replica; later checks of references tell whether it is needed",
+)
+MISSING_CLEANED: Final = Rule(
+    "JE-LOG-012", NOTE, "gap in the file numbers", "none: the log says that the files were cleaned", "nothing"
+)
+ERASED_TYPE: Final = Rule(
+    "JE-LOG-013",
+    ERROR,
+    "entry marked as erased holds its old content",
+    "the type byte was damaged; JE skips the entry without a word",
+    _KEEP,
+)
+ERASED_PARTLY: Final = Rule(
+    "JE-LOG-014",
+    NOTE,
+    "entry erased in part",
+    "none: an erased entry is obsolete; the eraser was interrupted",
+    "nothing",
+)
+STRAY_INVISIBLE: Final = Rule(
+    "JE-LOG-015",
+    ERROR,
+    "invisible entry outside every rollback period",
+    "recovery skips the entry, so its change is lost though it was not rolled back",
+    _KEEP,
+)
+VLSN_ORDER: Final = Rule(
+    "JE-LOG-016",
+    ERROR,
+    "VLSN does not follow the one before",
+    "replication cannot position in this log; a rolled-back entry may have become visible again",
+    "restore this node from another member of the group",
+)
+TWICE: Final = Rule(
+    "JE-LOG-017",
+    ERROR,
+    "two files with one number",
+    "JE uses one of them and ignores the other",
+    "find out which one belongs to the log and move the other away",
+)
+MARKER: Final = Rule(
+    "JE-LOG-018",
+    ERROR,
+    "restore marker 7fffffff.jdb present",
+    "JE refuses to open the environment until a restore is complete",
+    "restore the environment, or remove the marker after the cause was repaired",
+)
+VERSION_STEPS_BACK: Final = Rule(
+    "JE-LOG-019",
+    ERROR,
+    "log version lower than that of an earlier file",
+    "JE never writes that: a file of another log was put here",
+    "find the file that belongs here",
+)
+UNREADABLE: Final = Rule(
+    "JE-LOG-020",
+    ERROR,
+    "file cannot be read",
+    "nothing is known of its entries",
+    "check permissions and the disk, then verify again",
+)
+UPPER_CASE: Final = Rule(
+    "JE-LOG-021",
+    WARNING,
+    "file name not in lower case",
+    "JE lists the file and then fails to open it under its own spelling",
+    "rename it to lower case",
+)
+
+TORN: Final = Rule(
+    "JE-TAIL-001",
+    NOTE,
+    "torn tail",
+    "none for committed work: JE cuts these bytes off when it opens the log for writing",
+    "nothing; copy the last file first if the bytes are of interest",
+)
+COMMITTED_BEHIND: Final = Rule(
+    "JE-TAIL-002",
+    ERROR,
+    "damage in the last file with committed work behind it",
+    "JE's default is to cut the log off here when it opens it, silently, and the commits behind are lost",
+    "copy the environment first; set je.haltOnCommitAfterChecksumException=true before anything opens it; "
+    "restore from a replica",
+)
+UNCOMMITTED_BEHIND: Final = Rule(
+    "JE-TAIL-003",
+    NOTE,
+    "damage in the last file, only uncommitted work behind it",
+    "none for committed work: JE cuts the log off here when it opens it for writing",
+    "nothing; copy the last file first if the bytes are of interest",
+)
+TORN_COMMIT: Final = Rule(
+    "JE-TAIL-004",
+    WARNING,
+    "the last entry is a Commit, whole in length, whose checksum is wrong",
+    "its transaction will be undone; if the commit was acknowledged as durable, it is lost",
+    "ask the application whether the last transaction was acknowledged; keep a copy",
+)
+EMPTY_LAST: Final = Rule(
+    "JE-TAIL-005", NOTE, "last file holds no entry", "none: JE skips it and reuses its number", "nothing"
+)
+SHORT_LAST: Final = Rule(
+    "JE-TAIL-006",
+    NOTE,
+    "last file shorter than a file header",
+    "none: JE renames it to .bad and goes on with the file before",
+    "nothing",
+)
+
+BY_REASON: Final[dict[str, Rule]] = {
+    "checksum": CHECKSUM,
+    "type": BAD_TYPE,
+    "size": BAD_SIZE,
+    "cut": CUT_SHORT,
+    "prev-offset": BROKEN_LINK,
+    "header": BAD_HEADER,
+    "short": TOO_SHORT,
+    "file-number": WRONG_NUMBER,
+}
+
+RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

@@ -1,0 +1,88 @@
+"""Findings: what is wrong, with a code that stays the same, and what to do about it.
+
+A check collects findings and never stops at the first. ``severity`` decides the exit code of the command line: an error
+is damage (1), a warning is something that an operator should look at (8 with ``--strict``), a note explains.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.format.lsn import NULL_LSN
+
+ERROR: Final = "error"
+WARNING: Final = "warning"
+NOTE: Final = "note"
+
+
+class Rule(NamedTuple):
+    """One kind of finding.
+
+    Attributes:
+        code: stable; scripts match on it.
+        severity: error, warning or note.
+        title: what is wrong, in a few words.
+        consequence: what it means for the data.
+        remedy: the next step.
+    """
+
+    code: str
+    severity: str
+    title: str
+    consequence: str
+    remedy: str
+
+
+class Finding(NamedTuple):
+    """One place where a rule is broken.
+
+    Attributes:
+        lsn: NULL_LSN when the finding is about a whole file or directory.
+        file: path relative to the environment; "" for the directory.
+        db, key: for findings about records; None otherwise.
+        message: what was found, with expected and actual values.
+    """
+
+    code: str
+    severity: str
+    lsn: int
+    file: str
+    db: int | None
+    key: bytes | None
+    message: str
+    consequence: str
+    remedy: str
+
+
+class Report(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        findings: in the order of the log.
+        files, entries, checked_bytes: what was read.
+        checked, not_checked: names of the levels that were run, and of those that were not.
+    """
+
+    findings: tuple[Finding, ...]
+    files: int
+    entries: int
+    checked_bytes: int
+    checked: tuple[str, ...]
+    not_checked: tuple[str, ...]
+
+    def count(self, severity: str) -> int:
+        """Findings of one severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+
+def finding(rule: Rule, message: str, *, lsn: int = NULL_LSN, file: str = "") -> Finding:
+    """A finding of a rule.
+
+    Arguments:
+        rule: which one.
+        message: what was found here.
+        lsn, file: where.
+    """
+    return Finding(
+        rule.code, rule.severity, lsn, file, None, None, f"{rule.title}: {message}", rule.consequence, rule.remedy
+    )

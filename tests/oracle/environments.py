@@ -1,0 +1,88 @@
+"""The fixture environments: real logs of five JE releases, and what JE's own tools say of them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import list_log_files
+from engine.log.reader import FileReader
+from engine.storage.disk import DiskStorage
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+FIXTURES = SHARED / "fixtures" / "je"
+
+
+class Environment(NamedTuple):
+    """One environment.
+
+    Attributes:
+        name: release, case and node, such as ``je-18.3.20/ha-group/node1``.
+        path: the directory that holds ``env`` and ``expected``.
+    """
+
+    name: str
+    path: Path
+
+    @property
+    def release(self) -> str:
+        return self.name.partition("/")[0].removeprefix("je-")
+
+    def read(self) -> Iterator[LogEntry | Damage]:
+        """Every entry and every stretch of damage, the marker file last."""
+        storage = DiskStorage(self.path / "env")
+        found = list_log_files(storage)
+        files = found.files if found.marker is None else (*found.files, found.marker)
+        for file in files:
+            with FileReader(storage, file, is_last=file == found.files[-1]) as reader:
+                yield from reader.entries()
+
+    def header_rows(self) -> list[dict[str, str]]:
+        """The rows of ``entries.csv``: the header of every entry that JE read."""
+        return list(csv.DictReader(self.expected("entries.csv").decode("ascii").splitlines()))
+
+    def printlog(self) -> bytes | None:
+        """DbPrintLog's output; None for damaged copies, of which only the tail is kept."""
+        return self.expected("printlog.xml") if (self.path / "expected" / "printlog.xml.gz").exists() else None
+
+    def expected(self, name: str) -> bytes:
+        """A file of ``expected``, unpacked when it is stored packed."""
+        path = self.path / "expected" / name
+        if path.exists():
+            return path.read_bytes()
+        return gzip.decompress(path.with_name(name + ".gz").read_bytes())
+
+
+def environments(*releases: str) -> list[object]:
+    """Parameters for pytest: the environments of these releases (all when none is named), the largest first.
+
+    Without the fixtures there is one parameter that is skipped, or that fails where CI is set.
+    """
+    paths = [path.parent for path in FIXTURES.glob("**/env")]
+    if not paths:
+        return [pytest.param(None, id="no-fixtures")]
+    found = [Environment(str(path.relative_to(FIXTURES)), path) for path in paths]
+    chosen = [environment for environment in found if not releases or environment.release in releases]
+    chosen.sort(key=lambda environment: (-_log_bytes(environment), environment.name))
+    return [pytest.param(environment, id=environment.name) for environment in chosen]
+
+
+def require(environment: Environment | None) -> Environment:
+    """The environment; skips the test when the fixtures are not at hand, and fails it in CI."""
+    if environment is None:
+        message = f"no fixtures at {FIXTURES}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return environment
+
+
+def _log_bytes(environment: Environment) -> int:
+    return sum(path.stat().st_size for path in environment.path.glob("env/**/*.jdb"))
