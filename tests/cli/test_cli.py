@@ -186,6 +186,13 @@ def test_jobs_lock_and_writer_options_reach_the_command(tmp_path: Path) -> None:
     assert run("-n", "fail", "/data", "--how", "0").code == 2
 
 
+def test_keys_and_times_are_read_by_the_options_that_say_how() -> None:
+    assert "key=b'user1'" in run("sample", "/data", "--key", "user1", "-v").err
+    assert "key=b'\\x00\\x01'" in run("sample", "/data", "--key", "0001", "-v", "--key-format", "hex").err
+    assert "since=0 " in run("sample", "/data", "--since", "1970-01-01", "-v").err
+    assert "since=3600000 " in run("sample", "/data", "--since", "1970-01-01", "-v", "--tz", "-01:00").err
+
+
 def test_quiet_and_verbose() -> None:
     assert run("sample", "/data").err == ""
     assert run("sample", "/data", "-v").err != ""
