@@ -105,6 +105,12 @@ _BODY: Final = _optional(
     prev_full_lsn lsn IN: previous complete version
     prev_delta_lsn lsn IN: previous delta
     flags hex flags of the body
+    prev_full_size int IN: bytes of the previous complete version
+    prev_delta_size int IN: bytes of the previous delta
+    expiration_base expiration BIN: base of the slots' expirations
+    creation_base time BIN: base of the slots' creation times
+    modification_base time BIN: base of the slots' modification times
+    base_file int IN: lowest file number of compact LSNs
     key_prefix_hex bytes IN: common prefix of the keys
     full_bin_slots int BIN-delta: slots of the complete BIN
     full_bin_max_entries int BIN-delta: capacity of the complete BIN
@@ -221,7 +227,9 @@ def entry_row(entry: LogEntry, record: tuple[Any, ...] | None, error: str, view:
     ]
     row += [_named(field) for field in body if field.name not in known and (view.data or field.name != "data")]
     if isinstance(record, Node) and view.nodes == "slots":
-        slots = [[_named(field) for field in slot] for slot in describe_slots(record)]
+        slots = [
+            [_named(field) for field in slot] for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE)
+        ]
         row.append(FieldValue("slot_list", "records", slots))
     if error:
         row.append(FieldValue("error", "text", error))

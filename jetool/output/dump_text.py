@@ -100,7 +100,7 @@ class LineRenderer:
         fields = describe(record, delta=entry.type_number == DELTA_TYPE)
         text = self._words(fields)
         if isinstance(record, Node) and self._view.nodes == "slots":
-            for slot in describe_slots(record):
+            for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
                 text += f"\n{'':>20}slot {self._words(slot)}"
         return text
 

@@ -1,0 +1,139 @@
+"""The survey of an environment as a row for ``jetool info``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from engine.format.versions import JE_RELEASES
+from engine.log.survey import Survey
+from jetool.output.shape import Field, Shape
+
+_VERSION_FIELDS: Final = (
+    Field("version", "int", "log version"),
+    Field("je_release", "text", "first JE release that wrote it"),
+    Field("first_file", "text", "first file of the version"),
+    Field("last_file", "text", "last file of the version"),
+)
+_CHECKPOINT_FIELDS: Final = (
+    Field("id", "int", "number of the checkpoint"),
+    Field("invoker", "text", "who asked for it"),
+    Field("time", "time", "when it ended"),
+    Field("ckpt_start_lsn", "lsn", "CkptStart"),
+    Field("ckpt_end_lsn", "lsn", "CkptEnd"),
+    Field("first_active_lsn", "lsn", "where undo ends"),
+    Field("root_lsn", "lsn", "the DbTree that it names"),
+    Field("last_local_txn_id", "int", "highest local transaction id"),
+    Field("last_local_db_id", "int", "highest local database id"),
+    Field("last_local_node_id", "int", "highest local node id"),
+)
+_RECOVERY_FIELDS: Final = (
+    Field("from_lsn", "lsn", "where recovery begins to read; null: at the start of the log"),
+    Field("entries", "int", "entries to read"),
+    Field("bytes", "size_bytes", "bytes to read"),
+    Field("lns", "int", "LNs among them"),
+    Field("nodes", "int", "INs, BINs and deltas among them"),
+    Field("commits", "int", "transactions committed there"),
+    Field("aborts", "int", "transactions aborted there"),
+    Field("open_txns", "ints", "transactions without an end: they will be undone, or resurrected on a replica"),
+    Field("prepared_txns", "ints", "prepared transactions (XA), which stay open"),
+)
+_ROLLBACK_FIELDS: Final = (
+    Field("rollback_start_lsn", "lsn", "RollbackStart"),
+    Field("matchpoint_lsn", "lsn", "where it goes back to"),
+    Field("matchpoint_vlsn", "vlsn", "the same as a VLSN"),
+    Field("active_txns", "ints", "transactions that are rolled back"),
+)
+INFO: Final = Shape(
+    "info",
+    "The control data of an environment.",
+    (
+        Field("environment", "text", "the directory"),
+        Field("files", "int", "log files"),
+        Field("bytes", "size_bytes", "bytes in them"),
+        Field("first_file", "text", "first log file"),
+        Field("last_file", "text", "last log file"),
+        Field("missing_files", "int", "numbers between them that no file has"),
+        Field("data_directories", "int", "data sub-directories, 0 when files lie in the environment itself"),
+        Field("set_aside", "int", "files with the suffixes .del, .bad, .bup, .tmp"),
+        Field("first_lsn", "lsn", "first entry"),
+        Field("last_lsn", "lsn", "last good entry"),
+        Field("end_of_log", "lsn", "where the next entry would go"),
+        Field("last_time", "time", "newest time in the last file", null=True),
+        Field("torn_tail_bytes", "size_bytes", "bytes behind the end of the log"),
+        Field("closed_cleanly", "bool", "the log ends with the checkpoint of a close"),
+        Field("replicated", "bool", "the root says that the environment is replicated"),
+        Field("first_vlsn", "vlsn", "first VLSN of a visible entry"),
+        Field("last_vlsn", "vlsn", "last VLSN of a visible entry"),
+        Field("partial_checkpoint", "lsn", "CkptStart that no CkptEnd follows"),
+        Field("root_lsn", "lsn", "newest DbTree"),
+        Field("initial_log_version", "int", "log version when the environment was made", null=True),
+        Field("open_for_writing_by", "int", "pid of the process that has it open, 0 when not named", null=True),
+        Field("restore_required", "text", "why JE refuses to open it (marker 7fffffff.jdb)", null=True),
+        Field("log_versions", "records", "runs of files by log version", fields=_VERSION_FIELDS),
+        Field("last_checkpoint", "record", "the CkptEnd that recovery starts from", null=True,
+              fields=_CHECKPOINT_FIELDS),
+        Field("recovery", "record", "what recovery would have to do", fields=_RECOVERY_FIELDS),
+        Field("open_rollbacks", "records", "RollbackStarts without a RollbackEnd", fields=_ROLLBACK_FIELDS),
+    ),
+)  # fmt: skip
+
+
+def info_row(env: str, found: Survey) -> Any:
+    """The survey as a row of the shape INFO."""
+    return INFO.row(_values(env, found))
+
+
+def _values(env: str, found: Survey) -> tuple[Any, ...]:
+    files = found.files.files
+    root = found.root
+    return (
+        env,
+        len(files),
+        sum(file.size_bytes for file in files),
+        files[0].path if files else "-",
+        files[-1].path if files else "-",
+        len(found.files.missing()),
+        found.files.data_directories,
+        len(found.files.set_aside),
+        found.first_lsn,
+        found.last_lsn,
+        found.end_of_log,
+        found.last_time or None,
+        found.tail.length if found.tail else 0,
+        found.closed_cleanly,
+        found.replicated,
+        found.first_vlsn,
+        found.last_vlsn,
+        found.partial_checkpoint,
+        found.root_lsn,
+        root.initial_log_version if root is not None else None,
+        found.lock_holder,
+        found.marker.failure_type if found.marker else None,
+        [_row(_VERSION_FIELDS, (v.version, JE_RELEASES[v.version], _name(v.first_file), _name(v.last_file)))
+         for v in found.versions],
+        _checkpoint(found),
+        _row(_RECOVERY_FIELDS, found.work),
+        [_row(_ROLLBACK_FIELDS, (r.lsn, r.record.matchpoint_lsn, r.record.matchpoint_vlsn, r.record.active_txn_ids))
+         for r in found.open_rollbacks],
+    )  # fmt: skip
+
+
+def _checkpoint(found: Survey) -> Any:
+    if found.checkpoint is None:
+        return None
+    lsn, c = found.checkpoint
+    return _row(
+        _CHECKPOINT_FIELDS,
+        (
+            c.id, c.invoker, c.time, c.ckpt_start_lsn, lsn, c.first_active_lsn, c.root_lsn, c.last_local_txn_id,
+            c.last_local_db_id, c.last_local_node_id,
+        ),
+    )  # fmt: skip
+
+
+def _row(fields: tuple[Field, ...], record: Any) -> Any:
+    return Shape("", "", fields).row(record)
+
+
+def _name(number: int) -> str:
+    return f"{number:08x}.jdb"
