@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 import click
@@ -60,12 +61,8 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         words = [word for option in ctx.meta.get(_LEADING, ()) for word in self._accepted(ctx, option)]
         args = words + args
-        try:
+        with _explained(ctx):
             return super().parse_args(ctx, self._with_home(ctx, args))
-        except click.NoSuchOption as error:
-            if any(error.option_name in option.opts for option in options.leading()):
-                raise _without_effect(ctx, error.option_name) from error
-            raise
 
     def _accepted(self, ctx: click.Context, words: list[str]) -> list[str]:
         name = words[0].partition("=")[0]
@@ -145,6 +142,24 @@ def write_exits(formatter: click.HelpFormatter, codes: Mapping[int, str]) -> Non
         formatter.write_dl([(str(code), every[code]) for code in sorted(every)])
 
 
+@contextmanager
+def _explained(ctx: click.Context) -> Iterator[None]:
+    """Usage errors of the parser with the command that they concern, and with what Click cannot know."""
+    try:
+        yield
+    except click.NoSuchOption as error:
+        if any(error.option_name in option.opts for option in options.leading()):
+            raise _without_effect(ctx, error.option_name) from error
+        error.ctx = error.ctx or ctx
+        raise
+    except click.UsageError as error:
+        error.ctx = error.ctx or ctx
+        if isinstance(error, click.BadOptionUsage) and error.option_name == "-h":
+            text = "-h names the environment and needs a directory; help is --help"
+            raise click.UsageError(text, ctx) from error
+        raise
+
+
 def _without_effect(ctx: click.Context, name: str) -> click.UsageError:
     return click.UsageError(f"{name} has no effect on {ctx.command_path}; leave it out", ctx)
 
@@ -161,7 +176,8 @@ class Group(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the leading options as they were written, for the command to parse."""
         if not ctx.resilient_parsing:
-            found, _, _ = self.make_parser(ctx).parse_args(list(args))
+            with _explained(ctx):
+                found, _, _ = self.make_parser(ctx).parse_args(list(args))
             leading = ctx.meta.setdefault(_LEADING, [])
             for param in self.params:
                 if isinstance(param, click.Option) and param.name in found:

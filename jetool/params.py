@@ -215,11 +215,16 @@ class TimeType(click.ParamType[int]):
         try:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is None:
-                zone = ctx.params.get("tz") if ctx else None
-                moment = moment.replace(tzinfo=zone if isinstance(zone, tzinfo) else UTC)
+                moment = moment.replace(tzinfo=_given(ctx, "tz") or UTC)
             return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time; write ISO-8601 (2026-11-21T14:01:01Z) or -15m, -2h, -3d", param, ctx)
+
+
+def _given(ctx: click.Context | None, name: str) -> Any:
+    """The value of an eager option, or None when it was not given: Click has a marker for that while it parses."""
+    value = ctx.params.get(name) if ctx else None
+    return value if isinstance(value, str | tzinfo) else None
 
 
 class BytesType(click.ParamType[bytes]):
@@ -240,9 +245,7 @@ class BytesType(click.ParamType[bytes]):
             return value
         from jetool.output import keyformats
 
-        given = ctx.params.get(self._option) if ctx else None
-        # Until it has been parsed, an option holds a marker of Click's own.
-        style = given if isinstance(given, str) else "utf8"
+        style = _given(ctx, self._option) or "utf8"
         try:
             return keyformats.parse(value, style)
         except ValueError as error:

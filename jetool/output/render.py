@@ -96,6 +96,7 @@ class RowStream:
         self._sink = sink
         self._pending = encoder.head()
         self._between = b""
+        self._written = False
         self._ended = False
 
     def row(self, rec: str, row: Row) -> None:
@@ -106,7 +107,7 @@ class RowStream:
         """Print rendered rows."""
         if chunk:
             self._sink.write(self._pending + self._between + chunk)
-            self._pending, self._between = b"", self.encoder.between
+            self._pending, self._between, self._written = b"", self.encoder.between, True
 
     def flush(self) -> None:
         """Hand everything to the reader."""
@@ -114,7 +115,9 @@ class RowStream:
 
     def end(self, summary: Row) -> None:
         """Print the summary."""
-        self._sink.write(self._pending + self.encoder.foot(summary))
+        foot = self.encoder.foot(summary)
+        nothing_above = not self._pending and not self._written
+        self._sink.write(self._pending + (foot.removeprefix(b"\n") if nothing_above else foot))
         self._ended = True
 
     def __enter__(self) -> RowStream:

@@ -84,7 +84,7 @@ def to_json(kind: str, value: Any, style: Style = PLAIN) -> Any:
 
 def row_to_json(row: Row, style: Style = PLAIN) -> dict[str, Any]:
     """A row as a JSON object, fields in their order."""
-    return {name: to_json(kind, value, style) for name, kind, value in fields_of(row)}
+    return {name: value if kind in _AS_IT_IS else to_json(kind, value, style) for name, kind, value in fields_of(row)}
 
 
 def lsn_text(lsn: int) -> str | None:
@@ -175,7 +175,7 @@ KINDS: Final[dict[str, Kind]] = {
     "float": Kind(lambda v, _: f"{v:g}", lambda v, _: v, {"type": "number"}, right=True),
     "hex": Kind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
     "level": Kind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
-    "bool": Kind(lambda v, _: "yes" if v else "no", lambda v, _: bool(v), {"type": "boolean"}),
+    "bool": Kind(lambda v, _: "yes" if v else "no", lambda v, _: v, {"type": "boolean"}),
     "text": Kind(lambda v, _: printable(v), lambda v, _: v, _STRING),
     "bytes": Kind(lambda v, _: f"0x{v.hex()}", lambda v, _: v.hex(), {"type": "string", "pattern": "^([0-9a-f]{2})*$"}),
     "key": Kind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: keyformats.show(v, s.key_format), _STRING),
@@ -194,6 +194,9 @@ KINDS: Final[dict[str, Kind]] = {
     "size_bytes": Kind(lambda v, _: size_text(v), lambda v, _: v, _INTEGER, right=True),
     "record": Kind(_record_text, row_to_json, {"type": "object"}),
 }
+
+# Kinds whose values are JSON already. Streams have millions of rows, most of whose fields are of these.
+_AS_IT_IS: Final = frozenset(("int", "float", "hex", "level", "bool", "text", "duration_ms", "size_bytes"))
 
 # Kinds of sequences, and the kind of their items.
 LISTS: Final = {

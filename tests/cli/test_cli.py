@@ -103,6 +103,15 @@ def test_environment_missing_or_given_twice() -> None:
     assert run("control", "-h").code == 2
 
 
+@pytest.mark.parametrize("words", [["-h"], ["control", "-h"], ["nest", "inner", "-h"]])
+def test_h_is_not_help(words: list[str]) -> None:
+    result = run(*words)
+    assert result.code == 2
+    assert result.out == b""
+    assert "help is --help" in result.err
+    assert f"next: jetool {' '.join(words[:-1])}".rstrip() in result.err
+
+
 def test_home_that_looks_like_an_option() -> None:
     assert "env=./-odd number=1" in run("rows", "--home=-odd", "1", "-v").err
 
@@ -175,6 +184,13 @@ def test_jobs_lock_and_writer_options_reach_the_command(tmp_path: Path) -> None:
     assert f"/data True True {tmp_path} 1.5" in run("fail", "/data", "--how", "0", *words).text
     assert "/data False False None 0.0" in run("fail", "/data", "--how", "0").text
     assert run("-n", "fail", "/data", "--how", "0").code == 2
+
+
+def test_keys_and_times_are_read_by_the_options_that_say_how() -> None:
+    assert "key=b'user1'" in run("sample", "/data", "--key", "user1", "-v").err
+    assert "key=b'\\x00\\x01'" in run("sample", "/data", "--key", "0001", "-v", "--key-format", "hex").err
+    assert "since=0 " in run("sample", "/data", "--since", "1970-01-01", "-v").err
+    assert "since=3600000 " in run("sample", "/data", "--since", "1970-01-01", "-v", "--tz", "-01:00").err
 
 
 def test_quiet_and_verbose() -> None:

@@ -63,10 +63,7 @@ def test_hand_written_sections_come_before_see_also(tmp_path: Path) -> None:
 
 
 def test_drift_is_found(tmp_path: Path) -> None:
-    pages = len(write(tmp_path))
-    for page_file in tmp_path.iterdir():
-        page_file.unlink()
-    assert len(manpages.drift(tmp_path)) == pages >= len(table.COMMANDS) + 1
+    assert manpages.drift(tmp_path) == sorted(f"{name} is missing" for name, _ in manpages.pages(tmp_path))
     write(tmp_path)
     assert manpages.drift(tmp_path) == []
     (tmp_path / "jetool-schema.1").unlink()

@@ -199,6 +199,10 @@ def test_findings_as_text_and_json() -> None:
     assert_valid("check", run("check", "/data", "--clean", "--json").out)
 
 
+def test_no_findings_leave_the_summary_alone() -> None:
+    assert run("check", "/data", "--clean").text == "  entries  2\n"
+
+
 def test_findings_as_junit() -> None:
     suite = ET.fromstring(run("check", "/data", "--format", "junit").out).find("testsuite")
     assert suite is not None

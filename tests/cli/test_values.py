@@ -139,3 +139,10 @@ def test_tuple_long_sorts_as_numbers(number: int) -> None:
 )
 def test_formats(data: bytes, form: str, text: str) -> None:
     assert keyformats.show(data, form) == text
+
+
+def test_values_that_are_json_as_they_are() -> None:
+    for kind in values._AS_IT_IS:
+        for value in (None, True, 7, "x"):
+            assert value is None or values.KINDS[kind].json(value, values.PLAIN) is value
+    assert values.KINDS.keys() >= values._AS_IT_IS
