@@ -5,7 +5,6 @@ from __future__ import annotations
 from zlib import adler32
 
 import pytest
-from golden_logs import VERSIONS, right_checksum
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from engine.format.header import (
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, make_lsn, offset_of, parse_lsn
 from engine.format.scan import GOOD, examine, header_lengths, plain_pairs
 from engine.format.vlsn import NULL_VLSN
+from tests.golden_logs import VERSIONS, right_checksum
 
 U32 = st.integers(0, (1 << 32) - 1)
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from golden_logs import EXPECTED, GOLDEN
 
 from engine.format.describe import describe, describe_slots
 from engine.format.entry.node import DELTA_TYPE, Node
@@ -16,6 +15,7 @@ from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
+from tests.golden_logs import EXPECTED, GOLDEN
 
 
 def assert_round_trip(environment: Path) -> Counter[tuple[int, int]]:
