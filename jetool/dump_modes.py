@@ -32,7 +32,8 @@ COUNTED: Final = Shape(
     (
         Field("group", "text", "type, file, database id or transaction id"),
         Field("entries", "int", "how many"),
-        Field("provisional", "int", "how many of them are provisional"),
+        Field("provisional", "int", "how many of them are provisional (YES)"),
+        Field("before_ckpt_end", "int", "how many of them are provisional before CkptEnd"),
         Field("total_bytes", "int", "their bytes, headers included"),
         Field("min_bytes", "int", "the smallest"),
         Field("max_bytes", "int", "the largest"),
@@ -200,9 +201,5 @@ def _stat_rows(counted: FileStats, by: str) -> list[Any]:
 
 
 def _stat_row(name: str, totals: Totals, all_bytes: int) -> Any:
-    return COUNTED.row(
-        (
-            name, totals.entries, totals.provisional, totals.total_bytes, totals.least_bytes, totals.most_bytes,
-            totals.total_bytes // totals.entries, round(100 * totals.total_bytes / all_bytes, 1),
-        )
-    )  # fmt: skip
+    average = totals.total_bytes // totals.entries
+    return COUNTED.row((name, *totals, average, round(100 * totals.total_bytes / all_bytes, 1)))

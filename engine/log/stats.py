@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from engine.format.entry_types import type_name
-from engine.format.header import BEFORE_CKPT_END, PROVISIONAL
+from engine.format.header import Provisional, provisional_of
 from engine.log.check import FileCheck, PairTotals, SeenDamage, check_file
 from engine.log.entry import Damage, LogEntry
 from engine.log.reader import FileReader
@@ -24,12 +24,14 @@ class Totals(NamedTuple):
     """Entries of one group.
 
     Attributes:
-        entries, provisional: how many; provisional counts YES and BEFORE_CKPT_END.
+        entries: how many.
+        provisional, before_ckpt_end: how many of them with which state; JE's "provisional count" is the first.
         total_bytes, least_bytes, most_bytes: sizes with headers.
     """
 
     entries: int
     provisional: int
+    before_ckpt_end: int
     total_bytes: int
     least_bytes: int
     most_bytes: int
@@ -39,6 +41,7 @@ class Totals(NamedTuple):
         return Totals(
             self.entries + other.entries,
             self.provisional + other.provisional,
+            self.before_ckpt_end + other.before_ckpt_end,
             self.total_bytes + other.total_bytes,
             min(self.least_bytes, other.least_bytes),
             max(self.most_bytes, other.most_bytes),
@@ -117,12 +120,17 @@ def _from_check(check: FileCheck, by: str) -> dict[Group, Totals]:
 
 
 def _from_pair(pair: int, found: PairTotals) -> Totals:
-    provisional = found.entries if pair >> 8 & (PROVISIONAL | BEFORE_CKPT_END) else 0
-    return Totals(found.entries, provisional, found.total_bytes, found.least_bytes, found.most_bytes)
+    yes, before = _states(pair >> 8, found.entries)
+    return Totals(found.entries, yes, before, found.total_bytes, found.least_bytes, found.most_bytes)
 
 
 def _one(size: int, flags: int) -> Totals:
-    return Totals(1, 1 if flags & (PROVISIONAL | BEFORE_CKPT_END) else 0, size, size, size)
+    return Totals(1, *_states(flags, 1), size, size, size)
+
+
+def _states(flags: int, entries: int) -> tuple[int, int]:
+    state = provisional_of(flags)
+    return entries * (state is Provisional.YES), entries * (state is Provisional.BEFORE_CKPT_END)
 
 
 def _add(totals: dict[Group, Totals], group: Group, found: Totals) -> None:

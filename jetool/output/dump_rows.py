@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from engine.format.describe import describe, describe_slots
+from engine.format.entry import db_tree, ln_content, node
 from engine.format.entry.node import Node
 from engine.format.entry_types import type_name
 from engine.format.fields import FieldValue
+from engine.format.fields import Shape as Shapes
 from engine.log.entry import Damage, LogEntry
 from jetool.output.shape import Field, Shape
 
@@ -58,7 +60,7 @@ def _optional(text: str) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-_BODY: Final = _optional(
+_BODY = _optional(
     """
     last_lsn lsn LN: previous LN of the transaction; Commit, Abort: its last LN
     abort_lsn lsn LN: the version of the record before the transaction
@@ -162,6 +164,43 @@ _BODY: Final = _optional(
     """.replace("CkptEnd\n", "CkptEnd: last id given out\n")
 )
 
+# Slots have names of their own; other nested records are what the engine's shapes say.
+_SLOT: Final = _optional(
+    """
+    key_hex bytes key, with the node's prefix
+    lsn lsn the child, or the record's LN
+    known_deleted bool KD
+    pending_deleted bool PD
+    dirty bool changed since the complete BIN (deltas)
+    embedded bool the record is in the slot
+    no_data bool embedded, without data
+    tombstone bool a tombstone
+    data_hex bytes embedded data
+    log_size int bytes of the child's entry
+    vlsn vlsn VLSN of the record
+    expiration expiration when the record expires
+    creation_time time when the record was created
+    modification_time time when the record was changed
+    state hex state bits (old deltas)
+    """
+)
+
+
+def _nested(shape: Shapes) -> tuple[Field, ...]:
+    return tuple(
+        Field(field.name, field.kind, field.name.replace("_", " "), null=True, fields=_NESTED.get(field.name, ()))
+        for field in shape
+    )
+
+
+_NESTED: Final[dict[str, tuple[Field, ...]]] = {"slot_list": _SLOT}
+_NESTED["utilization"] = _nested(db_tree.FILE_UTILIZATION)
+_NESTED["database"] = _NESTED["mapping_db"] = _NESTED["naming_db"] = _nested(db_tree.DATABASE_IMPL)
+_NESTED["config"] = _nested(ln_content.DATABASE_CONFIG)
+_NESTED["summary"] = _nested(ln_content.FILE_SUMMARY)
+_NESTED["dup_count_ref"] = _nested(node.DUP_COUNT_REF)
+_BODY = tuple(field._replace(fields=_NESTED.get(field.name, ())) for field in _BODY)
+
 ENTRY: Final = Shape("entry", "One entry of the log.", _HEADER + _BODY)
 
 BAD: Final = Shape(
@@ -239,6 +278,8 @@ def entry_row(entry: LogEntry, record: tuple[Any, ...] | None, error: str, view:
 def _named(field: FieldValue) -> FieldValue:
     if field.kind == "bytes":
         return FieldValue(f"{field.name}_hex", "bytes", field.value)
+    if field.name == "slot_list" and isinstance(field.value, tuple):
+        return FieldValue("slot_list", "records", [[_named(part) for part in describe(slot)] for slot in field.value])
     if field.name == "dup_count" and field.kind == "record":
         return FieldValue("dup_count_ref", "record", field.value)
     return field
