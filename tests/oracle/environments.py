@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree.ElementTree import Element
 
 import pytest
 
@@ -15,6 +17,8 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
+
+from .printlog import parse, parse_tail
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 FIXTURES = SHARED / "fixtures" / "je"
@@ -44,13 +48,25 @@ class Environment(NamedTuple):
             with FileReader(storage, file, is_last=file == found.files[-1]) as reader:
                 yield from reader.entries()
 
+    def good_entries(self) -> list[LogEntry]:
+        """Entries up to the first damage, where JE stops."""
+        found = takewhile(lambda item: not isinstance(item, Damage), self.read())
+        return [item for item in found if isinstance(item, LogEntry)]
+
     def header_rows(self) -> list[dict[str, str]]:
         """The rows of ``entries.csv``: the header of every entry that JE read."""
         return list(csv.DictReader(self.expected("entries.csv").decode("ascii").splitlines()))
 
-    def printlog(self) -> bytes | None:
-        """DbPrintLog's output; None for damaged copies, of which only the tail is kept."""
-        return self.expected("printlog.xml") if (self.path / "expected" / "printlog.xml.gz").exists() else None
+    @property
+    def is_printed_whole(self) -> bool:
+        """Whether all of DbPrintLog's output is there; of damaged copies only the tail was kept."""
+        return (self.path / "expected" / "printlog.xml.gz").exists()
+
+    def printed(self) -> list[Element]:
+        """The entries as DbPrintLog printed them: all, or those of which the tail has the whole line."""
+        if self.is_printed_whole:
+            return parse(self.expected("printlog.xml"))
+        return parse_tail(self.expected("printlog-tail.txt"))
 
     def expected(self, name: str) -> bytes:
         """A file of ``expected``, unpacked when it is stored packed."""
@@ -60,8 +76,8 @@ class Environment(NamedTuple):
         return gzip.decompress(path.with_name(name + ".gz").read_bytes())
 
 
-def environments(*releases: str) -> list[object]:
-    """Parameters for pytest: the environments of these releases (all when none is named), the largest first.
+def environments(*releases: str, cases: Collection[str] = ()) -> list[object]:
+    """Parameters for pytest: the environments of these releases and cases (none named: of all), the largest first.
 
     Without the fixtures there is one parameter that is skipped, or that fails where CI is set.
     """
@@ -70,6 +86,7 @@ def environments(*releases: str) -> list[object]:
         return [pytest.param(None, id="no-fixtures")]
     found = [Environment(str(path.relative_to(FIXTURES)), path) for path in paths]
     chosen = [environment for environment in found if not releases or environment.release in releases]
+    chosen = [environment for environment in chosen if not cases or environment.path.name in cases]
     chosen.sort(key=lambda environment: (-_log_bytes(environment), environment.name))
     return [pytest.param(environment, id=environment.name) for environment in chosen]
 

@@ -14,7 +14,6 @@ from .environments import FIXTURES, Environment
 from .expected import expected_entry
 from .ndjson import entry_json
 from .printlog import parse, parse_tail
-from .test_entries import good_entries
 
 # Between them they hold every type of entry that the fixtures have, and every dialect.
 VARIED = (
@@ -87,13 +86,11 @@ def test_a_tail_gives_only_whole_lines() -> None:
 def one_of_each_type(environment: Environment) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The shortest entry of each type, as JE says it and as we do."""
     shortest: dict[int, Any] = {}
-    for entry in good_entries(environment):
+    for entry in environment.good_entries():
         best = shortest.get(entry.type_number)
         if best is None or entry.item_size < best.item_size:
             shortest[entry.type_number] = entry
-    output = environment.printlog()
-    assert output is not None
-    elements = {element.get("lsn"): element for element in parse(output)}
+    elements = {element.get("lsn"): element for element in environment.printed()}
     for entry in shortest.values():
         actual = entry_json(entry)
         yield expected_entry(elements[actual["lsn"]]), actual
