@@ -51,7 +51,7 @@ def is_plain_text(run: Run) -> bool:
 def open_stream(run: Run) -> Stream:
     """The stream of entries, with the encoder that belongs to the format."""
     if run.out.format == "xml":
-        from jetool.output.dump_xml import XmlEncoder
+        from jetool.output.xml import XmlEncoder
 
         return run.out.stream(ENTRY, BAD, encoder=XmlEncoder())
     stream = run.out.stream(ENTRY, BAD, line=_no_line if is_plain_text(run) else None)

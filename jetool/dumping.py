@@ -34,6 +34,9 @@ _CHUNK_ENTRIES: Final = 2000
 _LARGEST_SHARED_FILE: Final = 32 << 20
 _NODE_TYPES: Final = frozenset((12, 13, 14, 15, 37))
 
+# XML shows all that DbPrintLog does.
+_WHOLE: Final = View("slots", True)
+
 Item = LogEntry | Damage
 
 
@@ -164,7 +167,7 @@ def _encoder_of(plan: Plan) -> Callable[[list[Item]], _Batch]:
     if plan.plain_text:
         return partial(_encode_text, LineRenderer(plan.view, plan.style), plan.view)
     if plan.form == "xml":
-        return _encode_xml
+        return partial(_encode_xml, plan)
     return partial(_encode_rows, plan)
 
 
@@ -197,19 +200,16 @@ def _encode_rows(plan: Plan, batch: list[Item]) -> _Batch:
     return _Batch(plan.encoder.rows(rows), undecodable)
 
 
-def _encode_xml(batch: list[Item]) -> _Batch:
-    from jetool.output import dump_xml
-
-    out = []
+def _encode_xml(plan: Plan, batch: list[Item]) -> _Batch:
+    rows = []
     undecodable = 0
     for item in batch:
-        if isinstance(item, Damage):
-            out.append(dump_xml.bad_line(item))
-            continue
-        record, error = decoded(item, View("slots", True))
-        undecodable += bool(error)
-        out.append(dump_xml.entry_line(item, record, error))
-    return _Batch("".join(f"{line}\n" for line in out).encode(), undecodable)
+        record: tuple[Any, ...] | None = None
+        if isinstance(item, LogEntry):
+            record, error = decoded(item, _WHOLE)
+            undecodable += bool(error)
+        rows.append(("entry", [("item", "item", item), ("record", "record", record)]))
+    return _Batch(plan.encoder.rows(rows), undecodable)
 
 
 def decoded(entry: LogEntry, view: View) -> tuple[tuple[Any, ...] | None, str]:
