@@ -91,6 +91,11 @@ def environments(*releases: str, cases: Collection[str] = ()) -> list[object]:
     return [pytest.param(environment, id=environment.name) for environment in chosen]
 
 
+def named(name: str) -> Environment:
+    """One environment; skips or fails the test as ``require`` does."""
+    return require(Environment(name, FIXTURES / name) if FIXTURES.exists() else None)
+
+
 def require(environment: Environment | None) -> Environment:
     """The environment; skips the test when the fixtures are not at hand, and fails it in CI."""
     if environment is None:

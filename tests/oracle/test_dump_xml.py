@@ -16,7 +16,7 @@ from engine.format.lsn import format_lsn
 from engine.log.entry import Damage, LogEntry
 from jetool.output.dump_xml import EPILOGUE, PROLOGUE, bad_line, entry_line
 
-from .environments import FIXTURES, Environment, environments, require
+from .environments import Environment, environments, named, require
 
 # A NameLN's operations behind which JE's own output is that of the entry; behind others it prints what is left over.
 _WITH_CONFIG = ("CREATE", "UPDATE_CONFIG")
@@ -105,10 +105,7 @@ def test_every_entry_of_other_releases_is_well_formed(environment: Environment |
 
 
 def test_an_old_duplicates_tree_as_18_3_20_prints_it() -> None:
-    environment = Environment("je-3.3.98/dups", FIXTURES / "je-3.3.98" / "dups")
-    if not environment.path.exists():
-        pytest.skip(f"no fixtures at {FIXTURES}")
-    ours = {line[12 : line.index('"', 12)]: line for line in lines(environment)}
+    ours = {line[12 : line.index('"', 12)]: line for line in lines(named("je-3.3.98/dups"))}
     assert {lsn: ours[lsn] for lsn in PRINTED_BY_18_3_20} == PRINTED_BY_18_3_20
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from .compare import NotSaid, compare_entry
-from .environments import FIXTURES, Environment
+from .environments import Environment, named
 from .expected import expected_entry
 from .ndjson import entry_json
 from .printlog import parse, parse_tail
@@ -30,9 +30,7 @@ WRONG: tuple[Any, ...] = ("wrong", None, [], 1 << 70)
 
 @pytest.mark.parametrize("name", VARIED)
 def test_every_value_that_is_changed_is_noticed(name: str) -> None:
-    if not FIXTURES.exists():
-        pytest.skip(f"no fixtures at {FIXTURES}")
-    for expected, actual in one_of_each_type(Environment(name, FIXTURES / name)):
+    for expected, actual in one_of_each_type(named(name)):
         assert compare_entry(expected, actual) == []
         for path in leaves(expected, ()):
             unnoticed = [wrong for wrong in WRONG if not compare_entry(expected, changed(actual, path, wrong))]
