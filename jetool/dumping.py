@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 from engine.format.entry.node import decode_node
-from engine.format.entry_types import BY_NUMBER, NODE
+from engine.format.entry_types import decode_body
 from engine.log.check import check_file
 from engine.log.entry import REASONS, Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
@@ -32,7 +32,7 @@ from jetool.output.values import Style
 _CHUNK_ENTRIES: Final = 2000
 # A file's lines are held as a whole when another process renders them.
 _LARGEST_SHARED_FILE: Final = 32 << 20
-_NODE_TYPES: Final = (12, 13, 14, 15, 37)
+_NODE_TYPES: Final = frozenset((12, 13, 14, 15, 37))
 
 Item = LogEntry | Damage
 
@@ -214,10 +214,11 @@ def _encode_xml(batch: list[Item]) -> _Batch:
 
 def decoded(entry: LogEntry, view: View) -> tuple[tuple[Any, ...] | None, str]:
     """The record of an entry and "", or None and why it cannot be decoded."""
+    number = entry.type_number
     try:
-        if view.nodes != "slots" and BY_NUMBER[entry.type_number].family == NODE and entry.type_number in _NODE_TYPES:
-            return decode_node(entry.body, entry.version, entry.type_number, with_slots=False), ""
-        return entry.record(), ""
+        if number in _NODE_TYPES and view.nodes != "slots":
+            return decode_node(entry.body, entry.version, number, with_slots=False), ""
+        return decode_body(number, entry.version, entry.body), ""
     except FormatError as error:
         return None, str(error)
     except (IndexError, ValueError) as error:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import harness
+
+# The machine may be busy: a slow example is no failure.
+settings.register_profile("jetool", deadline=None)
+settings.load_profile("jetool")
 
 
 @pytest.fixture(scope="session")

@@ -63,8 +63,11 @@ class EntryType(NamedTuple):
 
 
 def _ln(kind: ln_module.LNKind) -> tuple[Decode, Encode]:
+    plain = kind.transactional and kind.read_content is None and not kind.tail
+    decode_ln = ln_module.decode_plain_ln if plain else ln_module.decode_ln
+
     def decode(body: bytes, version: int) -> Record:
-        return ln_module.decode_ln(body, version, kind)
+        return decode_ln(body, version, kind)
 
     def encode(record: ln_module.LN, version: int) -> bytes:
         return ln_module.encode_ln(record, version, kind)

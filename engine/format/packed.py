@@ -59,6 +59,8 @@ def unpack(data: bytes, pos: int) -> tuple[int, int]:
         raise FormatError("packed integer runs past the end", expected=f"{length} bytes", found=f"{len(data) - pos}")
     magnitude = int.from_bytes(data[pos:end], "little") + _ONE_BYTE
     value = -magnitude if negative else magnitude
+    if length < _LONG_BYTES:
+        return value, end
     # The most extreme values wrap around in 64 bits, as the writer's arithmetic does.
     return (value + (1 << 63)) % (1 << 64) - (1 << 63), end
 
@@ -118,7 +120,7 @@ def sorted_unpack(data: bytes, pos: int = 0) -> tuple[int, int]:
     """The sorted packed value at ``pos`` and the position after it.
 
     Raises:
-        FormatError: the value runs past the end of ``data``.
+        FormatError: the value runs past the end of ``data``, or no 64-bit number has these bytes.
         IndexError: ``pos`` itself is past the end.
     """
     lead = data[pos]
@@ -130,6 +132,7 @@ def sorted_unpack(data: bytes, pos: int = 0) -> tuple[int, int]:
     if end > len(data):
         raise FormatError("sorted packed integer runs past the end")
     magnitude = int.from_bytes(data[pos:end], "big")
-    if lead > 0xF7:
-        return magnitude + _SORTED_MAX + 1, end
-    return magnitude - (1 << 8 * length) - _ONE_BYTE, end
+    value = magnitude + _SORTED_MAX + 1 if lead > 0xF7 else magnitude - (1 << 8 * length) - _ONE_BYTE
+    if not -(1 << 63) <= value < 1 << 63:
+        raise FormatError("sorted packed integer", expected="a 64-bit number", found=str(value))
+    return value, end

@@ -160,6 +160,7 @@ def check_plain(
     appends = sizes.appends()
     last_header = end - HEADER_WITH_VLSN_BYTES
     pair = 0
+    vlsn_before = last_vlsn
     while pos <= last_header:
         checksum, pair, prev, size = unpack(data, pos)
         after = pos + lengths[pair] + size
@@ -170,7 +171,7 @@ def check_plain(
             vlsn = VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
             if vlsn <= last_vlsn:
                 break
-            last_vlsn = vlsn
+            vlsn_before, last_vlsn = last_vlsn, vlsn
         try:
             appends[pair](size)
         except KeyError:
@@ -184,6 +185,8 @@ def check_plain(
         pos = prev_offset - base
         prev_offset = unpack(data, pos)[2]
         sizes.by_pair[pair].pop()
+        if pair & _REPLICATED_IN_PAIR:
+            last_vlsn = vlsn_before
     return pos, prev_offset, last_vlsn
 
 

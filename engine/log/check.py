@@ -128,7 +128,8 @@ class FileCheck(NamedTuple):
         file_words: by file number, what this file says of it last.
         checkpoint: the last CkptEnd.
         rollbacks: RollbackStart and RollbackEnd entries in log order.
-        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries; NULL_VLSN and 0 when there are none.
+        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries, in log order; NULL_VLSN and 0 when there are
+            none.
     """
 
     file: LogFile
@@ -203,7 +204,7 @@ class _Pass:
         for damage in reader.header_damage(0):
             self._damages.append((damage, Evidence(0, 0, 0)))
         offset = 0
-        while offset < window.size_bytes and not reader.is_quiet_end(offset):
+        while offset < window.size_bytes:
             if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
                 window.reach(offset, HEADER_WITH_VLSN_BYTES)
             before = offset
@@ -225,7 +226,7 @@ class _Pass:
             return offset
         self._prev = self._last = prev
         self._end = base + stopped
-        if stream != _STOP_AT_FIRST:
+        if stream != self._stream:
             self._stream = self._last_vlsn = stream
         for pair, found in sizes.by_pair.items():
             if found:
@@ -247,8 +248,8 @@ class _Pass:
             return offset + damage.length
         header = examined.header
         assert header is not None
-        if examined.verdict == BAD_PREV:
-            self._damages.append((reader.broken_link(offset, examined), self._evidence()))
+        if examined.verdict == BAD_PREV and (broken := reader.broken_link(offset, examined)) is not None:
+            self._damages.append((broken, self._evidence()))
         total = examined.header_bytes + header.item_size
         self._add(header.type_number | header.flags << 8, PairTotals(1, total, total, total))
         self._note(offset, header, examined)

@@ -2,24 +2,27 @@
 
 Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds), je-log-format.md 3.8 and 16.
 
-* A file's version is that of its header. When the header is damaged the version of the file before is taken, since
-  versions ascend with file numbers; the entries behind it are still read.
+* A file's version is that of its header. When the header is damaged, it is the version that makes the header's checksum
+  right; if none does, the one that it names; if that is none, the version of the file before, since versions ascend
+  with file numbers. The entries behind the header are still read.
 * Damage does not stop a reader. It yields one ``Damage`` for the stretch and goes on with the next good entry
   (``resync``). In the last file, damage that nothing good follows is the torn tail of the log.
+* Where bytes were lost or inserted, every entry behind them is displaced and its link wrong by the same number: that is
+  one broken link, not one for each entry.
 * The two ways to read share every decision: ``FileReader.entries`` yields entries one by one, ``engine.log.check``
-  counts
-  them in bulk.
+  counts them in bulk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
+from zlib import adler32
 
 from engine.errors import UnsupportedError
-from engine.format.checksum import entry_checksum
+from engine.format.checksum import CHECKSUM_BYTES, entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, decode_file_header
-from engine.format.entry_types import ERASED, FILE_HEADER
+from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, VLSN_FIELD, EntryHeader
 from engine.format.lsn import NULL_LSN
 from engine.format.scan import (
@@ -35,7 +38,7 @@ from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry
 from engine.log.files import LogFile
-from engine.log.resync import look, next_good
+from engine.log.resync import SearchBudget, look, next_good
 from engine.log.window import WINDOW_BYTES, Window
 from engine.storage.base import Storage
 
@@ -71,6 +74,9 @@ class FileReader:
         self._handle = storage.open(file.path)
         self.window = Window(self._handle, max(file.size_bytes, self._handle.size()), window_bytes)
         self._name = f"{storage.root}/{file.path}"
+        self._budget = SearchBudget(self.window.size_bytes)
+        # The last entry with a broken link, and how far links are off there when that is known.
+        self._displaced: tuple[int, int | None] = (-1, None)
         self.header, self.version = self._read_header(version)
 
     def close(self) -> None:
@@ -105,28 +111,30 @@ class FileReader:
                 checksum, pair, prev, size = unpack(data, pos)
                 length = lengths[pair]
                 after = pos + length + size
-                if pair in plain and after <= len(data) and prev == prev_offset:
-                    entry = data[pos:after]
-                    if entry_checksum(entry, version) == checksum:
-                        vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(entry, HEADER_BYTES)[0]
-                        yield LogEntry(
-                            lsn_base | offset, pair & 0xFF, version, pair >> 8, prev, size, vlsn, checksum, True,
-                            entry[length:],
-                        )  # fmt: skip
-                        prev_offset = offset
-                        offset += length + size
-                        continue
+                # Plain entries are never invisible, so that nothing has to be masked.
+                if (
+                    pair in plain
+                    and after <= len(data)
+                    and prev == prev_offset
+                    and (adler32(data[pos + CHECKSUM_BYTES : after]) == checksum)
+                ):
+                    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+                    yield LogEntry(
+                        lsn_base | offset, pair & 0xFF, version, pair >> 8, prev, size, vlsn, checksum, True,
+                        data[pos + length : after],
+                    )  # fmt: skip
+                    prev_offset = offset
+                    offset += length + size
+                    continue
             examined = look(window, offset, version, prev_offset)
             if examined.verdict in (GOOD, BAD_PREV):
-                if examined.verdict == BAD_PREV:
-                    yield self.broken_link(offset, examined)
+                if examined.verdict == BAD_PREV and (broken := self.broken_link(offset, examined)) is not None:
+                    yield broken
                 entry_now = self._entry(offset, examined)
                 yield entry_now
                 prev_offset = offset
                 offset += examined.header_bytes + entry_now.item_size
                 continue
-            if self.is_quiet_end(offset):
-                return
             damage = self.damage(offset, examined)
             yield damage
             prev_offset = -1
@@ -141,12 +149,9 @@ class FileReader:
         if len(start) < FILE_HEADER_BYTES:
             return None, fallback
         version = int.from_bytes(start[_VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
-        # The sum is the same in every version: a file header is never invisible.
-        intact = start[4] == FILE_HEADER and entry_checksum(start[:FILE_HEADER_BYTES], OLDEST_VERSION) == (
-            int.from_bytes(start[:4], "little")
-        )
+        intact = start[4] == FILE_HEADER and _header_sum_matches(start, version)
         if not intact:
-            return None, version if is_supported(version) else fallback
+            return None, _likely_version(start, version, fallback)
         if not is_supported(version):
             raise UnsupportedError(
                 "log version not supported",
@@ -156,15 +161,32 @@ class FileReader:
                 consequence="nothing of this file was read",
                 hint="a newer jetool may read it; see jetool --version",
             )
+        if look(self.window, 0, version, 0).verdict != GOOD:
+            return None, version
         return decode_file_header(start[HEADER_BYTES:], version), version
 
     def header_damage(self, start: int) -> Iterator[Damage]:
-        """A header that is intact but belongs to another file number."""
-        if start == 0 and self.header is not None and self.header.file_num != self.file.number:
-            yield Damage(
-                self.file.number << 32, 0, self.file.path, "file-number", f"0x{self.file.number:x}",
-                f"0x{self.header.file_num:x}", FILE_HEADER, self.file.number << 32, "", False,
-            )  # fmt: skip
+        """What is wrong with the beginning of a file whose entries can be read all the same.
+
+        The header is intact but belongs to another file number; the first entry is none; or a file that is not the last
+        holds nothing at all. (An empty last file is one that JE was about to begin, R-LOG-30.)
+        """
+        if start != 0:
+            return
+        base, kind, reason = self.file.number << 32, FILE_HEADER, ""
+        if self.window.size_bytes == 0:
+            if not self.is_last:
+                reason, expected, found, kind = "short", f"{FILE_HEADER_BYTES} bytes", "0 bytes", 0
+        elif self.header is not None:
+            if self.header.file_num != self.file.number:
+                reason, expected, found = "file-number", f"0x{self.file.number:x}", f"0x{self.header.file_num:x}"
+        else:
+            examined = look(self.window, 0, self.version, 0)
+            if examined.verdict == GOOD and examined.header is not None:
+                kind = examined.header.type_number
+                reason, expected, found = "header", type_name(FILE_HEADER), type_name(kind)
+        if reason:
+            yield Damage(base, 0, self.file.path, reason, expected, found, kind, base, "", False)
 
     def _entry(self, offset: int, examined: Examined) -> LogEntry:
         header = examined.header
@@ -176,27 +198,36 @@ class FileReader:
             header.item_size, header.vlsn, header.checksum, ok, body,
         )  # fmt: skip
 
-    def broken_link(self, offset: int, examined: Examined) -> Damage:
-        """A good entry that does not point back to the one before it."""
+    def broken_link(self, offset: int, examined: Examined) -> Damage | None:
+        """A good entry that does not point back to the one before it.
+
+        None when it only goes on with what was reported: behind a break all links are off by one and the same number,
+        which the second one shows.
+        """
+        off_by = examined.expected - examined.found
+        broken_before, known = self._displaced
+        if broken_before == examined.expected and known in (None, off_by):
+            self._displaced = (offset, off_by)
+            return None
+        self._displaced = (offset, None)
         header = examined.header
         lsn = self.file.number << 32 | offset
         expected, found = f"0x{examined.expected:x}", f"0x{examined.found:x}"
         kind = header.type_number if header is not None else 0
         return Damage(lsn, 0, self.file.path, BAD_PREV, expected, found, kind, lsn, "", False)
 
-    def is_quiet_end(self, offset: int) -> bool:
-        """A last file that holds nothing at all, or nothing yet beyond its header, is no damage (R-LOG-30)."""
-        return self.is_last and offset == 0 and self.window.size_bytes == 0
-
     def damage(self, offset: int, examined: Examined) -> Damage:
         """The stretch from a bad entry to the next good one."""
-        found = next_good(self.window, offset, self.version, examined)
+        found = next_good(self.window, offset, self.version, examined, self._budget)
         size = self.window.size_bytes
         end = found[0] if found is not None else size
         base = self.file.number << 32
         header: EntryHeader | None = examined.header
         reason = examined.verdict
+        is_tail = found is None and self.is_last
         if offset == 0:
+            # A bad header with nothing behind it is a file that JE was about to begin; with data it is refused.
+            is_tail = is_tail and size <= FILE_HEADER_BYTES
             reason = "short" if size < FILE_HEADER_BYTES else "header"
         expected, actual = _compared(examined)
         return Damage(
@@ -209,7 +240,7 @@ class FileReader:
             type_number=header.type_number if header is not None else 0,
             next_lsn=NULL_LSN if found is None else base | end,
             found_by=found[1] if found is not None else AT_END_OF_LOG if self.is_last else BY_NEXT_FILE,
-            is_tail=found is None and self.is_last,
+            is_tail=is_tail,
         )
 
 
@@ -220,5 +251,19 @@ def _compared(examined: Examined) -> tuple[str, str]:
     if examined.verdict == CUT:
         return f"{examined.expected} bytes", f"{examined.found} bytes"
     if examined.verdict == "type":
-        return "a known entry type", str(examined.found)
+        # Version 6 repeats the version in the flags of each entry.
+        expected = f"version {examined.expected} in the flags" if examined.expected else "a known entry type"
+        return expected, str(examined.found)
     return "0 or more", str(examined.found)
+
+
+def _header_sum_matches(start: bytes, version: int) -> bool:
+    return entry_checksum(start, version) == int.from_bytes(start[:CHECKSUM_BYTES], "little")
+
+
+def _likely_version(start: bytes, named: int, fallback: int) -> int:
+    """The version of a file whose header is damaged: see the rules above."""
+    for version in range(OLDEST_VERSION, NEWEST_VERSION + 1):
+        if _header_sum_matches(start[:_VERSION_AT] + version.to_bytes(4, "little"), version):
+            return version
+    return named if is_supported(named) else fallback

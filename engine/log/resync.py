@@ -1,19 +1,21 @@
 """Finding the next good entry behind damage.
 
 Entries are linked twice: forward by size, backward by prevOffset. From a bad entry at offset p the next one is looked
-for
-in three ways, each confirmed by the checksum of what it finds:
+for in three ways, each confirmed by the checksum of what it finds:
 
-1. *Size chain*: if the header still looks right, the next entry begins behind its size and points back to p.
+1. *Size chain*: if the header still looks right, the next entry begins behind its size and points back to p. A file
+   header has the same size in every file, so behind it this works even when nothing of it is left.
 2. *Prev-offset chain*: the entry that follows a bad one holds p as its prevOffset, wherever it stands. Searching for
    these four bytes finds it even when the size is destroyed.
 3. *Search*: any place behind p where type, size and a prevOffset between p and that place make sense. It is needed when
    several entries in a row are bad.
 
-A wrong hit would need a matching 32-bit checksum; data that contains a copy of a log entry fails on the prevOffset.
-Work
-is bounded: candidates are filtered by their header before any checksum is taken, and the bytes that are summed for
-candidates that fail are limited to a multiple of the file.
+2 and 3 look through one piece of the file after the other, so that a hit costs what lies before it and not the rest of
+the file. A wrong hit would need a matching 32-bit checksum; data that contains a copy of a log entry fails on the
+prevOffset. An erased entry has no checksum: it counts only when a good entry that points back to it follows.
+
+Work is bounded: candidates are filtered by their header before any checksum is taken, and what candidates that fail
+cost is limited for a whole pass to a multiple of the file (``SearchBudget``).
 
 Example: in 5/0x82c an INS_LN_TX of 66 bytes has a flipped bit in its key. Its size field is intact, so the entry at
 5/0x86e is examined; it names 0x82c as the entry before it and its sum is right: found by size chain, 66 bytes skipped.
@@ -22,10 +24,10 @@ Example: in 5/0x82c an INS_LN_TX of 66 bytes has a flipped bit in its key. Its s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from engine.format.checksum import entry_checksum
+from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import ERASED
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.scan import GOOD, MORE, Examined, examine
@@ -33,14 +35,38 @@ from engine.format.versions import HIGHEST_TYPE
 from engine.log.entry import BY_PREV_OFFSET, BY_SEARCH, BY_SIZE_CHAIN
 from engine.log.window import Window
 
-_SEARCH_BYTES: Final = 4 << 20
+# Pieces of the file that are searched: most hits are near, so they begin small.
+_FIRST_PIECE_BYTES: Final = 64 << 10
+_LARGEST_PIECE_BYTES: Final = 4 << 20
 _PREV_AT: Final = 6
 # Failed candidates may cost this many times the file's size in checksums, and at least this many bytes.
 _WASTE_FACTOR: Final = 4
 _LEAST_WASTE: Final = 16 << 20
+# Looking at a candidate costs as much as summing this many bytes.
+_LEAST_COST: Final = 1 << 10
+# Erased entries in a row that are followed to one with a checksum.
+_MOST_ERASED: Final = 100
 
 
-def next_good(window: Window, bad: int, version: int, header: Examined) -> tuple[int, str] | None:
+class SearchBudget:
+    """Limits what the candidates of one pass over a file may cost.
+
+    Arguments:
+        file_bytes: size of the file.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, file_bytes: int) -> None:
+        self._left = max(_LEAST_WASTE, _WASTE_FACTOR * file_bytes)
+
+    def spend(self, summed_bytes: int) -> bool:
+        """Pay for a candidate; False when nothing is left."""
+        self._left -= max(summed_bytes, _LEAST_COST)
+        return self._left >= 0
+
+
+def next_good(window: Window, bad: int, version: int, header: Examined, budget: SearchBudget) -> tuple[int, str] | None:
     """The next good entry behind a bad one.
 
     Arguments:
@@ -48,24 +74,65 @@ def next_good(window: Window, bad: int, version: int, header: Examined) -> tuple
         bad: offset of the bad entry.
         version: log version of the file.
         header: what ``examine`` said of it.
+        budget: of this pass over the file.
 
     Returns:
         Its offset and how it was found, or None when the rest of the file holds none.
     """
-    if header.header is not None and header.header.item_size >= 0:
+    after = -1
+    if bad == 0:
+        after = FILE_HEADER_BYTES
+    elif header.header is not None and header.header.item_size >= 0:
         after = bad + header.header_bytes + header.header.item_size
-        if after + HEADER_BYTES <= window.size_bytes and is_good(window, after, version, bad):
-            return after, BY_SIZE_CHAIN
-    budget = _Budget(max(_LEAST_WASTE, _WASTE_FACTOR * window.size_bytes))
-    link = bad.to_bytes(4, "little")
-    for at in _find(window, bad + 1 + _PREV_AT, re.compile(re.escape(link))):
-        if budget.allows(window, at - _PREV_AT, version) and is_good(window, at - _PREV_AT, version, bad):
-            return at - _PREV_AT, BY_PREV_OFFSET
-    for at in _find(window, bad + 1, _header_pattern(version, window.size_bytes)):
-        prev = int.from_bytes(window.bytes_at(at + _PREV_AT, 4), "little")
-        if bad <= prev < at and budget.allows(window, at, version) and is_good(window, at, version, -1):
-            return at, BY_SEARCH
+    if 0 < after <= window.size_bytes - HEADER_BYTES and is_good(window, after, version, bad):
+        return after, BY_SIZE_CHAIN
+    # Behind a damaged file header the link is four zero bytes, which are everywhere.
+    link = re.compile(re.escape(bad.to_bytes(4, "little"))) if bad else None
+    start, length = bad + 1, _FIRST_PIECE_BYTES
+    while start < window.size_bytes:
+        piece = window.bytes_at(start, length + HEADER_BYTES)
+        for pattern, into_header, how in (
+            (link, _PREV_AT, BY_PREV_OFFSET),
+            (_header_pattern(version, window.size_bytes), 0, BY_SEARCH),
+        ):
+            for match in pattern.finditer(piece) if pattern is not None else ():
+                place = match.start() - into_header
+                if 0 <= place < length and _links_behind(piece, place, start, bad):
+                    if not budget.spend(_candidate_bytes(piece, place, start, version, window.size_bytes)):
+                        return None
+                    if _is_confirmed(window, start + place, version):
+                        return start + place, how
+        start += length
+        length = min(2 * length, _LARGEST_PIECE_BYTES)
     return None
+
+
+def _is_confirmed(window: Window, offset: int, version: int) -> bool:
+    """Whether a checksum says that an entry begins at ``offset``: its own, or that of one linked to it."""
+    prev_offset = -1
+    for _ in range(_MOST_ERASED):
+        examined = look(window, offset, version, prev_offset)
+        if examined.verdict != GOOD or examined.header is None:
+            return False
+        if examined.header.type_number != ERASED:
+            return True
+        prev_offset = offset
+        offset += examined.header_bytes + examined.header.item_size
+    return False
+
+
+def _links_behind(piece: bytes, place: int, start: int, bad: int) -> bool:
+    """Whether the header at ``place`` of a piece points to the bad entry or to one between it and the header."""
+    return bad <= int.from_bytes(piece[place + _PREV_AT : place + _PREV_AT + 4], "little") < start + place
+
+
+def _candidate_bytes(piece: bytes, place: int, start: int, version: int, file_bytes: int) -> int:
+    """Bytes that will be summed for a candidate: 0 when its header rules it out before that."""
+    header = piece[place : place + HEADER_BYTES]
+    if len(header) < HEADER_BYTES or not 1 <= header[4] <= HIGHEST_TYPE[version]:
+        return 0
+    size = int.from_bytes(header[10:], "little", signed=True)
+    return size if 0 <= size <= file_bytes - start - place else 0
 
 
 def is_good(window: Window, offset: int, version: int, prev_offset: int) -> bool:
@@ -112,40 +179,9 @@ def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, 
     return examined._replace(verdict=GOOD)
 
 
-class _Budget:
-    """Limits the bytes that are summed for candidates."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-
-    def allows(self, window: Window, offset: int, version: int) -> bool:
-        """Whether a candidate may be summed; takes its size from the budget."""
-        header = window.bytes_at(offset, HEADER_BYTES)
-        if offset < 0 or len(header) < HEADER_BYTES or not 1 <= header[4] <= HIGHEST_TYPE[version]:
-            return False
-        size = int.from_bytes(header[10:14], "little", signed=True)
-        if size < 0 or offset + HEADER_BYTES + size > window.size_bytes:
-            return False
-        self._left -= HEADER_BYTES + size
-        return self._left >= 0
-
-
 def _header_pattern(version: int, file_bytes: int) -> re.Pattern[bytes]:
     """What a header looks like: four bytes of checksum, a type, flags, and numbers no larger than the file."""
     highest = re.escape(bytes((HIGHEST_TYPE[version],)))
     top = re.escape(bytes((min(file_bytes >> 24, 255),)))
     number = b"...[\\x00-" + top + b"]"
     return re.compile(b"(?s)(?=....[\\x01-" + highest + b"]." + number + number + b")")
-
-
-def _find(window: Window, start: int, pattern: re.Pattern[bytes]) -> Iterator[int]:
-    """Offsets of the file at which a pattern of at most ``HEADER_BYTES`` bytes matches, ascending."""
-    offset = start
-    while offset < window.size_bytes:
-        piece = window.bytes_at(offset, _SEARCH_BYTES + HEADER_BYTES)
-        for match in pattern.finditer(piece):
-            if match.start() < _SEARCH_BYTES:
-                yield offset + match.start()
-        offset += _SEARCH_BYTES

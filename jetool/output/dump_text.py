@@ -9,19 +9,31 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from engine.format.checksum import INVISIBLE
 from engine.format.describe import describe, describe_slots
-from engine.format.entry.ln import LN
+from engine.format.entry.ln import (
+    ABORT_KNOWN_DELETED,
+    EMBEDDED,
+    HAS_ABORT_EXPIRATION,
+    HAS_ABORT_KEY,
+    HAS_ABORT_VLSN,
+    HAS_EXPIRATION,
+    HAS_PRIOR_FILE,
+    HAS_PRIOR_SIZE,
+    LN,
+)
 from engine.format.entry.node import Node
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import type_name
 from engine.format.fields import FieldValue
-from engine.format.lsn import format_lsn
+from engine.format.header import REPLICATED
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import REASONS, Damage, LogEntry
 from jetool.output.dump_rows import DELTA_TYPE, View
-from jetool.output.values import Style, fields_of, printable, to_text
+from jetool.output.values import Style, fields_of, printable, time_text, to_text
 
 HEADING: Final = f"{'LSN':<17} {'TYPE/VER':<18} {'PROV':<4} {'VLSN':>8} {'TXN':>8} {'DB':>5} {'SIZE':>6}  DETAIL"
-_PROV: Final = {"no": "no", "yes": "yes", "before_ckpt_end": "before_ckpt_end"}
 # Left out of the detail when they hold nothing worth a word.
 _QUIET: Final = (None, False, 0, -1, "", b"", ())
 _DATA: Final = frozenset(("data", "abort_data"))
@@ -30,7 +42,11 @@ _SHOWN_AS: Final = {
     "main_key": "key", "deleted_key": "key", "data": "data", "abort_data": "data", "dup_data": "data",
 }  # fmt: skip
 _SHOWN_IN_COLUMNS: Final = frozenset(("db", "txn"))
-_LINE: Final = "%-17s %-18s %-4s %8s %8s %5s %6d  %s"
+# Abort data is not among them: it shows with --data only, and then lines are made the general way.
+_RARE_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
+_RARE_FLAGS2: Final = 0xFF & ~(HAS_PRIOR_SIZE | HAS_PRIOR_FILE)
+_NOT_PLAIN: Final = REPLICATED | INVISIBLE
+_SECOND_MS: Final = 1000
 
 
 class LineRenderer:
@@ -41,46 +57,54 @@ class LineRenderer:
         style: how keys, data and times look.
     """
 
-    __slots__ = ("_hex_keys", "_labels", "_style", "_view")
+    __slots__ = ("_hex_keys", "_labels", "_number", "_prefix", "_second", "_second_text", "_style", "_view")
 
     def __init__(self, view: View, style: Style) -> None:
         self._view = view
         self._style = style
         self._hex_keys = style.key_format == "hex" and not view.data
-        self._labels: dict[tuple[int, int], tuple[str, str]] = {}
+        self._labels: dict[int, str] = {}
+        self._number, self._prefix = -1, ""
+        # Times come in runs of the same second; only the first of a run is worth a calendar.
+        self._second = -1
+        self._second_text = ("", "")
 
     def entry(self, entry: LogEntry, record: tuple[Any, ...] | None, error: str) -> str:
         """One entry, without the newline; with ``--nodes slots`` one more line for each slot."""
-        lsn, number, version, flags = entry.lsn, entry.type_number, entry.version, entry.flags
-        key = (number | flags << 8, version)
-        label = self._labels.get(key)
+        lsn, number, version, flags, _, size, vlsn, _, _, _ = entry
+        label = self._labels.get(version << 16 | flags << 8 | number)
         if label is None:
-            label = (f"{type_name(number)}/{version}", _PROV[entry.provisional.value])
-            self._labels[key] = label
-        db = txn = "-"
-        # Plain values first: this is the inner loop of a full dump.
+            label = f"{type_name(number) + '/' + str(version):<18} {entry.provisional.value:<4}"
+            self._labels[version << 16 | flags << 8 | number] = label
+        db: int | str = "-"
+        txn: int | str = "-"
+        # This is the inner loop of a full dump: the two kinds of records that most logs consist of come first.
         if isinstance(record, LN):
-            db = str(record.db_id)
-            if record.txn_id is not None:
-                txn = str(record.txn_id)
+            db = record.db_id
+            txn = "-" if record.txn_id is None else record.txn_id
             plain = self._hex_keys and record.content is None and record.tail is None
             detail = _ln_detail(record) if plain else self._detail(entry, record)
         elif isinstance(record, TxnEnd):
-            txn = str(record.id)
-            detail = self._detail(entry, record)
+            txn = record.id
+            detail = self._txn_end_detail(record)
         elif record is not None:
             fields = {field.name: field.value for field in describe(record) if field.name in _SHOWN_IN_COLUMNS}
             db, txn = str(fields.get("db", "-")), str(fields.get("txn", "-"))
             detail = self._detail(entry, record)
         else:
             detail = f"cannot be decoded: {error}" if error else ""
-        if entry.replicated:
-            detail = f"replicated {detail}"
-        if entry.invisible:
-            detail = f"invisible {detail}"
-        vlsn = "-" if entry.vlsn == -1 else str(entry.vlsn)
-        shown = f"0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
-        return _LINE % (shown, label[0], label[1], vlsn, txn, db, entry.item_size, detail)
+        if flags & _NOT_PLAIN:
+            detail = f"{'invisible ' if entry.invisible else ''}{'replicated ' if entry.replicated else ''}{detail}"
+        # Justified one by one: half the time of format specifications.
+        where = f"{self._file(lsn >> 32)}{lsn & 0xFFFFFFFF:x}".ljust(17)
+        shown = "       -" if vlsn == NULL_VLSN else str(vlsn).rjust(8)
+        txn_shown, db_shown, size_shown = str(txn).rjust(8), str(db).rjust(5), str(size).rjust(6)
+        return f"{where} {label} {shown} {txn_shown} {db_shown} {size_shown}  {detail}"
+
+    def _file(self, number: int) -> str:
+        if number != self._number:
+            self._number, self._prefix = number, f"0x{number:x}/0x"
+        return self._prefix
 
     def bad(self, damage: Damage) -> str:
         """A stretch of damage."""
@@ -93,6 +117,22 @@ class LineRenderer:
             text += f", next entry {format_lsn(damage.next_lsn)}" if damage.has_next else ""
             text += f" by {damage.found_by}" if damage.has_next else f", up to the {damage.found_by}"
         return f"{shown:<17} BAD {damage.path}: {text}"
+
+    def _txn_end_detail(self, record: TxnEnd) -> str:
+        last, _, time, master, dtvlsn, term = record
+        second = time // _SECOND_MS
+        if second != self._second:
+            # "2026-11-21T14:01:01.000Z" gives what stands before and behind the milliseconds.
+            before, _, behind = time_text(second * _SECOND_MS, self._style.tz).partition(".000")
+            self._second, self._second_text = second, (before, behind)
+        text = f"time={self._second_text[0]}.{time % _SECOND_MS:03d}{self._second_text[1]}"
+        if last != NULL_LSN:
+            text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} {text}"
+        if master not in (0, -1):
+            text += f" master={master}"
+        if dtvlsn not in (0, NULL_VLSN):
+            text += f" dtvlsn={dtvlsn}"
+        return f"{text} master_term={term}" if term else text
 
     def _detail(self, entry: LogEntry, record: tuple[Any, ...]) -> str:
         if self._view.nodes == "none" and isinstance(record, Node):
@@ -138,19 +178,23 @@ def _quoted(text: str) -> str:
 
 def _ln_detail(record: LN) -> str:
     """What ``_words`` would give for an LN without rare fields, at a third of the cost."""
-    flags = record.flags
-    if flags & 0xDC or record.flags2 or record.modification_time or record.creation_time or record.node_id is not None:
+    flags, flags2 = record.flags, record.flags2
+    if flags & _RARE_FLAGS or flags2 & _RARE_FLAGS2 or record.modification_time or record.node_id is not None:
         return _rare_ln_detail(record)
     text = ""
     last, abort = record.last_lsn, record.abort_lsn
-    if last != -1:
+    if last != NULL_LSN:
         text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} "
-    if abort != -1:
-        text += f"abort_lsn={format_lsn(abort)} "
-    if flags & 0x01:
+    if abort >= 0:
+        text += f"abort_lsn=0x{abort >> 32:x}/0x{abort & 0xFFFFFFFF:x} "
+    if flags & ABORT_KNOWN_DELETED:
         text += "abort_known_deleted "
-    if flags & 0x02:
+    if flags & EMBEDDED:
         text += "embedded "
+    if flags2 & HAS_PRIOR_SIZE and record.prior_size:
+        text += f"prior_size={record.prior_size} "
+    if flags2 & HAS_PRIOR_FILE and record.prior_file > 0:
+        text += f"prior_file={record.prior_file} "
     data = record.data
     if data is None:
         return f"{text}key=0x{record.key.hex()} deleted"

@@ -77,6 +77,8 @@ HAS_CREATION_TIME: Final = 0x01
 
 # Fields that are there only when a flag says so, outside the plain insertion or update that the fast path reads.
 _UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
+# Makes a record without the detour through its constructor, which counts where there are millions.
+_new_tuple: Final = tuple.__new__
 # Types that always carry a creation time since v26.
 _WITH_CREATION_TIME: Final = frozenset((31, 32, 35, 36, 44, 45))
 
@@ -155,12 +157,17 @@ def decode_ln(body: bytes, version: int, kind: LNKind) -> LN:
         FormatError: the body is not what the layout says.
     """
     if LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
-        if kind.transactional and kind.read_content is None and not kind.tail:
-            common = _decode_common(body, version)
-            if common is not None:
-                return common
         return _decode_v12(body, version, kind)
     return _decode_v19(body, version, kind) if version >= LN_KEY_FIRST else _decode_v6(body, version, kind)
+
+
+def decode_plain_ln(body: bytes, version: int, kind: LNKind) -> LN:
+    """Decode an LN body of a transactional user type; the same as ``decode_ln``, faster for what is most common."""
+    if LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
+        common = _decode_common(body, version)
+        if common is not None:
+            return common
+    return decode_ln(body, version, kind)
 
 
 def encode_ln(record: LN, version: int, kind: LNKind) -> bytes:
@@ -191,19 +198,31 @@ def _decode_common(body: bytes, version: int) -> LN | None:
     if version >= PRIOR_VERSION:
         flags2 = body[1]
         pos = 2
-    abort_lsn = NULL_LSN
+    abort_lsn = last_lsn = NULL_LSN
     prior_size = 0
     prior_file = -1
-    db_id, pos = unpack(body, pos)
+    # Small database ids and the NULL of a transaction's first LN are one byte: no call for them.
+    db_id = body[pos]
+    if db_id <= 119:
+        pos += 1
+    else:
+        db_id, pos = unpack(body, pos)
     if flags & HAS_ABORT_LSN:
         abort_lsn, pos = unpack(body, pos)
     txn_id, pos = unpack(body, pos)
-    last_lsn, pos = unpack(body, pos)
+    if body[pos] == 0xFF:
+        pos += 1
+    else:
+        last_lsn, pos = unpack(body, pos)
     if flags2 & HAS_PRIOR_SIZE:
         prior_size, pos = unpack(body, pos)
     if flags2 & HAS_PRIOR_FILE:
         prior_file, pos = unpack(body, pos)
-    length, pos = unpack(body, pos)
+    length = body[pos]
+    if length <= 119:
+        pos += 1
+    else:
+        length, pos = unpack(body, pos)
     data = None
     if length >= 0:
         data = body[pos : pos + length]
@@ -212,10 +231,11 @@ def _decode_common(body: bytes, version: int) -> LN | None:
             raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{len(data)}")
     elif length != -1:
         raise FormatError("data length", expected="-1 or more", found=str(length))
-    return LN(
+    fields = (
         flags, flags2, 0, db_id, abort_lsn, txn_id, last_lsn, None, None, NULL_VLSN, 0, 0, 0, 0, 0, 0, prior_size,
         prior_file, None, data, None, body[pos:], None,
     )  # fmt: skip
+    return _new_tuple(LN, fields)
 
 
 def _decode_v12(body: bytes, version: int, kind: LNKind) -> LN:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.fields import Shape, shape
+from engine.format.packed import unpack
 from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
 
 
@@ -45,15 +47,23 @@ PREPARE: Final[Shape] = shape(Prepare, "id=txn:int time:time format_id:int gtrid
 
 def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     """Decode a Commit or Abort body, any version."""
-    reader = ByteReader(body)
+    # Every transaction has one, so this is written without a reader.
     if version >= LN_FLAGS_FIRST:
-        last_lsn, txn_id, time = reader.packed(), reader.packed(), reader.packed()
+        last_lsn, pos = unpack(body, 0)
+        txn_id, pos = unpack(body, pos)
+        time, pos = unpack(body, pos)
     else:
-        txn_id, time, last_lsn = reader.packed(), reader.packed(), reader.packed()
-    master = reader.packed()
-    dtvlsn = reader.packed() if version >= DTVLSN else 0
-    term = reader.packed() if version >= MASTER_TERM else 0
-    reader.finish()
+        txn_id, pos = unpack(body, 0)
+        time, pos = unpack(body, pos)
+        last_lsn, pos = unpack(body, pos)
+    master, pos = unpack(body, pos)
+    dtvlsn = term = 0
+    if version >= DTVLSN:
+        dtvlsn, pos = unpack(body, pos)
+    if version >= MASTER_TERM:
+        term, pos = unpack(body, pos)
+    if pos != len(body):
+        raise FormatError("bytes left over at the end of the entry", expected="0", found=f"{len(body) - pos} bytes")
     return TxnEnd(last_lsn, txn_id, time, master, dtvlsn, term)
 
 
