@@ -202,6 +202,7 @@ def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Cont
             from jetool.output.sink import StandardOutput
 
             out = StandardOutput(lambda: None)
+            out.open()
             out.write(text(ctx).encode() + b"\n")
             out.commit()
             ctx.exit()
@@ -254,11 +255,10 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
         formats: the formats of the command, the default first.
 
     Returns:
-        The run, and the sink of its output for the caller to commit or to abandon.
+        The run, and the sink of its output for the caller to open, and to commit or to abandon.
 
     Raises:
         UsageError: ``--json`` beside another ``--format``.
-        StorageError: ``--output`` cannot be written.
     """
     from jetool.output import messages, progress, render, sink
 
