@@ -1,5 +1,17 @@
-"""``python -m jetool``."""
+"""The entry point, also of ``python -m jetool``: so small that an interrupt while the rest loads is caught too."""
 
-from jetool.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line of the process and end it."""
+    try:
+        from jetool import cli
+    except KeyboardInterrupt:
+        sys.stderr.write("jetool: error: interrupted\n")
+        sys.exit(130)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

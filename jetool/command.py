@@ -103,6 +103,7 @@ class Command(click.Command):
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
+            target.open()
             code = self.callback(run, **values)
             run.listener.close()
             target.commit()

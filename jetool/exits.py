@@ -93,6 +93,19 @@ def code_of(error: BaseException) -> int:
         return USAGE
     if isinstance(error, SystemExit) and (error.code is None or error.code in TABLE):
         return int(error.code or 0)
+    return _what_ended_it(error)
+
+
+def _what_ended_it(error: BaseException) -> int:
+    """The code for an exception that nobody foresaw: a bug, unless an interrupt or a closed pipe came before it.
+
+    Either can break the cleaning up behind it (worker processes, threads), and still is what ended the run.
+    """
+    seen = error.__context__
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt | OutputClosedError):
+            return code_of(seen)
+        seen = seen.__context__
     return INTERNAL
 
 

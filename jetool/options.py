@@ -1,7 +1,11 @@
 """Options that commands share, declared once.
 
-A command names the **features** that it honours, and accepts the options of those features and no others: an option
-that does nothing is refused, not swallowed. Every command has ``--format``, ``--output``, ``--color``, ``-q``, ``-v``.
+A command names the **features** that it has, and its help lists their options. Every command has ``--format``,
+``--output``, ``--color``, ``-q`` and ``-v``.
+
+An option that would change what is done or printed is refused by a command without the feature, not swallowed. One that
+only says how times, keys or progress look (``_HARMLESS``) is accepted by all, listed or not: a command that prints no
+time honours ``--tz`` by printing none, and an operator can keep such options in an alias.
 
 =============  ==========================================  ====================================================
 feature        options                                     for commands that
@@ -159,6 +163,7 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "lock": _lock,
     "write": _write,
 }
+_HARMLESS: Final = ("progress", "times", "keys")
 
 
 def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option]:
@@ -168,7 +173,11 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
         formats: the formats it has, the default first.
         features: names of ``FEATURES``.
     """
-    return _base(formats) + [option for name in features for option in FEATURES[name]()]
+    chosen = _base(formats) + [option for name in features for option in FEATURES[name]()]
+    unlisted = [option for name in _HARMLESS if name not in features for option in FEATURES[name]()]
+    for option in unlisted:
+        option.hidden = True
+    return chosen + unlisted
 
 
 def leading() -> list[click.Option]:
@@ -193,6 +202,7 @@ def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Cont
             from jetool.output.sink import StandardOutput
 
             out = StandardOutput(lambda: None)
+            out.open()
             out.write(text(ctx).encode() + b"\n")
             out.commit()
             ctx.exit()
@@ -245,11 +255,10 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
         formats: the formats of the command, the default first.
 
     Returns:
-        The run, and the sink of its output for the caller to commit or to abandon.
+        The run, and the sink of its output for the caller to open, and to commit or to abandon.
 
     Raises:
         UsageError: ``--json`` beside another ``--format``.
-        StorageError: ``--output`` cannot be written.
     """
     from jetool.output import messages, progress, render, sink
 

@@ -22,7 +22,7 @@ class Field(NamedTuple):
         help: what it says, with units.
         null: whether it can be null.
         optional: whether it can be left out.
-        fields: the fields of a nested ``record`` or of each of ``records``.
+        fields: the fields of a nested ``record`` or of each of ``records``; none where they differ by log version.
         choices: the only texts that occur, for kind ``text``.
     """
 
@@ -37,7 +37,7 @@ class Field(NamedTuple):
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the value."""
         kind = values.LISTS.get(self.kind, self.kind)
-        value = object_schema(self.fields) if kind == "record" else dict(values.KINDS[kind].schema)
+        value = object_schema(self.fields) if self.fields else dict(values.KINDS[kind].schema)
         if self.choices:
             value["enum"] = list(self.choices)
         if values.KINDS[kind].null:

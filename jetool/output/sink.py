@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import stat
 import sys
@@ -23,7 +24,10 @@ from jetool import exits
 
 
 class Sink(Protocol):
-    """Takes bytes."""
+    """Takes bytes between ``open`` and one of ``commit`` and ``abandon``."""
+
+    def open(self) -> None:
+        """Get ready. StorageError when nothing can be written."""
 
     def write(self, data: bytes) -> None:
         """Take all of ``data``. OutputClosedError or StorageError when that cannot be done."""
@@ -43,17 +47,17 @@ class StandardOutput:
 
     Arguments:
         before: called once before the first bytes (a progress bar on the same terminal has to go first).
-
-    Raises:
-        StorageError: standard output is closed.
     """
 
     def __init__(self, before: Callable[[], None]) -> None:
-        if sys.stdout is None:  # the descriptor was closed before the start
+        self._before: Callable[[], None] | None = before
+
+    def open(self) -> None:
+        """Make sure that there is one: Python has None for a descriptor that was closed before the start."""
+        if sys.stdout is None:
             raise StorageError(f"cannot write the results to {exits.STDOUT}", found="it is closed")
         self._stream = sys.stdout.buffer
         self._live = sys.stdout.isatty()
-        self._before: Callable[[], None] | None = before
 
     def write(self, data: bytes) -> None:
         """Write; at once when somebody is looking."""
@@ -82,39 +86,40 @@ class StandardOutput:
 class FileOutput:
     """A file that is replaced as a whole.
 
+    Its temporary name is known before the file is made, so that ``abandon`` leaves nothing behind at any moment.
+
     Arguments:
         path: the file to write.
-
-    Raises:
-        StorageError: the directory cannot be written.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._temporary: str | None = None
+        self._file: BinaryIO = io.BytesIO()
+
+    def open(self) -> None:
+        """Make the temporary file. StorageError when that is refused."""
         try:
-            self._file = self._open()
+            self._file = self._opened()
         except OSError as error:
-            raise StorageError(
-                "cannot write", file=path, found=error.strerror or str(error), consequence="nothing was done"
-            ) from error
+            found = error.strerror or str(error)
+            raise StorageError("cannot write", file=self._path, found=found, consequence="nothing was done") from error
 
-    def _open(self) -> BinaryIO:
-        import tempfile  # loads much, and few runs need it
-
+    def _opened(self) -> BinaryIO:
         try:
             mode = os.stat(self._path).st_mode
         except FileNotFoundError:
-            umask = os.umask(0o077)
-            os.umask(umask)
-            mode = stat.S_IFREG | 0o666 & ~umask
-        if not stat.S_ISREG(mode):
+            mode = None
+        if mode is not None and not stat.S_ISREG(mode):
             return open(self._path, "wb")  # noqa: PTH123 - a directory raises the error that the user needs
         self._path = os.path.realpath(self._path)  # a symbolic link stays a link
         directory, name = os.path.split(self._path)
-        number, self._temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
-        os.fchmod(number, stat.S_IMODE(mode))
-        return os.fdopen(number, "wb")
+        self._temporary = os.path.join(directory, f".{name}.{os.urandom(8).hex()}.tmp")
+        number = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        file = os.fdopen(number, "wb")
+        if mode is not None:
+            os.fchmod(number, stat.S_IMODE(mode))
+        return file
 
     def write(self, data: bytes) -> None:
         """Write to the temporary file."""

@@ -129,6 +129,14 @@ def _finding() -> Shape:
     return FINDING
 
 
+def after(first: BaseException) -> Exception:
+    """A bug in the cleaning up behind another exception."""
+    second = RuntimeError("cannot join thread before it is started")
+    second.__context__ = OSError(5, "between")
+    second.__context__.__context__ = first
+    return second
+
+
 ERRORS = {
     "usage": errors.UsageError("no sense"),
     "refused": errors.RefusedError("lock held", file="je.lck", found="pid 17", hint="stop the writer"),
@@ -154,6 +162,9 @@ ERRORS = {
     "os": OSError(5, "Input/output error"),
     "pipe_elsewhere": BrokenPipeError(32, "Broken pipe"),
     "output_closed": exits.OutputClosedError(),
+    "interrupt_then_bug": after(KeyboardInterrupt()),
+    "closed_then_bug": after(exits.OutputClosedError()),
+    "bug_then_bug": after(ValueError()),
 }
 
 

@@ -147,13 +147,23 @@ def test_options_in_front_of_a_command_of_a_group() -> None:
     assert run("nest", "iner", "/data").code == 2
 
 
-@pytest.mark.parametrize("option", ["--jobs=2", "--tz=UTC", "--fields=a", "--lock-timeout=1", "--progress=never"])
+@pytest.mark.parametrize("option", ["--jobs=2", "--fields=a", "--lock-timeout=1"])
 def test_options_without_effect_are_refused(option: str) -> None:
     for words in ((option, "nest", "inner", "/data"), ("nest", "inner", "/data", option)):
         result = run(*words)
         assert result.code == 2
         assert result.out == b""
         assert f"{option.partition('=')[0]} has no effect on jetool nest inner" in result.err
+
+
+@pytest.mark.parametrize(
+    "option", ["--tz=UTC", "--progress=never", "--key-format=hex", "--data-format=hex", "-q", "-v"]
+)
+def test_options_about_looks_are_taken_everywhere_but_listed_where_they_matter(option: str) -> None:
+    for words in ((option, "nest", "inner", "/data"), ("nest", "inner", "/data", option)):
+        assert run(*words).text == "inner /data text\n"
+    assert ("--tz" in run("sample", "--help").text, "--tz" in run("nest", "inner", "--help").text) == (True, False)
+    assert run("nest", "inner", "/data", "--tz", "Mars").code == 2
 
 
 def test_unknown_option_is_refused() -> None:

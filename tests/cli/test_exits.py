@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from jetool import exits
 from tests.cli.conftest import shell, start
-from tests.harness import assert_valid_error, run, spawn
+from tests.harness import assert_valid_error, environment, run, spawn
 
 # The contract (design/cli.md), spelled out a second time on purpose.
 CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 70, 130, 141}
@@ -42,7 +43,14 @@ MATRIX = {
     "os": 70,
     "pipe_elsewhere": 70,
     "output_closed": 141,
+    "interrupt_then_bug": 130,
+    "closed_then_bug": 141,
+    "bug_then_bug": 70,
 }
+
+
+# These say nothing more: the code was chosen on purpose, or nobody listens.
+SILENT = ("exit", "system_exit", "output_closed", "closed_then_bug")
 
 
 def test_table_is_the_contract() -> None:
@@ -56,7 +64,7 @@ def test_every_exception_has_its_code(how: str, code: int) -> None:
     assert result.code == code
     assert result.text.startswith("before /data")
     assert "Traceback" not in result.err
-    if how in ("exit", "system_exit", "output_closed"):
+    if how in SILENT:
         assert result.err == ""
     else:
         assert result.err.startswith("jetool: error: ")
@@ -81,7 +89,7 @@ def test_every_exception_of_the_samples_is_in_the_matrix() -> None:
 @pytest.mark.usefixtures("samples")
 def test_errors_are_json_too(form: str) -> None:
     for how, code in MATRIX.items():
-        if how not in ("exit", "system_exit", "output_closed"):
+        if how not in SILENT:
             result = run("fail", "/data", "--how", how, form)
             assert result.code == code
             assert_valid_error(result)
@@ -232,3 +240,16 @@ def test_module_can_be_run() -> None:
     done = spawn("schema", "nope")
     assert done.returncode == 4
     assert done.stderr.startswith(b"jetool: error: no schema")
+
+
+def test_interrupt_while_loading_ends_with_130() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from jetool.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"jetool: error: interrupted\n")

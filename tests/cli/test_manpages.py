@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from jetool import cli, manpages, table
@@ -31,7 +32,8 @@ def test_pages_in_the_repository_are_up_to_date() -> None:
 def test_every_command_has_a_page_with_all_that_help_says() -> None:
     for name, command in cli.commands():
         page = (MAN / f"jetool-{name.replace(' ', '-')}.1").read_text()
-        for option in (option for param in command.params for option in param.opts if option.startswith("-")):
+        listed = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
+        for option in (option for param in listed for option in param.opts):
             assert manpages.escape(option) in page
         for _, line in command.examples:
             assert f".nf\n{manpages.escape(line)}\n.fi" in page

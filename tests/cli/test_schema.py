@@ -44,15 +44,18 @@ def test_fields_become_properties() -> None:
             Field("null", "bytes", "c", null=True),
             Field("lsns", "lsns", "d"),
             Field("deep", "records", "e", fields=(Field("in", "bool", "f"),)),
+            Field("free", "record", "g"),
         ),
     )
     schema = shape.schema(with_rec=True)
-    assert schema["required"] == ["rec", "plain", "null", "lsns", "deep"]
+    assert schema["required"] == ["rec", "plain", "null", "lsns", "deep", "free"]
     check = jsonschema.Draft202012Validator(schema)
     good = {"rec": "r", "plain": 1, "maybe": "x", "null": None, "lsns": ["0x0/0x0", None], "deep": [{"in": True}]}
+    good["free"] = {"anything": 1}
     check.validate(good)
     for bad in (
         {"rec": "s"}, {"plain": "1"}, {"maybe": "z"}, {"null": "zz"}, {"lsns": ["0x0"]}, {"lsns": None}, {"deep": [{}]},
+        {"free": 1},
     ):  # fmt: skip
         assert not check.is_valid({**good, **bad}), bad
 

@@ -40,6 +40,7 @@ def test_failure_leaves_the_old_file(tmp_path: Path) -> None:
 def test_nothing_has_the_name_until_commit(tmp_path: Path) -> None:
     target = tmp_path / "result"
     sink = FileOutput(str(target))
+    sink.open()
     sink.write(b"data")
     sink.flush()
     assert not target.exists()
@@ -62,6 +63,7 @@ def test_order_of_sync_and_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(os, "replace", replace)
     sink = FileOutput(str(tmp_path / "result"))
+    sink.open()
     sink.write(b"data")
     sink.commit()
     assert done == ["sync file", "rename", "sync directory"]
@@ -112,8 +114,26 @@ def test_failure_while_committing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise OSError(5, "Input/output error")
 
     sink = FileOutput(str(tmp_path / "result"))
+    sink.open()
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(StorageError):
         sink.commit()
     sink.abandon()
+    assert os.listdir(tmp_path) == []
+
+
+def test_interrupt_while_the_file_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fdopen
+
+    def interrupted(number: int, mode: str) -> object:
+        real(number, mode).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fdopen", interrupted)
+    assert run("control", "/data", "--output", tmp_path / "result").code == 130
+    assert os.listdir(tmp_path) == []
+
+
+def test_abandon_before_open_is_harmless(tmp_path: Path) -> None:
+    FileOutput(str(tmp_path / "result")).abandon()
     assert os.listdir(tmp_path) == []

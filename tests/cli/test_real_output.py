@@ -1,0 +1,39 @@
+"""Real output of every command that reads an environment, held against the schema that it publishes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jetool import cli, exits
+from jetool.command import Command
+from tests.harness import assert_valid, run, shared_path
+
+# One environment per version of JE, and those whose output has further parts: damage, a torn tail, rollbacks.
+ENVIRONMENTS = ("corrupt-middle", "torn-cut-mid", "ha-rollback", "rollback-four-periods")
+
+
+def reads_an_environment(command: Command) -> bool:
+    names = {param.name for param in command.params}
+    return "env" in names and "dry_run" not in names and command.outputs().form != "text"
+
+
+COMMANDS = [name for name, command in cli.commands() if reads_an_environment(command)]
+
+
+def environments() -> list[Path]:
+    """Environments by name, and the first of each version of JE."""
+    found = sorted(path for path in (shared_path() / "fixtures" / "je").glob("je-*/*/env"))
+    firsts = {path.parent.parent.name: path for path in reversed(found)}
+    return sorted({*firsts.values(), *(path for path in found if path.parent.name in ENVIRONMENTS)})
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_is_valid(name: str) -> None:
+    assert environments()
+    for path in environments():
+        for form in ("json", "ndjson"):
+            result = run(*name.split(), path, "--format", form)
+            assert result.code in (exits.DONE, exits.FINDINGS), (path, result.err)
+            assert_valid(name, result.out, form)
