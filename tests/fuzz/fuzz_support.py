@@ -11,8 +11,6 @@ from pathlib import Path
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS.parent), str(_TESTS)]
 
-from golden_logs import EXPECTED, golden_files, open_bytes, read, right_checksum  # noqa: E402
-
 from engine.errors import FormatError, UnsupportedError  # noqa: E402
 from engine.format.describe import describe, describe_slots  # noqa: E402
 from engine.format.entry.node import Node, decode_node  # noqa: E402
@@ -20,6 +18,7 @@ from engine.format.entry_types import decode_body  # noqa: E402
 from engine.format.header import has_vlsn  # noqa: E402
 from engine.log.check import check_file  # noqa: E402
 from engine.log.entry import Damage, LogEntry  # noqa: E402
+from tests.golden_logs import EXPECTED, golden_files, open_bytes, read, right_checksum  # noqa: E402
 
 NODES = (12, 13, 14, 15, 37)
 

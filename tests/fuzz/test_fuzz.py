@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
-from golden_logs import VERSIONS, golden_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import Node, Slot
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
+from tests.golden_logs import VERSIONS, golden_files
 
 BODIES = golden_bodies()
 NUMBER = st.one_of(st.sampled_from(list(BY_NUMBER)), st.integers(-1, 300))
