@@ -1,0 +1,124 @@
+"""The registry is the table of je-log-format.md section 5; names of fields and their kinds are said once."""
+
+from __future__ import annotations
+
+import pytest
+from golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
+
+from engine.errors import FormatError
+from engine.format.describe import SHAPES, describe, describe_slots
+from engine.format.entry.node import DELTA_TYPE, Node
+from engine.format.entry_types import BY_NAME, BY_NUMBER, ENTRY_TYPES, GROUPS, decode_body, is_valid_type, type_name
+from engine.format.fields import KINDS, Field, FieldValue, shape
+from engine.format.versions import HIGHEST_TYPE, JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, is_supported
+
+# Number, name, transactional (t), replicable (r) or matchpoint (m), first version, last version written (0: still).
+TABLE = """
+1 LN_TX tr 6 7; 2 LN r 6 7; 3 MapLN_TX t 6 7; 4 MapLN - 6 0; 5 NameLN_TX tr 6 0; 6 NameLN r 6 0;
+7 DelDupLN_TX tr 6 7; 8 DelDupLN r 6 7; 9 DupCountLN_TX t 6 7; 10 DupCountLN - 6 7; 11 FileSummaryLN - 6 0;
+12 IN - 6 0; 13 BIN - 6 0; 14 DIN - 6 7; 15 DBIN - 6 7; 16 DbTree - 6 0; 17 Commit tm 6 0; 18 Abort tm 6 0;
+19 CkptStart - 6 0; 20 CkptEnd - 6 0; 21 INDelete - 6 7; 22 BINDelta - 6 8; 23 DupBINDelta - 6 7;
+24 Trace r 6 0; 25 FileHeader - 6 0; 26 INDupDelete - 6 7; 27 Prepare t 6 17; 28 RollbackStart - 7 0;
+29 RollbackEnd - 7 0; 30 Matchpoint m 7 0; 31 DEL_LN_TX tr 8 0; 32 DEL_LN r 8 0; 33 INS_LN_TX tr 8 0;
+34 INS_LN r 8 0; 35 UPD_LN_TX tr 8 0; 36 UPD_LN r 8 0; 37 NewBINDelta - 9 0; 38 ImmutableFile - 11 0;
+39 RestoreRequired - 14 0; 40 ReservedFileLN - 15 0; 41 ExtinctScanLN - 16 0; 42 ExtinctScanLN_TX tr 16 0;
+43 Erased - 17 0; 44 UPD_LN_TX_WITH_BEFORE_IMAGE tr 25 0; 45 DEL_LN_TX_WITH_BEFORE_IMAGE tr 25 0
+"""
+
+# How many type numbers each version knows.
+HIGHEST = {6: 27, 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42, **dict.fromkeys(
+    range(17, 25), 43), 25: 45, 26: 45}  # fmt: skip
+
+
+def test_registry_is_the_table() -> None:
+    rows = []
+    for entry_type in ENTRY_TYPES:
+        letters = "t" * entry_type.transactional
+        letters += "m" if entry_type.sync_point else "r" * entry_type.replicable
+        rows.append(
+            f"{entry_type.number} {entry_type.name} {letters or '-'} {entry_type.since} {entry_type.until or 0}"
+        )
+        assert not entry_type.sync_point or entry_type.replicable
+    assert rows == [" ".join(row.split()) for row in TABLE.split(";")]
+
+
+def test_look_up() -> None:
+    assert len(BY_NUMBER) == len(BY_NAME) == 45
+    assert BY_NAME["newbindelta"].number == 37
+    assert (type_name(33), type_name(99)) == ("INS_LN_TX", "type 99")
+    assert {group for entry_type in ENTRY_TYPES for group in entry_type.groups} == set(GROUPS)
+    assert {t.name for t in ENTRY_TYPES if "txn" in t.groups} == {"Commit", "Abort", "Prepare"}
+
+
+def test_versions() -> None:
+    assert (OLDEST_VERSION, NEWEST_VERSION) == (6, 26)
+    assert HIGHEST_TYPE == HIGHEST
+    assert list(JE_RELEASES) == list(VERSIONS)
+    assert [version for version in range(40) if is_supported(version)] == list(VERSIONS)
+    for version in VERSIONS:
+        valid = [number for number in range(256) if is_valid_type(number, version)]
+        assert valid == list(range(1, HIGHEST[version] + 1))
+        assert all(BY_NUMBER[number].since <= version for number in valid)
+        assert all(BY_NUMBER[number].since > version for number in BY_NUMBER if number not in valid)
+
+
+@pytest.mark.parametrize("number", [0, 46, 255, -1])
+def test_unknown_types(number: int) -> None:
+    with pytest.raises(FormatError, match="unknown entry type"):
+        decode_body(number, 17, b"")
+
+
+def test_a_message_names_the_type() -> None:
+    with pytest.raises(FormatError, match="Commit: field runs past the end of the entry"):
+        decode_body(17, 17, b"")
+    with pytest.raises(FormatError, match="FileHeader: the body does not fit its type"):
+        decode_body(25, 17, b"123")
+
+
+def test_shapes_know_their_classes() -> None:
+    for record, fields in SHAPES.items():
+        assert len(fields) == len(record._fields)  # type: ignore[attr-defined]
+        assert {field.kind for field in fields} <= KINDS
+        assert len({field.name for field in fields}) == len(fields)
+
+
+@pytest.mark.parametrize("text", ["a:int", "a:int b:int c:int", "b:int a:int", "a:int b:nonsense", "a b"])
+def test_a_shape_that_does_not_fit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        shape(type("Pair", (tuple,), {"_fields": ("a", "b")}), text)
+
+
+def test_shape_with_another_name() -> None:
+    fields = shape(type("Pair", (tuple,), {"_fields": ("a", "b")}), "a=shown:int b:lsn")
+    assert fields == (Field("shown", "int"), Field("b", "lsn"))
+
+
+FITS: dict[str, type | tuple[type, ...]] = {
+    "int": int, "hex": int, "bool": (bool, int), "text": str, "bytes": bytes, "lsn": int, "vlsn": int, "time": int,
+    "expiration": int, "level": int, "ints": tuple, "lsns": tuple, "offsets": tuple, "byteses": tuple, "record": tuple,
+    "records": tuple,
+}  # fmt: skip
+
+
+def assert_described(fields: list[FieldValue]) -> None:
+    assert fields
+    assert len({field.name for field in fields}) == len(fields), "each name once"
+    for field in fields:
+        assert field.kind in KINDS
+        assert field.value is None or isinstance(field.value, FITS[field.kind]), field
+        if field.kind == "record" and field.value is not None:
+            assert_described(describe(field.value))  # type: ignore[arg-type]
+        elif field.kind == "records":
+            for record in field.value:  # type: ignore[attr-defined]
+                assert_described(describe(record))
+
+
+@pytest.mark.parametrize("environment", EXPECTED)
+def test_fields_of_real_entries(environment: str) -> None:
+    for file in golden_files(environment):
+        for entry in entries(read(file.data, number=file.number, is_last=file.is_last)):
+            record = entry.record()
+            assert_described(describe(record, delta=entry.type_number == DELTA_TYPE))
+            if isinstance(record, Node):
+                for slot in describe_slots(record):
+                    assert_described(slot)
