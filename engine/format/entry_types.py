@@ -226,7 +226,11 @@ def decode_body(number: int, version: int, body: bytes) -> Record:
         return entry_type.decode(body, version)
     except FormatError as error:
         raise FormatError(f"{entry_type.name}: {error}") from error
-    except (IndexError, ValueError, OverflowError, struct.error) as error:
+    except IndexError as error:
+        raise FormatError(
+            f"{entry_type.name}: field runs past the end of the entry", found=f"{len(body)} bytes"
+        ) from error
+    except (ValueError, OverflowError, struct.error) as error:
         raise FormatError(f"{entry_type.name}: the body does not fit its type", found=str(error)) from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
 
 from engine.errors import FormatError
 from engine.format.describe import SHAPES, describe, describe_slots
@@ -11,6 +10,7 @@ from engine.format.entry.node import DELTA_TYPE, Node
 from engine.format.entry_types import BY_NAME, BY_NUMBER, ENTRY_TYPES, GROUPS, decode_body, is_valid_type, type_name
 from engine.format.fields import KINDS, Field, FieldValue, shape
 from engine.format.versions import HIGHEST_TYPE, JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, is_supported
+from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
 
 # Number, name, transactional (t), replicable (r) or matchpoint (m), first version, last version written (0: still).
 TABLE = """
@@ -120,5 +120,5 @@ def test_fields_of_real_entries(environment: str) -> None:
             record = entry.record()
             assert_described(describe(record, delta=entry.type_number == DELTA_TYPE))
             if isinstance(record, Node):
-                for slot in describe_slots(record):
+                for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
                     assert_described(slot)

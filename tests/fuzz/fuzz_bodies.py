@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the entry codecs (atheris, which is libFuzzer).
 
-    python tests/fuzz/fuzz_bodies.py [-max_total_time=SECONDS] [other libFuzzer options] [CORPUS_DIRECTORY]
+    python -m tests.fuzz.fuzz_bodies [-max_total_time=SECONDS] [other libFuzzer options] [CORPUS_DIRECTORY]
 
 An input is a type byte, a version byte and a body. Without a directory the corpus begins with bodies of the golden logs
 and is thrown away at the end.
@@ -13,7 +13,7 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["engine"]):
-    import fuzz_support
+    from tests.fuzz import fuzz_support
 
 
 def one_input(data: bytes) -> None:

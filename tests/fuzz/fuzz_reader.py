@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the log reader (atheris, which is libFuzzer).
 
-    python tests/fuzz/fuzz_reader.py [-max_total_time=SECONDS] [other libFuzzer options] [CORPUS_DIRECTORY]
+    python -m tests.fuzz.fuzz_reader [-max_total_time=SECONDS] [other libFuzzer options] [CORPUS_DIRECTORY]
 
 An input is a file number and the bytes of a file. A mutator sets the checksums of most entries right, so that inputs
 get past them. Without a directory the corpus begins with pieces of the golden logs and is thrown away at the end.
@@ -14,7 +14,7 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["engine"]):
-    import fuzz_support
+    from tests.fuzz import fuzz_support
 
 
 def one_input(data: bytes) -> None:

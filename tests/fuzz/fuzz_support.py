@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 _TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(_TESTS.parent), str(_TESTS)]
+sys.path[:0] = [str(_TESTS.parent)]
 
 from engine.errors import FormatError, UnsupportedError  # noqa: E402
 from engine.format.describe import describe, describe_slots  # noqa: E402
@@ -31,7 +31,7 @@ def try_body(number: int, version: int, body: bytes) -> bool:
         return False
     describe(record, delta=number == 37)
     if isinstance(record, Node):
-        describe_slots(record)
+        describe_slots(record, delta=number == 37)
         decode_node(body, version, number, with_slots=False)
     return True
 

@@ -11,7 +11,6 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import Node, Slot
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
+from tests.fuzz.fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
 from tests.golden_logs import VERSIONS, golden_files
 
 BODIES = golden_bodies()
@@ -156,7 +156,7 @@ def test_mutated_files_with_right_checksums(chance: random.Random, file: object)
     try_file(bytes(whole[1:]), file.number)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("target", ["fuzz_bodies.py", "fuzz_reader.py"])
+@pytest.mark.parametrize("target", ["fuzz_bodies", "fuzz_reader"])
 def test_coverage_guided(target: str, tmp_path: Path) -> None:
     """A short run of the libFuzzer targets; FUZZ_SECONDS makes it longer."""
     if importlib.util.find_spec("atheris") is None:
@@ -165,8 +165,8 @@ def test_coverage_guided(target: str, tmp_path: Path) -> None:
         pytest.skip("needs atheris")
     seconds = int(os.environ.get("FUZZ_SECONDS", "5"))
     done = subprocess.run(
-        [sys.executable, Path(__file__).parent / target, f"-max_total_time={seconds}", f"-artifact_prefix={tmp_path}/"],
-        capture_output=True, text=True, timeout=seconds + 120, check=False,
+        [sys.executable, "-m", f"tests.fuzz.{target}", f"-max_total_time={seconds}", f"-artifact_prefix={tmp_path}/"],
+        capture_output=True, text=True, timeout=seconds + 120, check=False, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert list(tmp_path.iterdir()) == []

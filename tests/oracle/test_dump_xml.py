@@ -149,7 +149,7 @@ def test_damage_is_an_element() -> None:
         "file": "data001/00000005.jdb",
         "length": "66",
         "reason": "checksum",
-        "text": "the checksum does not match",
+        "text": "wrong checksum",
         "expected": "0x1",
         "found": "0x2",
         "type": "INS_LN_TX",
