@@ -159,34 +159,26 @@ def check_plain(
     unpack = PLAIN_HEADER.unpack_from
     appends = sizes.appends()
     last_header = end - HEADER_WITH_VLSN_BYTES
-    pair = 0
-    vlsn_before = last_vlsn
     while pos <= last_header:
         checksum, pair, prev, size = unpack(data, pos)
         after = pos + lengths[pair] + size
-        # An entry that reaches beyond the buffer gives a short slice, and so a wrong sum (crafted ones: below).
-        if prev != prev_offset or adler32(data[pos + 4 : after]) != checksum:
+        try:
+            append = appends[pair]
+        except KeyError:
+            if not sizes.meet(pair):
+                break
+            append = appends[pair]
+        # The size comes before the sum: what a damaged one claims must cost nothing.
+        if prev != prev_offset or after > end or adler32(data[pos + 4 : after]) != checksum:
             break
         if pair & _REPLICATED_IN_PAIR:
             vlsn = VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
             if vlsn <= last_vlsn:
                 break
-            vlsn_before, last_vlsn = last_vlsn, vlsn
-        try:
-            appends[pair](size)
-        except KeyError:
-            if not sizes.meet(pair):
-                break
-            appends[pair](size)
+            last_vlsn = vlsn
+        append(size)
         prev_offset = base + pos
         pos = after
-    if pos > end:
-        # Only a crafted entry has a sum that fits its cut-off body. Take it back and leave it to examine().
-        pos = prev_offset - base
-        prev_offset = unpack(data, pos)[2]
-        sizes.by_pair[pair].pop()
-        if pair & _REPLICATED_IN_PAIR:
-            last_vlsn = vlsn_before
     return pos, prev_offset, last_vlsn
 
 

@@ -14,8 +14,9 @@ for in three ways, each confirmed by the checksum of what it finds:
 the file. A wrong hit would need a matching 32-bit checksum; data that contains a copy of a log entry fails on the
 prevOffset. An erased entry has no checksum: it counts only when a good entry that points back to it follows.
 
-Work is bounded: candidates are filtered by their header before any checksum is taken, and what candidates that fail
-cost is limited for a whole pass to a multiple of the file (``SearchBudget``).
+Work is bounded: candidates are filtered by their header before any checksum is taken, and what sums that do not match
+cost is limited for a whole pass to a multiple of the file (``SearchBudget``). Real damage comes nowhere near it. A file
+made so that each of its bad entries claims the rest of the file does; what remains of it is then one stretch of damage.
 
 Example: in 5/0x82c an INS_LN_TX of 66 bytes has a flipped bit in its key. Its size field is intact, so the entry at
 5/0x86e is examined; it names 0x82c as the entry before it and its sum is right: found by size chain, 66 bytes skipped.
@@ -24,32 +25,34 @@ Example: in 5/0x82c an INS_LN_TX of 66 bytes has a flipped bit in its key. Its s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from engine.format.checksum import entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import ERASED
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
-from engine.format.scan import GOOD, MORE, Examined, examine
+from engine.format.scan import BAD_CHECKSUM, GOOD, MORE, Examined, examine
 from engine.format.versions import HIGHEST_TYPE
 from engine.log.entry import BY_PREV_OFFSET, BY_SEARCH, BY_SIZE_CHAIN
 from engine.log.window import Window
 
 # Pieces of the file that are searched: most hits are near, so they begin small.
-_FIRST_PIECE_BYTES: Final = 64 << 10
+_FIRST_PIECE_BYTES: Final = 4 << 10
 _LARGEST_PIECE_BYTES: Final = 4 << 20
 _PREV_AT: Final = 6
-# Failed candidates may cost this many times the file's size in checksums, and at least this many bytes.
+# Sums that do not match may cover this many times the file's size, and at least this many bytes.
 _WASTE_FACTOR: Final = 4
 _LEAST_WASTE: Final = 16 << 20
-# Looking at a candidate costs as much as summing this many bytes.
-_LEAST_COST: Final = 1 << 10
+# Looking at a candidate counts as much as summing this many bytes.
+_LEAST_COST: Final = 256
 # Erased entries in a row that are followed to one with a checksum.
 _MOST_ERASED: Final = 100
 
 
 class SearchBudget:
-    """Limits what the candidates of one pass over a file may cost.
+    """Limits the work that damage may cause in one pass over a file.
 
     Arguments:
         file_bytes: size of the file.
@@ -60,10 +63,18 @@ class SearchBudget:
     def __init__(self, file_bytes: int) -> None:
         self._left = max(_LEAST_WASTE, _WASTE_FACTOR * file_bytes)
 
+    def charge(self, summed_bytes: int) -> None:
+        """Count bytes that were summed in vain."""
+        self._left -= summed_bytes
+
     def spend(self, summed_bytes: int) -> bool:
         """Pay for a candidate; False when nothing is left."""
         self._left -= max(summed_bytes, _LEAST_COST)
-        return self._left >= 0
+        return not self.is_used_up()
+
+    def is_used_up(self) -> bool:
+        """Whether the pass has to give up."""
+        return self._left < 0
 
 
 def next_good(window: Window, bad: int, version: int, header: Examined, budget: SearchBudget) -> tuple[int, str] | None:
@@ -77,26 +88,31 @@ def next_good(window: Window, bad: int, version: int, header: Examined, budget: 
         budget: of this pass over the file.
 
     Returns:
-        Its offset and how it was found, or None when the rest of the file holds none.
+        Its offset and how it was found, or None when the rest of the file holds none, or the budget is used up.
     """
+    if header.verdict == BAD_CHECKSUM:
+        budget.charge(_claimed_bytes(header))
+    if budget.is_used_up():
+        return None
     after = -1
     if bad == 0:
         after = FILE_HEADER_BYTES
     elif header.header is not None and header.header.item_size >= 0:
         after = bad + header.header_bytes + header.header.item_size
-    if 0 < after <= window.size_bytes - HEADER_BYTES and is_good(window, after, version, bad):
-        return after, BY_SIZE_CHAIN
+    if 0 < after <= window.size_bytes - HEADER_BYTES:
+        examined = look(window, after, version, bad)
+        if examined.verdict == GOOD:
+            return after, BY_SIZE_CHAIN
+        if examined.verdict == BAD_CHECKSUM:
+            budget.charge(_claimed_bytes(examined))
     # Behind a damaged file header the link is four zero bytes, which are everywhere.
-    link = re.compile(re.escape(bad.to_bytes(4, "little"))) if bad else None
+    link = bad.to_bytes(4, "little") if bad else None
+    pattern = _header_pattern(version, min(window.size_bytes >> 24, 255))
     start, length = bad + 1, _FIRST_PIECE_BYTES
     while start < window.size_bytes:
         piece = window.bytes_at(start, length + HEADER_BYTES)
-        for pattern, into_header, how in (
-            (link, _PREV_AT, BY_PREV_OFFSET),
-            (_header_pattern(version, window.size_bytes), 0, BY_SEARCH),
-        ):
-            for match in pattern.finditer(piece) if pattern is not None else ():
-                place = match.start() - into_header
+        for places, how in ((_linked_places(piece, link), BY_PREV_OFFSET), (_header_places(piece, pattern), BY_SEARCH)):
+            for place in places:
                 if 0 <= place < length and _links_behind(piece, place, start, bad):
                     if not budget.spend(_candidate_bytes(piece, place, start, version, window.size_bytes)):
                         return None
@@ -105,6 +121,19 @@ def next_good(window: Window, bad: int, version: int, header: Examined, budget: 
         start += length
         length = min(2 * length, _LARGEST_PIECE_BYTES)
     return None
+
+
+def _linked_places(piece: bytes, link: bytes | None) -> Iterator[int]:
+    """Where a header would begin whose prevOffset is the link."""
+    at = -1 if link is None else piece.find(link)
+    while link is not None and at >= 0:
+        yield at - _PREV_AT
+        at = piece.find(link, at + 1)
+
+
+def _header_places(piece: bytes, pattern: re.Pattern[bytes]) -> Iterator[int]:
+    """Where something that looks like a header begins."""
+    return (match.start() for match in pattern.finditer(piece))
 
 
 def _is_confirmed(window: Window, offset: int, version: int) -> bool:
@@ -126,6 +155,11 @@ def _links_behind(piece: bytes, place: int, start: int, bad: int) -> bool:
     return bad <= int.from_bytes(piece[place + _PREV_AT : place + _PREV_AT + 4], "little") < start + place
 
 
+def _claimed_bytes(examined: Examined) -> int:
+    """Total size of an entry as its header has it."""
+    return examined.header_bytes + (0 if examined.header is None else examined.header.item_size)
+
+
 def _candidate_bytes(piece: bytes, place: int, start: int, version: int, file_bytes: int) -> int:
     """Bytes that will be summed for a candidate: 0 when its header rules it out before that."""
     header = piece[place : place + HEADER_BYTES]
@@ -133,12 +167,6 @@ def _candidate_bytes(piece: bytes, place: int, start: int, version: int, file_by
         return 0
     size = int.from_bytes(header[10:], "little", signed=True)
     return size if 0 <= size <= file_bytes - start - place else 0
-
-
-def is_good(window: Window, offset: int, version: int, prev_offset: int) -> bool:
-    """Whether a good entry with the prevOffset (-1: any) begins at ``offset``."""
-    examined = look(window, offset, version, prev_offset)
-    return examined.verdict == GOOD
 
 
 def look(window: Window, offset: int, version: int, prev_offset: int) -> Examined:
@@ -173,15 +201,15 @@ def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, 
     head = window.data[held : held + examined.header_bytes]
     found = window.checksum_of(offset + len(head), header.item_size, entry_checksum(head, version))
     if found != header.checksum and header.type_number != ERASED:
-        return examined._replace(verdict="checksum", expected=header.checksum, found=found)
+        return examined._replace(verdict=BAD_CHECKSUM, expected=header.checksum, found=found)
     if prev_offset not in (-1, header.prev_offset):
         return examined._replace(verdict="prev-offset", expected=prev_offset, found=header.prev_offset)
     return examined._replace(verdict=GOOD)
 
 
-def _header_pattern(version: int, file_bytes: int) -> re.Pattern[bytes]:
+@cache
+def _header_pattern(version: int, top_byte: int) -> re.Pattern[bytes]:
     """What a header looks like: four bytes of checksum, a type, flags, and numbers no larger than the file."""
     highest = re.escape(bytes((HIGHEST_TYPE[version],)))
-    top = re.escape(bytes((min(file_bytes >> 24, 255),)))
-    number = b"...[\\x00-" + top + b"]"
+    number = b"...[\\x00-" + re.escape(bytes((top_byte,))) + b"]"
     return re.compile(b"(?s)(?=....[\\x01-" + highest + b"]." + number + number + b")")

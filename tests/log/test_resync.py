@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from engine.format.header import EntryHeader, encode_entry
 from engine.log.entry import Damage
 from engine.log.resync import SearchBudget
 from tests.golden_logs import LogMaker, check, damages, entries, golden_files, open_bytes, read
@@ -167,13 +168,13 @@ def test_erased_entries_with_a_witness() -> None:
 
 
 def test_damage_at_the_edge_of_a_searched_piece() -> None:
-    # Hits that straddle the pieces of 64 kB in which the search goes on.
+    # Hits that straddle the pieces in which the search goes on, 4 kB and twice as much each time.
     log = LogMaker()
     bad = log.trace()
     for pad in range(1, 40, 3):
         log = LogMaker()
         bad = log.trace()
-        log.add(24, bytes((64 << 10) - pad))
+        log.add(24, bytes((4 << 10) - pad))
         log.trace("behind")
         data = bytearray(log.data)
         data[bad + 4] = data[log.offsets[2] + 4] = 0
@@ -206,7 +207,14 @@ def test_commits_behind_damage_are_counted() -> None:
 def test_budget_ends() -> None:
     budget = SearchBudget(1000)
     assert budget.spend(16 << 20)
+    assert not budget.is_used_up()
     assert not budget.spend(0)
+    assert budget.is_used_up()
+    large = SearchBudget(1 << 30)
+    large.charge(4 << 30)
+    assert not large.is_used_up()
+    large.charge(1)
+    assert large.is_used_up()
 
 
 def timed(data: bytes) -> float:
@@ -229,6 +237,47 @@ def test_megabytes_of_rubbish_take_seconds_at_most(kind: str) -> None:
     }[kind]
     assert timed(log.data + rubbish) < 4
     assert timed(rubbish) < 4
+
+
+def crafted(type_number: int, claim: int) -> bytes:
+    """Good entries and bad ones in turn; each bad one claims the megabyte behind it, and ``claim`` bytes more."""
+    size = 1 << 20
+    data = bytearray(LogMaker().data)
+    last_good = 0
+    while len(data) < size:
+        bad = len(data)
+        data += b"bad!" + bytes((type_number, 0)) + last_good.to_bytes(4, "little")
+        data += ((size - bad + claim) & 0xFFFFFFFF).to_bytes(4, "little")
+        last_good = len(data)
+        data += encode_entry(EntryHeader(0, 24, 0, bad, 0, -1), b"\x01\0", 17)
+    return bytes(data + bytes(size))
+
+
+def test_entries_that_all_claim_the_rest_of_the_file() -> None:
+    # Each bad entry would be summed to the end of the file; the pass gives up on a file that is made like that.
+    data = crafted(24, 0)
+    assert timed(data) < 4
+    last = check(data).damages[-1].damage
+    assert (last.lsn + last.length, last.has_next) == (len(data), False)
+
+
+@pytest.mark.parametrize(("type_number", "claim"), [(24, 3 << 20), (24, 1 << 31), (0, 0), (99, 0)])
+def test_what_bad_headers_claim_costs_nothing(type_number: int, claim: int) -> None:
+    # Cut, negative, unknown: nothing is summed for them, and every good entry is found.
+    begin = time.process_time()
+    found = check(crafted(type_number, claim))
+    assert time.process_time() - begin < 8
+    assert found.entries == len(found.damages)
+
+
+def test_a_badly_damaged_file_is_not_given_up() -> None:
+    # Every third entry: far more damage than a real file has, and still every good entry is found.
+    log = log_of(9_000)
+    changes = [(at + 16, b"\xff") for at in log.offsets[1::3]]
+    items = read(broken(log, *changes))
+    assert (len(damages(items)), len(entries(items))) == (3_000, 6_001)
+    items = read(broken(log, *((at + 4, b"\0") for at in log.offsets[1::3])))
+    assert (len(damages(items)), len(entries(items))) == (3_000, 6_001)
 
 
 def test_many_pairs_of_bad_entries_cost_what_lies_between() -> None:
