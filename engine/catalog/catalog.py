@@ -83,7 +83,7 @@ class Catalog:
             state.deleted = True
             for node in [node for node in self._ctx.nodes.values() if node.db is state]:
                 self._ctx.nodes.pop(id(node))
-                self._ctx.used_bytes -= node.memory_bytes()
+                self._ctx.used_bytes -= node.accounted
             state.root = None
 
     def forget(self, db_id: int) -> None:

@@ -113,6 +113,11 @@ class LogWriter:
         """How many fsyncs commits have caused."""
         return self._group.syncs
 
+    @property
+    def failed(self) -> bool:
+        """Whether a write has failed, so that nothing more can be logged."""
+        return self._failure is not None
+
     def distance_from(self, lsn: int) -> int:
         """Bytes from an LSN to the end of the log, as if every file were full (R-CKPT-2)."""
         start = lsn if lsn != NULL_LSN else 0

@@ -5,28 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.format.entry.ln import (
-    EMBEDDED,
-    HAS_ABORT_DATA,
-    HAS_ABORT_EXPIRATION,
-    HAS_ABORT_KEY,
-    HAS_ABORT_VLSN,
-    LN,
-)
+from engine.format.entry.ln import EMBEDDED, LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import BY_NUMBER
 from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.header import REPLICATED, is_invisible
-from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import EMBEDDED_RECORDS
-from engine.format.vlsn import NULL_VLSN
 from engine.log.passes import LogRange, Raw, backward, forward
 from engine.recovery.info import PassCount, RecoveryResult, ResurrectedTxn
 from engine.recovery.ins import is_provisional
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.rollback_scan import RollbackScan
 from engine.recovery.rollback_tracker import RollbackTracker
-from engine.tree.apply import Leaf, Version, redo_ln, undo_ln
+from engine.tree.apply import Leaf, redo_ln, undo_ln, version_before
 from engine.tree.state import DatabaseState, TreeContext
 
 _ALL_LNS: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
@@ -44,20 +35,6 @@ def leaf_of(raw: Raw, record: LN, db: DatabaseState, *, resurrected: bool) -> Le
     deleted = record.data is None or bool(getattr(content, "deleted", 0))
     data = record.data if embedded and not deleted and not db.duplicates else None
     return Leaf(raw.lsn, raw.size, data, record.expiration, raw.vlsn, deleted, resurrected)
-
-
-def version_before(record: LN) -> Version:
-    """The version before the transaction, from an LN's abort information (R-REC-44)."""
-    flags = record.flags
-    return Version(
-        NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
-        record.abort_known_deleted,
-        False,
-        record.abort_key if flags & HAS_ABORT_KEY else None,
-        record.abort_data if flags & HAS_ABORT_DATA else None,
-        record.abort_vlsn if flags & HAS_ABORT_VLSN else NULL_VLSN,
-        record.abort_expiration if flags & HAS_ABORT_EXPIRATION else 0,
-    )
 
 
 class LNPasses:

@@ -13,8 +13,15 @@ from enum import Enum
 from typing import NamedTuple
 
 from engine.errors import DamageError
+from engine.format.entry.ln import (
+    HAS_ABORT_DATA,
+    HAS_ABORT_EXPIRATION,
+    HAS_ABORT_KEY,
+    HAS_ABORT_VLSN,
+    LN,
+)
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
-from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.lsn import NULL_LSN, format_lsn, is_null
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.keys import Key
@@ -42,6 +49,20 @@ class Version(NamedTuple):
     data: bytes | None
     vlsn: int
     expiration: int
+
+
+def version_before(record: LN) -> Version:
+    """The version before the transaction, from an LN's abort information (R-REC-44)."""
+    flags = record.flags
+    return Version(
+        NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
+        record.abort_known_deleted,
+        False,
+        record.abort_key if flags & HAS_ABORT_KEY else None,
+        record.abort_data if flags & HAS_ABORT_DATA else None,
+        record.abort_vlsn if flags & HAS_ABORT_VLSN else NULL_VLSN,
+        record.abort_expiration if flags & HAS_ABORT_EXPIRATION else 0,
+    )
 
 
 class Leaf(NamedTuple):

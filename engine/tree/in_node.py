@@ -42,8 +42,8 @@ class IN:
     """An internal node of level 2 or more; ``BIN`` extends it."""
 
     __slots__ = (
-        "db", "dirty", "full_lsn", "ident", "in_tree", "is_root", "keys", "kids", "level", "lsns", "max_entries",
-        "node_id", "parent", "provisional_obsolete",
+        "accounted", "db", "dirty", "full_lsn", "ident", "in_tree", "is_root", "keys", "kids", "level", "lsns",
+        "max_entries", "node_id", "parent", "provisional_obsolete",
     )  # fmt: skip
 
     def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
@@ -61,6 +61,7 @@ class IN:
         self.lsns: list[int] = []
         self.kids: list[IN | None] = []
         self.provisional_obsolete: list[ObsoleteNode] = []
+        self.accounted = 0
 
     @property
     def is_bin(self) -> bool:

@@ -146,9 +146,8 @@ def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
     low, high = (index, len(node)) if ident_is_low else (0, index)
     make = BIN if isinstance(node, BIN) else IN
     sibling = make(node.db, ctx.node_ids.next(), node.level, node.keys[low], node.db.max_entries)
-    ctx.used_bytes -= node.memory_bytes()
     _move(node, sibling, low, high)
-    ctx.used_bytes += node.memory_bytes()
+    ctx.account(node)
     enlist(ctx, sibling)
     sibling.dirty = node.dirty = True
     if ident_is_low:

@@ -178,6 +178,12 @@ class TreeContext:
         self.root_logged: Callable[[DatabaseState], None] | None = None
         self.used_bytes = 0
 
+    def account(self, node: IN) -> None:
+        """Take a node's size into account again."""
+        now = node.memory_bytes()
+        self.used_bytes += now - node.accounted
+        node.accounted = now
+
 
 class SplitWatcher(Protocol):
     """Told of new level-2 siblings while a checkpoint builds its dirty map (R-TREE-17)."""

@@ -63,14 +63,15 @@ def enlist(ctx: TreeContext, node: IN) -> None:
     """The node is in memory and in its tree (R-TREE-8)."""
     node.in_tree = True
     ctx.nodes[id(node)] = node
-    ctx.used_bytes += node.memory_bytes()
+    ctx.account(node)
 
 
 def delist(ctx: TreeContext, node: IN) -> None:
     """The node has left memory."""
     node.in_tree = False
     ctx.nodes.pop(id(node), None)
-    ctx.used_bytes -= node.memory_bytes()
+    ctx.used_bytes -= node.accounted
+    node.accounted = 0
 
 
 def root_of(ctx: TreeContext, db: DatabaseState) -> IN | None:

@@ -169,6 +169,10 @@ class LockTable:
                     entry.set_owner(owner, lock_type)
             return given
 
+    def is_idle(self) -> bool:
+        """Whether nobody holds or waits for any lock; without the mutex, so a hint for readers."""
+        return not self._locks
+
     def held(self, lsn: int, locker: Locker) -> LockType | None:
         """The type that the locker holds on the version, or None."""
         with self._mutex:
