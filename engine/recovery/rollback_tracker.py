@@ -23,14 +23,15 @@ Example (E-RB-1; A to D are the periods, C() a Commit, A() an Abort)::
     550 and 950 become invisible.
 
 Deviations from JE: every LN finds its period, however many periods without LNs lie between (D-2); a RollbackEnd whose
-RollbackStart is missing is refused (D-4); an LN in the bracket from RollbackStart to RollbackEnd always is (D-12).
-Commits are checked against the top-level period, which encloses all nested ones (D-11).
+RollbackStart is missing from what recovery reads is refused (D-4); an LN in the bracket from RollbackStart to
+RollbackEnd always is (D-12). Commits are checked against the top-level period, which encloses all nested ones (D-11).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NoReturn
 
 from engine.errors import DamageError, JetoolError
@@ -39,6 +40,7 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.recovery.txn_chain import ChainLog, RevertInfo, TxnChain
 
 FIRST_REPLICATED_TXN_ID: Final = -10
+_SHOWN: Final = 10
 _HINT: Final = "run jetool rollbacks on the environment; restore it from another node or a backup"
 
 
@@ -122,9 +124,8 @@ class RollbackTracker:
             DamageError: it contradicts a later rollback.
         """
         self._expect_registration(lsn)
-        parent = self._innermost(lsn, record.matchpoint_lsn, record.rollback_start_lsn, is_end=True)
-        period = RollbackPeriod(record.matchpoint_lsn, record.rollback_start_lsn, lsn, self._ckpt_start_lsn)
-        self._attach(period, parent)
+        self._innermost(lsn, record.matchpoint_lsn, record.rollback_start_lsn, is_end=True)
+        self._attach(RollbackPeriod(record.matchpoint_lsn, record.rollback_start_lsn, lsn, self._ckpt_start_lsn))
 
     def register_start(self, record: RollbackStart, lsn: int) -> None:
         """Note a RollbackStart read at ``lsn``; entries come latest first.
@@ -135,9 +136,8 @@ class RollbackTracker:
         self._expect_registration(lsn)
         period = self._innermost(lsn, record.matchpoint_lsn, lsn, is_end=False)
         if period is None or period.start_lsn != lsn:
-            parent = period
             period = RollbackPeriod(record.matchpoint_lsn, lsn, NULL_LSN, self._ckpt_start_lsn)
-            self._attach(period, parent)
+            self._attach(period)
         period.active_txn_ids = frozenset(record.active_txn_ids)
 
     def check_commit(self, txn_id: int, lsn: int) -> None:
@@ -162,15 +162,14 @@ class RollbackTracker:
 
         Arguments:
             first_lsn: where pass 3 ended (firstActiveLsn); NULL_LSN when it read the whole log. A period whose
-                RollbackStart lies before it has no LN that pass 7 could meet, and may go without.
+                RollbackStart lies before it has no LN in what recovery reads, and JE opens such logs.
 
         Raises:
             DamageError: a RollbackEnd has no RollbackStart (R-RB-15, D-4).
         """
         self._registering = False
         for period in self.walk():
-            behind_us = first_lsn != NULL_LSN and period.start_lsn < first_lsn
-            if period.active_txn_ids is None and not behind_us:
+            if period.active_txn_ids is None and (first_lsn == NULL_LSN or period.start_lsn >= first_lsn):
                 self._fail(f"RollbackEnd without its RollbackStart at {format_lsn(period.start_lsn)}", period.end_lsn)
 
     def walk(self) -> Iterator[RollbackPeriod]:
@@ -185,28 +184,32 @@ class RollbackTracker:
         return RollbackScanner(self.periods, log)
 
     def describe(self) -> str:
-        """All periods as one text, outermost first."""
-        return "; ".join(map(str, self.walk())) or "none"
+        """The periods as one text, latest first; of very many only the first few."""
+        shown = [str(period) for period in islice(self.walk(), _SHOWN + 1)]
+        if len(shown) > _SHOWN:
+            shown[-1] = "..."
+        return "; ".join(shown) or "none"
 
-    def _attach(self, period: RollbackPeriod, parent: RollbackPeriod | None) -> None:
-        (self.periods if parent is None else parent.children).append(period)
-        del self._path[0 if parent is None else self._path.index(parent) + 1 :]
+    def _attach(self, period: RollbackPeriod) -> None:
+        (self._path[-1].children if self._path else self.periods).append(period)
         self._path.append(period)
 
     def _innermost(self, lsn: int, matchpoint_lsn: int, start_lsn: int, *, is_end: bool) -> RollbackPeriod | None:
         """The innermost period on the path that contains a RollbackStart or RollbackEnd (R-RB-11 to 13)."""
-        name = "RollbackEnd" if is_end else "RollbackStart"
-        for period in reversed(self._path):
-            if lsn < period.matchpoint_lsn:
-                continue
-            if is_end and lsn >= period.start_lsn:
-                self._fail("two RollbackEnds in a row", lsn)
-            if not is_end and lsn == period.start_lsn:
-                return period
-            if matchpoint_lsn < period.matchpoint_lsn or start_lsn >= period.start_lsn:
-                self._fail(f"{name} intersects the rollback period {period}", lsn)
+        # The log is read backwards: what lies before a period's matchpoint never comes into it again.
+        while self._path and lsn < self._path[-1].matchpoint_lsn:
+            self._path.pop()
+        if not self._path:
+            return None
+        period = self._path[-1]
+        if is_end and lsn >= period.start_lsn:
+            self._fail("two RollbackEnds in a row", lsn)
+        if not is_end and lsn == period.start_lsn:
             return period
-        return None
+        if matchpoint_lsn < period.matchpoint_lsn or start_lsn >= period.start_lsn:
+            name = "RollbackEnd" if is_end else "RollbackStart"
+            self._fail(f"{name} intersects the rollback period {period}", lsn)
+        return period
 
     def _expect_registration(self, lsn: int) -> None:
         if not self._registering:
