@@ -1,0 +1,165 @@
+"""Databases by id and by name (R-TREE-3 to R-TREE-5, je-log-format.md 9.2, 9.3).
+
+The mapping tree (database 0) maps the id, as decimal text, to a MapLN; the naming tree (database 1) the name to an id.
+A database exists when its name does. States are made when first asked for and stay; what their MapLN in the log does
+not yet say is marked ``dirty``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from engine.errors import DamageError
+from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImpl, DbTree
+from engine.format.entry.ln_content import MapLN, NameLN
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.versions import WRITTEN_VERSION
+from engine.tree.keys import SortKey
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import bins, find_bin, read_ln
+
+NULL_REPLICATED_DB_ID: Final = -256
+FIRST_LOCAL_DB_ID: Final = 1
+DB_TREE_FLAGS: Final = 4
+
+
+class Catalog:
+    """The databases of an environment.
+
+    Arguments:
+        ctx: the environment as the trees see it.
+        root: the DbTree entry that recovery or creation begins with.
+        comparators: sort keys by class name.
+    """
+
+    def __init__(self, ctx: TreeContext, root: DbTree, comparators: Mapping[str, SortKey]) -> None:
+        self._ctx = ctx
+        self._comparators = comparators
+        self.flags = root.flags
+        self.initial_log_version = root.initial_log_version
+        self.last_local_db_id = root.last_local_db_id
+        self.last_replicated_db_id = root.last_replicated_db_id
+        self.mapping = DatabaseState(root.mapping_db, comparators)
+        self.naming = DatabaseState(root.naming_db, comparators)
+        self._by_id: dict[int, DatabaseState] = {MAPPING_DB_ID: self.mapping, NAMING_DB_ID: self.naming}
+
+    @property
+    def comparators(self) -> Mapping[str, SortKey]:
+        """Sort keys by class name."""
+        return self._comparators
+
+    def root_record(self) -> DbTree:
+        """The DbTree entry that says what is here now."""
+        return DbTree(
+            self.last_local_db_id,
+            self.last_replicated_db_id,
+            self.mapping.to_impl(),
+            self.naming.to_impl(),
+            self.flags,
+            self.initial_log_version,
+        )
+
+    def by_id(self, db_id: int) -> DatabaseState | None:
+        """The database of an id; None when it does not exist."""
+        known = self._by_id.get(db_id)
+        if known is not None:
+            return None if known.deleted else known
+        impl = self._stored_impl(db_id)
+        if impl is None:
+            return None
+        state = DatabaseState(impl, self._comparators)
+        self._by_id[db_id] = state
+        return state
+
+    def add(self, state: DatabaseState) -> None:
+        """A database that has just been made."""
+        self._by_id[state.id] = state
+
+    def drop(self, db_id: int) -> None:
+        """A database is gone; its nodes leave memory."""
+        state = self._by_id.get(db_id)
+        if state is not None:
+            state.deleted = True
+            for node in [node for node in self._ctx.nodes.values() if node.db is state]:
+                self._ctx.nodes.pop(id(node))
+                self._ctx.used_bytes -= node.accounted
+            state.root = None
+
+    def forget(self, db_id: int) -> None:
+        """Read the database's MapLN again when it is next asked for."""
+        self._by_id.pop(db_id, None)
+
+    def loaded(self) -> list[DatabaseState]:
+        """States in memory, ascending by id, deleted ones left out."""
+        return [self._by_id[db_id] for db_id in sorted(self._by_id) if not self._by_id[db_id].deleted]
+
+    def id_of(self, name: str) -> int | None:
+        """The id that a name has; None when there is no such name."""
+        key = name.encode("utf-8", "surrogateescape")
+        node = find_bin(self._ctx, self.naming, key)
+        if node is None:
+            return None
+        index, exact = node.find(key)
+        return self._named_id(node.lsns[index]) if exact and node.is_live(index) else None
+
+    def by_name(self, name: str) -> DatabaseState | None:
+        """The database of a name; None when there is none."""
+        db_id = self.id_of(name)
+        state = None if db_id is None else self.by_id(db_id)
+        if state is not None and state.name is None:
+            state.name = name
+        return state
+
+    def names(self, *, internal: bool = False) -> Iterator[tuple[str, int]]:
+        """Names and ids in the order of the naming tree.
+
+        Arguments:
+            internal: JE's own databases too.
+        """
+        for node in bins(self._ctx, self.naming):
+            for index in range(len(node)):
+                if not node.is_live(index):
+                    continue
+                name = node.keys[index].decode("utf-8", "surrogateescape")
+                db_id = self._named_id(node.lsns[index])
+                if db_id is not None and (internal or not name.startswith("_je")):
+                    yield name, db_id
+
+    def ids(self) -> list[int]:
+        """Every id that has a live MapLN, ascending."""
+        found = []
+        for node in bins(self._ctx, self.mapping):
+            found += [int(node.keys[i]) for i in range(len(node)) if node.is_live(i)]
+        return sorted(found)
+
+    def _named_id(self, lsn: int) -> int | None:
+        record = read_ln(self._ctx, self.naming, lsn)
+        content = record.content
+        if not isinstance(content, NameLN):
+            raise DamageError("a slot of the naming database does not lead to a NameLN", lsn=format_lsn(lsn))
+        return None if content.deleted or record.data is None else content.db_id
+
+    def _stored_impl(self, db_id: int) -> DatabaseImpl | None:
+        node = find_bin(self._ctx, self.mapping, b"%d" % db_id)
+        if node is None:
+            return None
+        index, exact = node.find(b"%d" % db_id)
+        if not exact or not node.is_live(index):
+            return None
+        record = read_ln(self._ctx, self.mapping, node.lsns[index])
+        content = record.content
+        if not isinstance(content, MapLN):
+            raise DamageError(
+                "a slot of the mapping database does not lead to a MapLN", lsn=format_lsn(node.lsns[index])
+            )
+        return None if content.deleted or record.data is None else content.database
+
+
+def empty_root(*, replicated: bool = False) -> DbTree:
+    """The root of a new environment (je-log-format.md 9.6)."""
+    plain = DatabaseImpl(0, None, False, None, NULL_LSN, 0, 0, b"", b"", 128, 0, WRITTEN_VERSION, (), ())
+    mapping = plain._replace(flags=0x08 if replicated else 0)
+    naming = plain._replace(db_id=NAMING_DB_ID, flags=0x04 if replicated else 0)
+    flags = DB_TREE_FLAGS | (1 if replicated else 0)
+    return DbTree(FIRST_LOCAL_DB_ID, NULL_REPLICATED_DB_ID, mapping, naming, flags, WRITTEN_VERSION)

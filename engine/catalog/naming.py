@@ -1,0 +1,202 @@
+"""Creating, removing, renaming and truncating databases (R-TREE-3, R-TREE-4, je-log-format.md 9.3).
+
+The NameLN is written under the transaction; the MapLN, which has none, when a database is created, when its root has
+been logged, and when the outcome of a naming operation is known. An operation that is not committed leaves no trace but
+an unused MapLN: recovery undoes the NameLN and nobody finds the id.
+
+Example, create ``orders``: ``NameLN_TX (op create, id 6) | MapLN (key "6", no root) | Commit``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.catalog.catalog import Catalog
+from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.format.entry.db_tree import (
+    DB_NOT_REPLICATED,
+    DUPLICATES,
+    ENV_REPLICATED,
+    KEY_PREFIXING,
+    TWO_PART_KEYS,
+    DatabaseImpl,
+    encode_db_tree,
+)
+from engine.format.entry.ln_content import DatabaseConfig, MapLN, NameLN, NameOperation
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import WRITTEN_VERSION
+from engine.tree.state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState, TreeContext
+from engine.txn.manager import TxnManager
+from engine.txn.records import MAP, NAME, Payload, PutMode, Records
+from engine.txn.txn import Durability, Txn
+
+DB_TREE_TYPE: Final = 16
+_NONE, _CREATE, _REMOVE, _TRUNCATE, _RENAME = range(5)
+
+
+class DatabaseOptions(NamedTuple):
+    """How a new database is made.
+
+    Attributes:
+        duplicates: sorted duplicates: a key may have several data items.
+        key_prefixing: nodes store the common prefix of their keys once; duplicates always do.
+        max_entries: slots of a node (``je.nodeMaxEntries``).
+    """
+
+    duplicates: bool = False
+    key_prefixing: bool = False
+    max_entries: int = DEFAULT_MAX_ENTRIES
+
+
+class Naming:
+    """Naming operations of one environment.
+
+    Arguments:
+        ctx, catalog, records, txns: the parts that they work on.
+    """
+
+    def __init__(self, ctx: TreeContext, catalog: Catalog, records: Records, txns: TxnManager) -> None:
+        self._ctx = ctx
+        self._catalog = catalog
+        self._records = records
+        self._txns = txns
+        self.root_lsn = NULL_LSN
+
+    def create(self, name: str, options: DatabaseOptions, txn: Txn, *, internal: bool = False) -> DatabaseState:
+        """Make a database.
+
+        Raises:
+            RefusedError: there is one of that name. UsageError: the name is reserved.
+        """
+        if name.startswith(INTERNAL_PREFIX) and not internal:
+            raise UsageError(f"database names may not begin with {INTERNAL_PREFIX}", found=name)
+        catalog = self._catalog
+        with self._ctx.latch:
+            db_id = catalog.last_local_db_id + 1
+            state = DatabaseState(self._impl(db_id, name, options), catalog.comparators)
+            if not self._write_name(name, db_id, _CREATE, txn, PutMode.INSERT_ONLY, state):
+                raise RefusedError(f"there is a database of the name {name!r} already")
+            catalog.last_local_db_id = db_id
+            catalog.add(state)
+            self.write_map_ln(state)
+        return state
+
+    def remove(self, name: str, txn: Txn) -> DatabaseState:
+        """Remove a database; its MapLN goes when the transaction has committed (``finish_removal``).
+
+        Raises:
+            NotFoundError: there is none of that name. RefusedError: it is open.
+        """
+        state = self._existing(name)
+        content = NameLN(state.id, 1)
+        payload = Payload(None, NAME, 0, content, NameOperation(_REMOVE, None, None))
+        self._records.delete(self._catalog.naming, _key(name), txn, payload)
+        return state
+
+    def rename(self, old: str, new: str, txn: Txn) -> DatabaseState:
+        """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``)."""
+        state = self._existing(old)
+        gone = Payload(None, NAME, 0, NameLN(state.id, 1), NameOperation(_NONE, None, None))
+        if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
+            raise RefusedError(f"there is a database of the name {new!r} already")
+        self._records.delete(self._catalog.naming, _key(old), txn, gone)
+        return state
+
+    def truncate(self, name: str, txn: Txn) -> tuple[DatabaseState, DatabaseState]:
+        """Give a name a new, empty database. Returns the old and the new one."""
+        old = self._existing(name)
+        catalog = self._catalog
+        with self._ctx.latch:
+            db_id = catalog.last_local_db_id + 1
+            catalog.last_local_db_id = db_id
+            impl = old.to_impl()._replace(
+                db_id=db_id,
+                name=name,
+                root_exists=False,
+                root_key=None,
+                root_lsn=NULL_LSN,
+                created_at_version=WRITTEN_VERSION,
+            )
+            state = DatabaseState(impl, catalog.comparators)
+            catalog.add(state)
+            self.write_map_ln(state)
+            tail = NameOperation(_TRUNCATE, None, old.id)
+        payload = Payload(b"", NAME, 0, NameLN(db_id, 0), tail)
+        self._records.put(catalog.naming, _key(name), payload, txn, PutMode.UPDATE_ONLY)
+        return old, state
+
+    def finish_removal(self, state: DatabaseState) -> None:
+        """The removal has committed: delete the MapLN (R-REC-61)."""
+        with self._ctx.latch:
+            locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
+            impl = state.to_impl()
+            payload = Payload(None, MAP, 0, MapLN(impl, 1), None)
+            self._records.delete(self._catalog.mapping, b"%d" % state.id, locker, payload)
+            self._txns.end_operation(locker)
+            self._catalog.drop(state.id)
+
+    def finish_rename(self, state: DatabaseState, name: str) -> None:
+        """The rename has committed: the MapLN holds the new name from its next version on (R-REC-62)."""
+        with self._ctx.latch:
+            state.name = name
+            state.dirty = True
+
+    def write_map_ln(self, state: DatabaseState) -> int:
+        """Log a database's state (R-TREE-3); the root entry for the mapping and the naming database."""
+        if state.id in (self._catalog.mapping.id, self._catalog.naming.id):
+            return self.write_root()
+        with self._ctx.latch:
+            locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
+            if state.name is None:
+                state.name = self._name_of(state.id)
+            payload = Payload(b"", MAP, 0, MapLN(state.to_impl(), 0), None)
+            self._records.put(self._catalog.mapping, b"%d" % state.id, payload, locker, PutMode.OVERWRITE)
+            self._txns.end_operation(locker)
+            state.dirty = False
+        return NULL_LSN
+
+    def write_root(self) -> int:
+        """Log the root of the environment (DbTree)."""
+        writer = self._ctx.writer
+        assert writer is not None
+        with self._ctx.latch:
+            body = encode_db_tree(self._catalog.root_record(), WRITTEN_VERSION)
+            self.root_lsn = writer.log(DB_TREE_TYPE, body)
+            self._catalog.mapping.dirty = self._catalog.naming.dirty = False
+        return self.root_lsn
+
+    def _write_name(
+        self, name: str, db_id: int, operation: int, txn: Txn, mode: PutMode, state: DatabaseState | None
+    ) -> bool:
+        config = None
+        if state is not None:
+            impl = state.impl
+            config = DatabaseConfig(
+                impl.flags, impl.max_entries, 0, impl.btree_comparator, impl.duplicate_comparator, impl.triggers
+            )
+        payload = Payload(b"", NAME, 0, NameLN(db_id, 0), NameOperation(operation, config, None))
+        return self._records.put(self._catalog.naming, _key(name), payload, txn, mode)
+
+    def _existing(self, name: str) -> DatabaseState:
+        with self._ctx.latch:
+            state = self._catalog.by_name(name)
+        if state is None:
+            raise NotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
+        if state.handles:
+            raise RefusedError(f"database {name!r} is open", hint="close it first")
+        return state
+
+    def _impl(self, db_id: int, name: str, options: DatabaseOptions) -> DatabaseImpl:
+        flags = DUPLICATES | KEY_PREFIXING if options.duplicates else KEY_PREFIXING if options.key_prefixing else 0
+        flags |= TWO_PART_KEYS if options.duplicates else 0
+        flags |= DB_NOT_REPLICATED if self._catalog.flags & ENV_REPLICATED else 0
+        return DatabaseImpl(
+            db_id, name, False, None, NULL_LSN, 0, flags, b"", b"", options.max_entries, 0, WRITTEN_VERSION, (), ()
+        )
+
+    def _name_of(self, db_id: int) -> str:
+        return next((name for name, found in self._catalog.names(internal=True) if found == db_id), "")
+
+
+def _key(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

@@ -1,0 +1,1 @@
+"""Checkpoints (R-CKPT-1 to R-CKPT-55)."""

@@ -1,0 +1,334 @@
+"""The checkpoint: ten steps that bound recovery (R-CKPT-1 to R-CKPT-55).
+
+1. Ask the participants whether files will be let go: then one level more is flushed.
+2. State DIRTY_MAP_INCOMPLETE, next id.
+3. Log CkptStart; then read firstActive: a transaction that begins later logs its first LN behind CkptStart.
+4. Build the dirty map; state COMPLETE.
+5. Flush it level by level, upwards. The bottom two levels go by sub-tree: BIN, its dirty siblings, their parent. A
+logged
+   root takes its MapLN along. Then the remaining MapLNs and the root entry.
+6., 7. Participants write the VLSN index and the utilization.
+8. Log CkptEnd and fsync.
+9., 10. Participants let files go; state NONE.
+
+Logging a node dirties its parent, so the parents of the highest flushed level stay dirty, and the next checkpoint
+climbs one level (R-CKPT-29). ``minimize`` flushes up to the roots.
+
+Example (E-CKPT-2), five levels, one dirty BIN: normal: BIN YES, level 2 NO. With ``minimize``: BIN YES, levels 2 to 4
+BEFORE_CKPT_END, root NO.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from engine.catalog.catalog import Catalog
+from engine.catalog.naming import Naming
+from engine.checkpoint.dirty_map import DirtyMap, Selected
+from engine.checkpoint.participants import Participant
+from engine.checkpoint.provisional import checkpoint_provisional
+from engine.errors import RefusedError
+from engine.events import SILENT, Listener
+from engine.format.entry.checkpoint import (
+    CLEANED_FILES_TO_DELETE,
+    HAS_ROOT,
+    CkptEnd,
+    CkptStart,
+    encode_ckpt_end,
+    encode_ckpt_start,
+)
+from engine.format.entry.node import LEVEL_MASK, MAPPING_TREE
+from engine.format.entry_types import CKPT_END, CKPT_START
+from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import WRITTEN_VERSION
+from engine.log.writer import LogWriter
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.node_log import log_node
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import find_parent
+from engine.txn.manager import TxnManager
+
+DEFAULT_BYTES_INTERVAL: Final = 20_000_000
+_LOWEST_MAPPING_LEVEL: Final = MAPPING_TREE + 1
+
+
+class CheckpointReport(NamedTuple):
+    """What one checkpoint did.
+
+    Attributes:
+        full_ins, full_bins, deltas: nodes logged.
+        provisional: how many with which flag, by normalised level.
+        highest: highest flush level by database id.
+        interval_before, interval_after: bytes that recovery would read.
+    """
+
+    id: int
+    invoker: str
+    ckpt_start_lsn: int
+    ckpt_end_lsn: int
+    first_active_lsn: int
+    root_lsn: int
+    full_ins: int
+    full_bins: int
+    deltas: int
+    provisional: dict[tuple[int, str], int]
+    highest: dict[int, int]
+    interval_before: int
+    interval_after: int
+
+
+class LastIds(NamedTuple):
+    """Extremes of the id sequences that the catalog, the trees and the transactions do not keep."""
+
+    replicated_node: int = -9
+    extinction: int = 0
+    replicated_extinction: int = 0
+
+
+class Checkpointer:
+    """Takes checkpoints of one environment.
+
+    Arguments:
+        ctx, catalog, naming, txns: the parts.
+        last_id: of the last checkpoint.
+        last_start, last_end: LSNs of the last checkpoint's entries, NULL_LSN for none.
+    """
+
+    def __init__(
+        self,
+        ctx: TreeContext,
+        catalog: Catalog,
+        naming: Naming,
+        txns: TxnManager,
+        *,
+        last_id: int = 0,
+        last_start: int = NULL_LSN,
+        last_end: int = NULL_LSN,
+        clock: Callable[[], int] | None = None,
+        listener: Listener = SILENT,
+    ) -> None:
+        self._ctx = ctx
+        self._catalog = catalog
+        self._naming = naming
+        self._txns = txns
+        self._clock = clock or (lambda: int(time.time() * 1000))
+        self._listener = listener
+        self._running = threading.Lock()
+        self.map = DirtyMap(ctx)
+        self.participants: list[Participant] = []
+        self.last_id = last_id
+        self.last_start = last_start
+        self.last_end = last_end
+        self.last_time_ms = self._clock()
+        self.ids = LastIds()
+        self.bytes_interval = DEFAULT_BYTES_INTERVAL
+        self.high_priority = False
+        self._counts: Counter[tuple[int, str]] = Counter()
+        self._deltas = 0
+        self._root_logged = False
+        ctx.splits_watch.append(self.map)
+
+    def is_due(self) -> bool:
+        """Whether enough bytes were logged since the last CkptStart (R-CKPT-2)."""
+        writer = self._ctx.writer
+        return (
+            writer is not None
+            and self.bytes_interval > 0
+            and (writer.distance_from(self.last_start) >= self.bytes_interval)
+        )
+
+    def run(
+        self,
+        invoker: str = "api",
+        *,
+        force: bool = False,
+        minimize: bool = False,
+        kbytes: int = 0,
+        minutes: int = 0,
+        wait: bool = True,
+    ) -> CheckpointReport | None:
+        """Take a checkpoint if one is due.
+
+        Arguments:
+            invoker: api, daemon, recovery, close or cleaner (R-CKPT-4).
+            force: whether due or not.
+            minimize: flush every database up to its root (R-CKPT-5).
+            kbytes, minutes: due by these thresholds instead of the configured interval.
+            wait: for a checkpoint that is under way; otherwise return at once.
+
+        Returns:
+            What was done; None when none was due.
+
+        Raises:
+            RefusedError: the environment is read-only. StorageError: the log cannot be written.
+        """
+        writer = self._ctx.writer
+        if writer is None:
+            raise RefusedError("the environment is read-only", consequence="no checkpoint was taken")
+        if not self._running.acquire(blocking=wait):
+            return None
+        try:
+            if not force and not self._due(writer, kbytes, minutes):
+                return None
+            try:
+                return self._run(writer, invoker, minimize)
+            finally:
+                with self._ctx.latch:
+                    self.map.end()
+        finally:
+            self._running.release()
+
+    def _due(self, writer: LogWriter, kbytes: int, minutes: int) -> bool:
+        if kbytes:
+            return writer.distance_from(self.last_start) >= kbytes * 1024
+        if minutes:
+            passed = self._clock() - self.last_time_ms >= minutes * 60_000
+            return passed and writer.last_lsn != self.last_end
+        return self.is_due()
+
+    def _run(self, writer: LogWriter, invoker: str, minimize: bool) -> CheckpointReport:
+        before = writer.distance_from(self.last_start)
+        self._counts, self._deltas, self._root_logged = Counter(), 0, False
+        deletes_files = False
+        for participant in self.participants:
+            deletes_files = participant.checkpoint_begins() or deletes_files
+        with self._ctx.latch:
+            self.map.begin(flush_all=minimize, extra_level=deletes_files)
+        checkpoint_id = self.last_id + 1
+        self._step("CkptStart")
+        start = writer.log(
+            CKPT_START, encode_ckpt_start(CkptStart(self._clock(), checkpoint_id, invoker), WRITTEN_VERSION)
+        )
+        first_active = self._txns.first_active_lsn()
+        first_active = start if first_active == NULL_LSN else min(first_active, start)
+        for participant in self.participants:
+            participant.checkpoint_started()
+        with self._ctx.latch:
+            self.map.build()
+            maps = [db for db in self._catalog.loaded() if db.dirty and db.id not in (0, 1)]
+        self._step("flush")
+        self._flush_levels(maps)
+        self._flush_catalog(maps)
+        for participant in self.participants:
+            participant.before_checkpoint_end()
+        self._step("CkptEnd")
+        highest = {db.id: self.map.highest(db) for db in self._catalog.loaded() if self.map.highest(db) >= 0}
+        end = self._log_end(writer, invoker, checkpoint_id, start, first_active, deletes_files)
+        writer.flush(sync=True)
+        self.last_id, self.last_start, self.last_end = checkpoint_id, start, end
+        self.last_time_ms = self._clock()
+        for participant in self.participants:
+            participant.checkpoint_ended()
+        return self._report(writer, invoker, first_active, highest, before)
+
+    def _flush_levels(self, maps: list[DatabaseState]) -> None:
+        """Step 5: ascending levels until nothing is left (R-CKPT-18)."""
+        while True:
+            with self._ctx.latch:
+                level = self.map.lowest_level()
+                if level is None:
+                    return
+                if level >= _LOWEST_MAPPING_LEVEL and maps:
+                    self._log_maps(maps)
+                entries = self.map.take_level(level)
+            for entry in entries:
+                with self._ctx.latch:
+                    taken = self.map.take(entry.db, entry.node_id, level)
+                    if taken is not None and level <= self.map.highest(entry.db) and not entry.db.deleted:
+                        self._flush(taken)
+
+    def _flush(self, entry: Selected) -> None:
+        """Log one node of the map (R-CKPT-21), a BIN with the rest of its sub-tree (R-CKPT-24)."""
+        db = entry.db
+        if entry.is_root:
+            root = db.root
+            if root is not None and root.is_root and root.node_id == entry.node_id and root.dirty:
+                self._log(root, Provisional.NO)
+                self._log_root_reference(db)
+            return
+        found = find_parent(self._ctx, db, entry.node_id, entry.level, entry.ident)
+        if found is None:
+            return
+        parent, index = found
+        self.map.add_parent(parent)
+        kid = parent.kids[index]
+        if kid is None or kid.node_id != entry.node_id or not kid.dirty:
+            return
+        highest = self.map.highest(db)
+        self._log(kid, checkpoint_provisional(entry.level, highest))
+        if isinstance(kid, BIN):
+            self._flush_sub_tree(parent, highest)
+
+    def _flush_sub_tree(self, parent: IN, highest: int) -> None:
+        """The dirty siblings of a BIN that are in the map, then their parent if its level is flushed."""
+        db = parent.db
+        for sibling in list(parent.kids):
+            if not isinstance(sibling, BIN):
+                continue
+            taken = self.map.take(db, sibling.node_id, sibling.level)
+            if taken is not None and sibling.dirty:
+                self._log(sibling, checkpoint_provisional(sibling.level, highest))
+        if parent.level <= highest:
+            taken = self.map.take(db, parent.node_id, parent.level)
+            if taken is not None:
+                self._flush(taken)
+
+    def _log(self, node: IN, provisional: Provisional) -> None:
+        delta_before = node.delta_lsn if isinstance(node, BIN) else NULL_LSN
+        log_node(self._ctx, node, provisional, allow_delta=True)
+        is_delta = isinstance(node, BIN) and node.delta_lsn not in (NULL_LSN, delta_before)
+        self._deltas += is_delta
+        if not is_delta:
+            self._counts[(node.level & LEVEL_MASK, "full")] += 1
+        self._counts[(node.level & LEVEL_MASK, provisional.value)] += 1
+
+    def _log_root_reference(self, db: DatabaseState) -> None:
+        """A root has been logged: the MapLN, or the root entry, says so (R-CKPT-26)."""
+        self._naming.write_map_ln(db)
+        self._root_logged = self._root_logged or db.id in (0, 1)
+
+    def _log_maps(self, maps: list[DatabaseState]) -> None:
+        for db in maps:
+            if db.dirty and not db.deleted and not db.temporary:
+                self._naming.write_map_ln(db)
+        maps.clear()
+
+    def _flush_catalog(self, maps: list[DatabaseState]) -> None:
+        """Step 5b: MapLNs that are left, and the root entry if it says something new."""
+        with self._ctx.latch:
+            self._log_maps(maps)
+            catalog = self._catalog
+            if catalog.mapping.dirty or catalog.naming.dirty or self._naming.root_lsn == NULL_LSN:
+                self._naming.write_root()
+
+    def _log_end(
+        self, writer: LogWriter, invoker: str, checkpoint_id: int, start: int, first_active: int, deletes: bool
+    ) -> int:
+        catalog, txns = self._catalog, self._txns
+        record = CkptEnd(
+            invoker, self._clock(), start, HAS_ROOT | (CLEANED_FILES_TO_DELETE if deletes else 0),
+            self._naming.root_lsn, first_active, self._ctx.node_ids.last, self.ids.replicated_node,
+            catalog.last_local_db_id, catalog.last_replicated_db_id, txns.last_id, txns.last_replicated_id,
+            self.ids.extinction, self.ids.replicated_extinction, checkpoint_id, (), (),
+        )  # fmt: skip
+        return writer.log(CKPT_END, encode_ckpt_end(record, WRITTEN_VERSION))
+
+    def _report(
+        self, writer: LogWriter, invoker: str, first_active: int, highest: dict[int, int], before: int
+    ) -> CheckpointReport:
+        full = {level: n for (level, kind), n in self._counts.items() if kind == "full"}
+        flags = {key: n for key, n in self._counts.items() if key[1] != "full"}
+        return CheckpointReport(
+            self.last_id, invoker, self.last_start, self.last_end, first_active, self._naming.root_lsn,
+            sum(n for level, n in full.items() if level > 1), full.get(1, 0), self._deltas, flags, highest, before,
+            writer.distance_from(self.last_start),
+        )  # fmt: skip
+
+    def _step(self, name: str) -> None:
+        self._listener.step(f"checkpoint {name}", 0, 0)

@@ -1,0 +1,151 @@
+"""The dirty map: which nodes a checkpoint has to log, and how high (R-CKPT-11 to R-CKPT-17).
+
+Level → entries; mapping-tree levels sort above all others. The *highest flush level* of a database is the largest level
+of its selected nodes, plus one for a BIN that is no root: the parent of every logged BIN is logged too.
+
+States: NONE, INCOMPLETE while the nodes in memory are walked, COMPLETE until the checkpoint ends. Eviction asks
+``eviction_provisional`` before it logs a node (R-CKPT-40).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN
+from engine.tree.in_node import IN
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState, TreeContext
+
+NO_LEVEL: Final = -1
+
+
+class CkptState(Enum):
+    """Where the checkpoint stands."""
+
+    NONE = "none"
+    INCOMPLETE = "dirty map incomplete"
+    COMPLETE = "dirty map complete"
+
+
+class Selected(NamedTuple):
+    """One node of the map, as it was when it was selected.
+
+    Attributes:
+        lsn: where it was logged last then; another LSN later means that somebody else has logged it meanwhile.
+    """
+
+    db: DatabaseState
+    node_id: int
+    level: int
+    is_root: bool
+    ident: Key
+    lsn: int
+
+
+class DirtyMap:
+    """The map of one checkpoint at a time; used under the trees' latch.
+
+    Arguments:
+        ctx: the trees.
+    """
+
+    def __init__(self, ctx: TreeContext) -> None:
+        self._ctx = ctx
+        self.state = CkptState.NONE
+        self._levels: dict[int, dict[tuple[int, int], Selected]] = {}
+        self._highest: dict[int, int] = {}
+        self._flush_all = False
+        self._extra_level = False
+
+    def begin(self, *, flush_all: bool, extra_level: bool) -> None:
+        """State INCOMPLETE: the map is about to be built."""
+        self._levels, self._highest = {}, {}
+        self._flush_all, self._extra_level = flush_all, extra_level
+        self.state = CkptState.INCOMPLETE
+
+    def build(self) -> None:
+        """Select every dirty node in memory, then state COMPLETE. A BIN is found through its level-2 parent."""
+        for node in list(self._ctx.nodes.values()):
+            if node.is_bin or node.db.temporary or node.db.deleted:
+                continue
+            if node.dirty:
+                self.select(node)
+            if node.height == 2:
+                self.select_bins_of(node)
+        self.state = CkptState.COMPLETE
+
+    def select_bins_of(self, parent: IN) -> None:
+        """Select the dirty BINs below a level-2 node."""
+        for kid in parent.kids:
+            if kid is not None and kid.dirty:
+                self.select(kid)
+
+    def end(self) -> None:
+        """State NONE, nothing selected."""
+        self._levels, self._highest = {}, {}
+        self.state = CkptState.NONE
+
+    def select(self, node: IN) -> None:
+        """Add a dirty node; it raises its database's highest flush level (R-CKPT-13 to R-CKPT-15)."""
+        self._put(node)
+        level = node.level
+        if not node.is_root and (node.is_bin or self._extra_level):
+            level += 1
+        if self._flush_all and node.db.root is not None:
+            level = node.db.root.level
+        self._highest[node.db.id] = max(self._highest.get(node.db.id, NO_LEVEL), level)
+
+    def add_parent(self, node: IN) -> None:
+        """Add the parent of a node that is being logged; the highest level stays (R-CKPT-16, R-CKPT-21)."""
+        self._put(node)
+
+    def highest(self, db: DatabaseState) -> int:
+        """The highest flush level of a database; -1 when nothing of it is in the map."""
+        return self._highest.get(db.id, NO_LEVEL)
+
+    def lowest_level(self) -> int | None:
+        """The lowest level that has entries left."""
+        return min(self._levels, default=None)
+
+    def take_level(self, level: int) -> list[Selected]:
+        """The entries of a level in ascending order of last logged LSN (R-CKPT-12); those never logged come last."""
+        entries = self._levels.get(level, {})
+        return sorted(entries.values(), key=lambda s: (s.lsn == NULL_LSN, s.lsn, s.node_id))
+
+    def take(self, db: DatabaseState, node_id: int, level: int) -> Selected | None:
+        """Remove one entry; None when it is not there (any more)."""
+        entries = self._levels.get(level)
+        if entries is None:
+            return None
+        found = entries.pop((db.id, node_id), None)
+        if not entries:
+            del self._levels[level]
+        return found
+
+    def __len__(self) -> int:
+        return sum(len(entries) for entries in self._levels.values())
+
+    def split(self, sibling: IN) -> None:
+        """A split while the map is being built: the new level-2 node's dirty BINs must not be missed (R-CKPT-17)."""
+        if self.state is CkptState.INCOMPLETE and sibling.height == 2:
+            self.select_bins_of(sibling)
+
+    def eviction_provisional(self, node: IN) -> Provisional:
+        """The flag with which eviction logs a dirty node, with the side effect of R-CKPT-40."""
+        if self.state is CkptState.INCOMPLETE and not node.is_root and node.parent is not None:
+            self.select(node.parent)
+        if node.db.deferred:
+            return Provisional.YES
+        if self.state is CkptState.INCOMPLETE and not node.is_root:
+            return Provisional.YES
+        if self.state is CkptState.COMPLETE and node.level < self.highest(node.db):
+            return Provisional.YES
+        return Provisional.NO
+
+    def _put(self, node: IN) -> None:
+        entries = self._levels.setdefault(node.level, {})
+        key = (node.db.id, node.node_id)
+        if key not in entries:
+            entries[key] = Selected(node.db, node.node_id, node.level, node.is_root, node.ident, node.lsn())

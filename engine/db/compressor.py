@@ -1,0 +1,77 @@
+"""The queue of BINs whose deleted slots may go (R-TREE-50 to R-TREE-53)."""
+
+from __future__ import annotations
+
+from engine.tree.bin_node import BIN
+from engine.tree.compress import compress, prune
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import root_of
+from engine.txn.locks import LockTable
+from engine.txn.txn import Txn
+
+
+class Compressor:
+    """Removes deleted slots and empty branches when asked.
+
+    Arguments:
+        ctx: the trees.
+        locks: a slot whose version is locked stays.
+    """
+
+    def __init__(self, ctx: TreeContext, locks: LockTable) -> None:
+        self._ctx = ctx
+        self._locks = locks
+        self._queue: list[tuple[DatabaseState, Key]] = []
+
+    def is_locked(self, lsn: int) -> bool:
+        """Whether anybody holds a lock on a record version."""
+        return bool(self._locks.owners(lsn))
+
+    def add(self, txn: Txn) -> None:
+        """Queue what a transaction deleted; called when it ends."""
+        self._queue += txn.deleted
+        txn.deleted = []
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def run(self) -> int:
+        """Work through the queue. A BIN that cursors stand on is queued again.
+
+        Returns:
+            How many slots went.
+        """
+        removed = 0
+        with self._ctx.latch:
+            queue, self._queue = self._queue, []
+        for db, key in queue:
+            with self._ctx.latch:
+                removed += self._one(db, key)
+        return removed
+
+    def _one(self, db: DatabaseState, key: Key) -> int:
+        node = None if db.deleted else self._resident(db, key)
+        if node is None:
+            return 0
+        if node.pins:
+            self._queue.append((db, key))
+            return 0
+        # Removing dirty slots would force a full version where a delta would do (R-TREE-53).
+        wants_delta = node.wants_delta(self._ctx.delta_percent)
+        removed = compress(self._ctx, node, dirty_slots=not wants_delta or self._all_deleted(node))
+        if not len(node):
+            prune(self._ctx, node)
+        if node.in_tree:
+            self._ctx.account(node)
+        return removed
+
+    def _resident(self, db: DatabaseState, key: Key) -> BIN | None:
+        """The BIN of a key if it is in memory; one that is not needs no compression now."""
+        node = root_of(self._ctx, db)
+        while node is not None and not isinstance(node, BIN):
+            node = node.kids[node.slot_for(key)]
+        return node
+
+    def _all_deleted(self, node: BIN) -> bool:
+        return not any(node.is_live(index) for index in range(len(node)))

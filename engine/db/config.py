@@ -1,0 +1,141 @@
+"""Settings of an environment: the ``je.*`` parameters by their names, and ``je.properties`` (R-LOG section 0).
+
+Precedence, as in JE: what the file ``je.properties`` in the environment says overrides what the program says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from engine.errors import NotFoundError, UsageError
+from engine.storage.base import Storage
+from engine.tree.keys import SortKey
+
+PROPERTIES_FILE: Final = "je.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentConfig:
+    """How an environment is opened.
+
+    Attributes:
+        read_only: change nothing, lock nothing, create nothing.
+        create: make the environment when there is none.
+        transactional: operations without a transaction get one of their own.
+        file_max_bytes: je.log.fileMax.
+        buffer_bytes: je.log.bufferSize.
+        node_max_entries: je.nodeMaxEntries, of new databases.
+        bin_delta_percent: je.tree.binDelta.
+        max_embedded_bytes: je.tree.maxEmbeddedLN.
+        lock_timeout_ms, txn_timeout_ms: je.lock.timeout, je.txn.timeout; 0 for none.
+        checkpoint_bytes: je.checkpointer.bytesInterval; 0 takes no checkpoints by bytes.
+        cache_bytes: je.maxMemory.
+        halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
+            bad entry of the last file (D-5). Off, as in JE, cuts it away.
+        force_checkpoint: je.env.recoveryForceCheckpoint.
+        comparators: sort keys by Java class name.
+        clock: milliseconds since 1970; None for the system's.
+    """
+
+    read_only: bool = False
+    create: bool = False
+    transactional: bool = True
+    file_max_bytes: int = 10_000_000
+    buffer_bytes: int = 1 << 20
+    node_max_entries: int = 128
+    bin_delta_percent: int = 25
+    max_embedded_bytes: int = 16
+    lock_timeout_ms: int = 500
+    txn_timeout_ms: int = 0
+    checkpoint_bytes: int = 20_000_000
+    cache_bytes: int = 64 << 20
+    halt_on_commit_after_bad: bool = True
+    force_checkpoint: bool = False
+    comparators: Mapping[str, SortKey] = field(default_factory=dict)
+    clock: Callable[[], int] | None = None
+
+    def with_params(self, params: Mapping[str, str]) -> EnvironmentConfig:
+        """The same with ``je.*`` parameters; ones that are not known here are ignored, as they do not concern us.
+
+        Raises:
+            UsageError: a value is not of the parameter's kind, or out of its range.
+        """
+        changes: dict[str, Any] = {}
+        for name, text in params.items():
+            known = PARAMETERS.get(name)
+            if known is not None:
+                changes[known.field] = known.parse(name, text.strip())
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """One ``je.*`` parameter: the field, the kind (int, ms, bool) and the range."""
+
+    field: str
+    kind: str
+    least: int = 0
+    most: int = 1 << 62
+
+    def parse(self, name: str, text: str) -> object:
+        if self.kind == "bool":
+            if text.lower() not in ("true", "false"):
+                raise UsageError(f"{name} is true or false", found=text)
+            return text.lower() == "true"
+        try:
+            value = _duration_ms(text) if self.kind == "ms" else int(text)
+        except ValueError:
+            raise UsageError(f"{name} is a number", found=text) from None
+        if not self.least <= value <= self.most:
+            raise UsageError(f"{name} is out of range", expected=f"{self.least}..{self.most}", found=text)
+        return value
+
+
+PARAMETERS: Final[dict[str, _Parameter]] = {
+    "je.log.fileMax": _Parameter("file_max_bytes", "int", 1_000_000, 1 << 30),
+    "je.log.bufferSize": _Parameter("buffer_bytes", "int", 1024),
+    "je.nodeMaxEntries": _Parameter("node_max_entries", "int", 4, 32767),
+    "je.tree.binDelta": _Parameter("bin_delta_percent", "int", 0, 75),
+    "je.tree.maxEmbeddedLN": _Parameter("max_embedded_bytes", "int"),
+    "je.lock.timeout": _Parameter("lock_timeout_ms", "ms"),
+    "je.txn.timeout": _Parameter("txn_timeout_ms", "ms"),
+    "je.checkpointer.bytesInterval": _Parameter("checkpoint_bytes", "int"),
+    "je.maxMemory": _Parameter("cache_bytes", "int"),
+    "je.haltOnCommitAfterChecksumException": _Parameter("halt_on_commit_after_bad", "bool"),
+    "je.env.recoveryForceCheckpoint": _Parameter("force_checkpoint", "bool"),
+    "je.env.isReadOnly": _Parameter("read_only", "bool"),
+    "je.env.isTransactional": _Parameter("transactional", "bool"),
+}
+
+_UNITS_MS: Final = {
+    "ns": 1e-6, "us": 1e-3, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000,
+    "nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1, "seconds": 1000, "minutes": 60_000,
+    "hours": 3_600_000,
+}  # fmt: skip
+
+
+def read_properties(storage: Storage) -> dict[str, str]:
+    """The parameters in the environment's ``je.properties``; empty without one."""
+    try:
+        file = storage.open(PROPERTIES_FILE)
+    except NotFoundError:
+        return {}
+    text = file.read(0, file.size()).decode("latin-1")
+    file.close()
+    found = {}
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped and stripped[0] not in "#!":
+            name, _, value = stripped.partition("=")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _duration_ms(text: str) -> int:
+    """A time: a number of microseconds, as JE reads bare numbers, or a number with a unit such as ``500 ms``."""
+    number, _, unit = text.partition(" ")
+    if not unit:
+        return int(number) // 1000
+    return int(float(number) * _UNITS_MS[unit.strip().lower()]) if unit.strip().lower() in _UNITS_MS else int("x")

@@ -1,0 +1,166 @@
+"""Walking records in key order, under locks or without (R-TXN-20).
+
+A walk remembers a key, not a place: between two steps the tree may split, be compressed or pruned, and the next step
+finds its place again. Without locks to take, one step brings a whole BIN.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from engine.format.lsn import NULL_LSN
+from engine.tree.bin_node import BIN
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState
+from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data
+from engine.txn.lock_types import Grant, LockType
+from engine.txn.records import end_marker
+from engine.txn.txn import Isolation, Txn
+
+if TYPE_CHECKING:
+    from engine.db.environment import Environment
+
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+
+
+class Found(NamedTuple):
+    """A record: its key in comparable form, its data, its LSN."""
+
+    key: Key
+    data: bytes
+    lsn: int
+
+
+class Step(NamedTuple):
+    """What one step brought: records, whether that was all, and the lock to wait for (NULL_LSN: none)."""
+
+    records: list[Found]
+    at_end: bool
+    wait_lsn: int
+
+
+def lock_type_of(locker: Txn | None, *, write: bool = False) -> LockType | None:
+    """The lock that a read takes under the isolation of its transaction."""
+    if locker is None or locker.isolation is Isolation.READ_UNCOMMITTED:
+        return LockType.WRITE if write else None
+    if locker.isolation is Isolation.SERIALIZABLE:
+        return LockType.RANGE_WRITE if write else LockType.RANGE_READ
+    return LockType.WRITE if write else LockType.READ
+
+
+def is_expired(expiration: int, now_ms: int) -> bool:
+    """Whether a record has expired: now is after its expiration (R-CLN-50)."""
+    return bool(expiration) and now_ms > (expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS)
+
+
+class Walker:
+    """Steps through one database.
+
+    Arguments:
+        env, state: the database.
+        locker: whose locks are taken; None reads committed records without keeping locks.
+        lock_type: how; None reads what is there.
+        backward: towards smaller keys.
+    """
+
+    def __init__(
+        self, env: Environment, state: DatabaseState, locker: Txn | None, lock_type: LockType | None, *, backward: bool
+    ) -> None:
+        self._env = env
+        self._state = state
+        self._locker = locker
+        self._lock_type = lock_type
+        self._backward = backward
+
+    def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[Found]:
+        """The next records behind (or from) a key; None begins at the edge. Empty at the end."""
+        while True:
+            with self._env.ctx.latch:
+                step = self._step(key, inclusive, limit)
+            if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
+                return step.records
+            if step.wait_lsn != NULL_LSN:
+                self._wait(step.wait_lsn)
+
+    def _step(self, key: Key | None, inclusive: bool, limit: int) -> Step:
+        node, index = self._place(key, inclusive)
+        found: list[Found] = []
+        now = self._env.now_ms()
+        direction = -1 if self._backward else 1
+        while node is not None:
+            while 0 <= index < len(node):
+                if node.is_live(index) and not is_expired(node.expirations[index], now):
+                    wait_lsn = self._lock(node, index)
+                    if wait_lsn != NULL_LSN:
+                        return Step(found, False, wait_lsn)
+                    data = slot_data(self._env.ctx, node, index)
+                    if data is not None:
+                        found.append(Found(node.keys[index], data, node.lsns[index]))
+                        if len(found) >= limit:
+                            return Step(found, False, NULL_LSN)
+                elif node.lsns[index] != NULL_LSN and self._is_pending(node, index):
+                    wait_lsn = self._lock(node, index)
+                    if wait_lsn != NULL_LSN:
+                        return Step(found, False, wait_lsn)
+                index += direction
+            if found:
+                return Step(found, False, NULL_LSN)
+            node = next_bin(self._env.ctx, node, backward=self._backward)
+            index = len(node) - 1 if node is not None and self._backward else 0
+        return Step(found, True, self._lock_end())
+
+    def _place(self, key: Key | None, inclusive: bool) -> tuple[BIN | None, int]:
+        ctx = self._env.ctx
+        if key is None:
+            node = edge_bin(ctx, self._state, last=self._backward)
+            return node, len(node) - 1 if node is not None and self._backward else 0
+        node = find_bin(ctx, self._state, key)
+        if node is None:
+            return None, 0
+        if self._backward:
+            return node, (bisect_right(node.keys, key) if inclusive else bisect_left(node.keys, key)) - 1
+        return node, bisect_left(node.keys, key) if inclusive else bisect_right(node.keys, key)
+
+    def _is_pending(self, node: BIN, index: int) -> bool:
+        """A deletion whose transaction may still be open: a reader with locks has to wait for its end."""
+        return self._lock_type is not None and bool(node.states[index] & 0x08) and not self._env.locks.is_idle()
+
+    def _lock(self, node: BIN, index: int) -> int:
+        """Lock a record without waiting; the LSN to wait for, or NULL_LSN."""
+        locks, lsn = self._env.locks, node.lsns[index]
+        if self._locker is not None:
+            return self._env.records.lock_slot(node, index, self._locker, self._lock_type)
+        if self._lock_type is None or locks.is_idle() or not locks.owners(lsn):
+            return NULL_LSN
+        passing = self._env.passing_locker()
+        granted = locks.lock(lsn, passing, self._lock_type, wait=False)
+        if granted is Grant.DENIED:
+            return lsn
+        locks.release(lsn, passing)
+        return NULL_LSN
+
+    def _lock_end(self) -> int:
+        """A serializable scan that runs off the end locks the end."""
+        locker = self._locker
+        if locker is None or self._backward or self._lock_type not in (LockType.RANGE_READ, LockType.RANGE_WRITE):
+            return NULL_LSN
+        lsn = end_marker(self._state)
+        if lsn in locker.locks:
+            return NULL_LSN
+        granted = self._env.locks.lock(lsn, locker, self._lock_type, wait=False)
+        if granted in (Grant.NEW, Grant.EXISTING, Grant.PROMOTED):
+            locker.locks[lsn] = None
+            return NULL_LSN
+        return lsn
+
+    def _wait(self, lsn: int) -> None:
+        locker = self._locker
+        if locker is not None:
+            self._env.records.wait_for(lsn, locker, self._lock_type)
+            return
+        passing = self._env.passing_locker()
+        assert self._lock_type is not None
+        self._env.locks.lock(lsn, passing, self._lock_type)
+        self._env.locks.release(lsn, passing)

@@ -1,0 +1,63 @@
+"""The handle of a transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.txn.txn import Durability, Txn, TxnState
+
+if TYPE_CHECKING:
+    from engine.db.environment import Environment
+
+
+class Transaction:
+    """A transaction of an environment; ``Environment.begin`` makes it.
+
+    As a context manager it commits when the block ends, and aborts when the block raises.
+    """
+
+    def __init__(self, env: Environment, inner: Txn) -> None:
+        self._env = env
+        self.inner = inner
+
+    @property
+    def id(self) -> int:
+        """The transaction id."""
+        return self.inner.id
+
+    @property
+    def state(self) -> TxnState:
+        """Where it stands."""
+        return self.inner.state
+
+    def commit(self, durability: Durability | None = None) -> int:
+        """Commit.
+
+        Arguments:
+            durability: how far the bytes get before this returns; that of the transaction when None.
+
+        Returns:
+            LSN of the Commit; NULL_LSN when nothing was written.
+        """
+        lsn = self._env.commit(self.inner, durability)
+        self._env.after_write()
+        return lsn
+
+    def abort(self) -> None:
+        """Take everything back."""
+        self._env.abort(self.inner)
+
+    def prepare(self, format_id: int, gtrid: bytes, bqual: bytes) -> int:
+        """First phase of a two-phase commit; afterwards the transaction is decided, across restarts if need be."""
+        return self._env.txns.prepare(self.inner, format_id, gtrid, bqual)
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.inner.state not in (TxnState.OPEN, TxnState.ABORT_ONLY):
+            return
+        if kind is not None or self.inner.state is TxnState.ABORT_ONLY:
+            self.abort()
+        else:
+            self.commit()

@@ -1,0 +1,183 @@
+"""Entries by LSN: random reads for trees, transaction chains and undo (R-LOG-21, R-LOG-40 to R-LOG-45).
+
+A read looks first into what the writer still holds (``Unwritten``), then into the file. Every read verifies the
+checksum. Files stay open, and their versions known, until ``close``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from engine.errors import DamageError, NotFoundError, UnsupportedError
+from engine.format.checksum import entry_checksum
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry_types import ERASED, is_valid_type
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, decode_header, has_vlsn
+from engine.format.lsn import file_of, format_lsn, is_null, offset_of
+from engine.format.versions import is_supported
+from engine.log.entry import LogEntry
+from engine.log.files import LogFile
+from engine.storage.base import ReadFile, Storage
+
+_FIRST_READ_BYTES: Final = 2048
+_VERSION_AT: Final = FILE_HEADER_BYTES - 4
+
+
+class Unwritten(Protocol):
+    """Bytes that were logged and are not in the file yet."""
+
+    def find(self, file_number: int, offset: int) -> bytes | None:
+        """The bytes from ``offset`` on, at least one whole entry; None when they are in the file."""
+
+
+class LogAccess:
+    """Reads single entries of a log.
+
+    Arguments:
+        storage: the environment.
+        files: its log files; more may be added as the writer makes them.
+    """
+
+    __slots__ = ("_files", "_open", "_storage", "_versions", "reads", "unwritten")
+
+    def __init__(self, storage: Storage, files: tuple[LogFile, ...]) -> None:
+        self._storage = storage
+        self._files = {file.number: file for file in files}
+        self._open: dict[int, ReadFile] = {}
+        self._versions: dict[int, int] = {}
+        self.unwritten: Unwritten | None = None
+        self.reads = 0
+
+    @property
+    def storage(self) -> Storage:
+        """Where the files are."""
+        return self._storage
+
+    def files(self) -> list[LogFile]:
+        """The files in ascending order."""
+        return [self._files[number] for number in sorted(self._files)]
+
+    def has_file(self, number: int) -> bool:
+        """Whether a file of that number exists."""
+        return number in self._files
+
+    def add(self, file: LogFile, version: int) -> None:
+        """A file that the writer has begun."""
+        self._files[file.number] = file
+        self._versions[file.number] = version
+
+    def forget(self, number: int) -> None:
+        """A file that is gone."""
+        self._files.pop(number, None)
+        handle = self._open.pop(number, None)
+        if handle is not None:
+            handle.close()
+
+    def read(self, lsn: int, *, allow_invisible: bool = False) -> LogEntry:
+        """The entry at an LSN.
+
+        Raises:
+            DamageError: there is no such file, or no good entry at that place, or it is invisible and the caller did
+                not allow that (R-LOG-42, R-LOG-45).
+        """
+        self.reads += 1
+        number, offset = file_of(lsn), offset_of(lsn)
+        if is_null(lsn):
+            raise DamageError("a reference to no entry", lsn=format_lsn(lsn), consequence="the log contradicts itself")
+        data = self.unwritten.find(number, offset) if self.unwritten is not None else None
+        version = self.version_of(number, lsn)
+        entry = (
+            self._entry_of(data, lsn, version) if data is not None else self._from_file(number, offset, lsn, version)
+        )
+        if entry.invisible and not allow_invisible:
+            raise DamageError(
+                "an entry that replication rolled back is still referred to",
+                file=self._name(number),
+                lsn=format_lsn(lsn),
+                hint="run jetool verify",
+            )
+        return entry
+
+    def version_of(self, number: int, lsn: int | None = None) -> int:
+        """The log version of a file."""
+        version = self._versions.get(number)
+        if version is None:
+            head = self._handle(number, lsn).read(0, FILE_HEADER_BYTES)
+            version = int.from_bytes(head[_VERSION_AT:], "little", signed=True)
+            if not is_supported(version):
+                raise UnsupportedError("log version not supported", file=self._name(number), found=str(version))
+            self._versions[number] = version
+        return version
+
+    def handle(self, number: int) -> ReadFile:
+        """The open file of that number."""
+        return self._handle(number, None)
+
+    def close(self) -> None:
+        """Close all files."""
+        for handle in self._open.values():
+            handle.close()
+        self._open.clear()
+
+    def _handle(self, number: int, lsn: int | None) -> ReadFile:
+        handle = self._open.get(number)
+        if handle is not None:
+            return handle
+        file = self._files.get(number)
+        try:
+            if file is None:
+                raise NotFoundError("no such file")
+            handle = self._storage.open(file.path)
+        except NotFoundError:
+            raise DamageError(
+                f"log file {number:08x}.jdb is missing",
+                lsn=None if lsn is None else format_lsn(lsn),
+                consequence="a live record or tree node refers to it",
+                hint="restore the file from a backup, or run jetool salvage",
+            ) from None
+        self._open[number] = handle
+        return handle
+
+    def _from_file(self, number: int, offset: int, lsn: int, version: int) -> LogEntry:
+        handle = self._handle(number, lsn)
+        data = handle.read(offset, _FIRST_READ_BYTES)
+        if len(data) >= HEADER_WITH_VLSN_BYTES:
+            size = int.from_bytes(data[10:14], "little", signed=True)
+            length = HEADER_WITH_VLSN_BYTES if has_vlsn(data[5], version) else HEADER_BYTES
+            if size + length > len(data) and length + size <= handle.size() - offset:
+                data = handle.read(offset, length + size)
+        return self._entry_of(data, lsn, version)
+
+    def _entry_of(self, data: bytes, lsn: int, version: int) -> LogEntry:
+        if len(data) < HEADER_BYTES or not is_valid_type(data[4], version):
+            raise self._bad(lsn, "no entry begins here")
+        length = HEADER_WITH_VLSN_BYTES if has_vlsn(data[5], version) else HEADER_BYTES
+        if len(data) < length:
+            raise self._bad(lsn, "the file ends inside the entry")
+        header = decode_header(data, 0, version)
+        end = length + header.item_size
+        if header.item_size < 0 or end > len(data):
+            raise self._bad(lsn, "the file ends inside the entry")
+        entry = data[:end]
+        ok: bool | None = None
+        if header.type_number != ERASED:
+            ok = entry_checksum(entry, version) == header.checksum
+            if not ok:
+                raise self._bad(lsn, "the checksum does not match")
+        return LogEntry(
+            lsn, header.type_number, version, header.flags, header.prev_offset, header.item_size, header.vlsn,
+            header.checksum, ok, entry[length:],
+        )  # fmt: skip
+
+    def _bad(self, lsn: int, what: str) -> DamageError:
+        return DamageError(
+            what,
+            file=self._name(file_of(lsn)),
+            lsn=format_lsn(lsn),
+            consequence="a record or tree node that refers to it cannot be read",
+            hint="run jetool verify",
+        )
+
+    def _name(self, number: int) -> str:
+        file = self._files.get(number)
+        return f"{self._storage.root}/{file.path if file is not None else f'{number:08x}.jdb'}"

@@ -1,0 +1,188 @@
+"""Forward and backward passes over a stretch of the log, for recovery (R-LOG-43, R-LOG-44).
+
+A pass yields ``Raw`` entries of the wanted types and skips the others by their headers alone. Checksums are not
+computed here: recovery verifies its whole range once (``verify``) before the first pass. Memory is bounded by one
+piece of a file, whatever the size of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from engine.errors import DamageError
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.header import HEADER_BYTES, VLSN_FIELD
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
+from engine.format.scan import PLAIN_HEADER, header_lengths
+from engine.format.vlsn import NULL_VLSN
+from engine.log.access import LogAccess
+from engine.log.entry import Damage
+from engine.log.files import LogFile
+from engine.log.reader import FileReader
+
+_PIECE_BYTES: Final = 16 << 20
+
+
+class Raw(NamedTuple):
+    """One entry as a pass sees it; the body is not decoded."""
+
+    lsn: int
+    type_number: int
+    version: int
+    flags: int
+    vlsn: int
+    body: bytes
+    size: int
+
+
+class LogRange(NamedTuple):
+    """A stretch of the log: entries that begin in ``[start, end)``; ``start`` NULL_LSN means the first file."""
+
+    start: int
+    end: int
+
+
+def files_in(access: LogAccess, extent: LogRange) -> list[LogFile]:
+    """The files that a range touches, ascending.
+
+    Raises:
+        DamageError: a file between the first and the last of them is missing (R-LOG-44).
+    """
+    found = _touched(access, extent)
+    numbers = [file.number for file in found]
+    if extent.start != NULL_LSN and numbers and numbers[0] != file_of(extent.start):
+        raise _missing(access, file_of(extent.start))
+    for before, after in pairwise(numbers):
+        if after != before + 1:
+            raise _missing(access, before + 1)
+    return found
+
+
+def forward(access: LogAccess, extent: LogRange, wanted: frozenset[int] | None) -> Iterator[Raw]:
+    """Entries of a range in log order.
+
+    Arguments:
+        access: the log.
+        extent: which part; its entries must be intact.
+        wanted: type numbers, or None for all.
+    """
+    for file in files_in(access, extent):
+        start, end = _bounds(access, file, extent)
+        for base, piece in _pieces(access, file, start, end):
+            yield from _walk(access, file, base, piece, wanted)
+
+
+def backward(access: LogAccess, extent: LogRange, wanted: frozenset[int]) -> Iterator[Raw]:
+    """Entries of a range, the last one first."""
+    above: LogFile | None = None
+    for file in reversed(_touched(access, extent)):
+        if above is not None and above.number != file.number + 1:
+            raise _missing(access, file.number + 1)
+        above = file
+        start, end = _bounds(access, file, extent)
+        pieces = [(base, len(piece)) for base, piece in _pieces(access, file, start, end)]
+        handle = access.handle(file.number)
+        for base, length in reversed(pieces):
+            found = list(_walk(access, file, base, handle.read(base, length), wanted))
+            found.reverse()
+            yield from found
+
+
+def verify(access: LogAccess, first_file: int, last_file: int) -> None:
+    """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30).
+
+    Raises:
+        DamageError: the first bad entry.
+    """
+    for file in access.files():
+        if not first_file <= file.number < last_file:
+            continue
+        with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
+            for item in reader.entries():
+                if isinstance(item, Damage):
+                    raise _corrupt(access, item)
+
+
+def _touched(access: LogAccess, extent: LogRange) -> list[LogFile]:
+    first = -1 if extent.start == NULL_LSN else file_of(extent.start)
+    found = [file for file in access.files() if first <= file.number <= file_of(extent.end)]
+    # A last file that holds no entry does not belong to the log yet.
+    return [file for file in found if file.number < file_of(extent.end) or offset_of(extent.end) > FILE_HEADER_BYTES]
+
+
+def _missing(access: LogAccess, number: int) -> DamageError:
+    return DamageError(
+        f"log file {number:08x}.jdb is missing",
+        file=access.storage.root,
+        lsn=format_lsn(number << 32),
+        consequence="recovery needs every file from the checkpoint's first active LSN on",
+        hint="restore the file from a backup, or run jetool salvage",
+    )
+
+
+def _corrupt(access: LogAccess, damage: Damage) -> DamageError:
+    return DamageError(
+        "the log is damaged before its last file",
+        file=f"{access.storage.root}/{damage.path}",
+        lsn=format_lsn(damage.lsn),
+        expected=damage.expected or None,
+        found=damage.found or None,
+        consequence="recovery cannot read what it has to replay",
+        hint="restore the file from a backup, or run jetool salvage",
+    )
+
+
+def _bounds(access: LogAccess, file: LogFile, extent: LogRange) -> tuple[int, int]:
+    start = offset_of(extent.start) if extent.start != NULL_LSN and file.number == file_of(extent.start) else 0
+    size = access.handle(file.number).size()
+    end = min(offset_of(extent.end), size) if file.number == file_of(extent.end) else size
+    return max(start, FILE_HEADER_BYTES), end
+
+
+def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Parts of a file that begin and end at entry boundaries."""
+    handle = access.handle(file.number)
+    lengths = header_lengths(access.version_of(file.number))
+    while start < end:
+        data = handle.read(start, min(_PIECE_BYTES, end - start))
+        if start + len(data) >= end:
+            yield start, data
+            return
+        pos = 0
+        while pos + HEADER_BYTES <= len(data):
+            _, pair, _, size = PLAIN_HEADER.unpack_from(data, pos)
+            after = pos + lengths[pair] + size
+            if after > len(data):
+                break
+            pos = after
+        if pos == 0:
+            data = handle.read(start, _entry_bytes(handle.read(start, HEADER_BYTES), lengths))
+            pos = len(data)
+        yield start, data[:pos]
+        start += pos
+
+
+def _entry_bytes(head: bytes, lengths: list[int]) -> int:
+    _, pair, _, size = PLAIN_HEADER.unpack_from(head, 0)
+    return int(lengths[pair] + size)
+
+
+def _walk(access: LogAccess, file: LogFile, base: int, data: bytes, wanted: frozenset[int] | None) -> Iterator[Raw]:
+    version = access.version_of(file.number)
+    lengths = header_lengths(version)
+    unpack = PLAIN_HEADER.unpack_from
+    lsn_base = (file.number << 32) + base
+    pos, end = 0, len(data) - HEADER_BYTES
+    while pos <= end:
+        _, pair, _, size = unpack(data, pos)
+        length = lengths[pair]
+        after = pos + length + size
+        if after > len(data):
+            break
+        number = pair & 0xFF
+        if wanted is None or number in wanted:
+            vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+            yield Raw(lsn_base + pos, number, version, pair >> 8, vlsn, data[pos + length : after], after - pos)
+        pos = after

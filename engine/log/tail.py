@@ -1,0 +1,166 @@
+"""Finding the end of the log and what stands near it (R-LOG-30 to R-LOG-39, R-REC-4).
+
+Example: the last file holds ``CkptStart@0x100 CkptEnd@0x200 INS_LN_TX@0x260 (bad checksum) Commit@0x2a0``. The log
+ends at 0x260. JE cuts there in silence; ``Tail.commits_at_risk`` is 1, and whoever opens for writing has to decide
+(D-5).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import DamageError, RefusedError
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry_types import CKPT_END, CKPT_START, COMMIT
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
+from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
+from engine.log.access import LogAccess
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFile, LogFiles
+from engine.log.passes import LogRange, backward
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+
+DB_TREE: Final = 16
+IMMUTABLE_FILE: Final = 38
+RESTORE_REQUIRED: Final = 39
+
+
+class Tail(NamedTuple):
+    """The end of a log.
+
+    Attributes:
+        last_file: the last file that belongs to the log.
+        version: its log version.
+        end_lsn: where the next entry goes.
+        last_lsn: the last good entry; NULL_LSN when the log holds none.
+        ckpt_end_lsn: the last CkptEnd of the last file.
+        partial_ckpt_start: the first CkptStart after it.
+        root_lsn: the last DbTree of the last file.
+        immutable: an ImmutableFile entry asks for a new file.
+        cut_bytes: bytes of the last file behind the end.
+        damage: the first bad entry of the last file, or None.
+        commits_at_risk: good Commits behind it.
+        entries: how many entries the last file holds.
+        set_aside: paths of last files that hold no entry at all.
+    """
+
+    last_file: LogFile
+    version: int
+    end_lsn: int
+    last_lsn: int
+    ckpt_end_lsn: int
+    partial_ckpt_start: int
+    root_lsn: int
+    immutable: bool
+    cut_bytes: int
+    damage: Damage | None
+    commits_at_risk: int
+    entries: int
+    set_aside: tuple[str, ...]
+
+
+class LastCheckpoint(NamedTuple):
+    """Where recovery begins; NULL_LSN for what is not there."""
+
+    ckpt_end_lsn: int
+    partial_ckpt_start: int
+    root_lsn: int
+
+
+def find_end(storage: Storage, found: LogFiles) -> Tail:
+    """Read the last file and find the end of the log.
+
+    Raises:
+        RefusedError: the environment has to be restored first (marker file, RestoreRequired).
+        DamageError: the last file begins with a damaged header and holds data.
+    """
+    if found.marker is not None:
+        raise RefusedError(
+            "the environment must not be opened: it holds a restore marker",
+            file=f"{storage.root}/{found.marker.path}",
+            consequence="JE found persistent damage, or a network restore was not finished",
+            hint="restore the environment; then remove the marker file",
+        )
+    set_aside: list[str] = []
+    for file in reversed(found.files):
+        if file.size_bytes > FILE_HEADER_BYTES or file is found.files[0]:
+            return _read_last(storage, file, tuple(set_aside))
+        if 0 < file.size_bytes < FILE_HEADER_BYTES:
+            set_aside.append(file.path)
+    raise DamageError("the log holds no entry", file=storage.root)
+
+
+def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
+    """The last CkptEnd of the whole log, and the newest root (R-REC-4, R-REC-5)."""
+    if tail.ckpt_end_lsn != NULL_LSN:
+        return LastCheckpoint(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
+    root, partial = tail.root_lsn, tail.partial_ckpt_start
+    wanted = frozenset((CKPT_START, CKPT_END, DB_TREE))
+    for raw in backward(access, LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES)), wanted):
+        if raw.type_number == CKPT_END:
+            return LastCheckpoint(raw.lsn, partial, root)
+        if raw.type_number == CKPT_START:
+            partial = raw.lsn
+        elif root == NULL_LSN:
+            root = raw.lsn
+    return LastCheckpoint(NULL_LSN, partial, root)
+
+
+class _Seen:
+    """What a walk through the last file has met."""
+
+    __slots__ = ("ckpt_end", "count", "damage", "end", "immutable", "last", "partial", "risk", "root")
+
+    def __init__(self) -> None:
+        self.end = self.count = self.risk = 0
+        self.last = self.ckpt_end = self.partial = self.root = NULL_LSN
+        self.immutable = False
+        self.damage: Damage | None = None
+
+    def good(self, entry: LogEntry) -> None:
+        """An entry before the end of the log."""
+        self.count += 1
+        self.last = entry.lsn
+        self.immutable = entry.type_number == IMMUTABLE_FILE
+        if entry.type_number == CKPT_END:
+            self.ckpt_end, self.partial = entry.lsn, NULL_LSN
+        elif entry.type_number == CKPT_START and self.partial == NULL_LSN:
+            self.partial = entry.lsn
+        elif entry.type_number == DB_TREE:
+            self.root = entry.lsn
+
+
+def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> Tail:
+    seen = _Seen()
+    with FileReader(storage, file, is_last=True) as reader:
+        name = f"{storage.root}/{file.path}"
+        for item in reader.entries():
+            if isinstance(item, LogEntry):
+                _take(seen, item, name)
+            elif seen.damage is None and item.length:
+                if offset_of(item.lsn) == 0:
+                    raise DamageError("the header of the last log file is damaged", file=name, lsn=format_lsn(item.lsn))
+                seen.damage = item
+            elif item.reason == "file-number":
+                raise DamageError(
+                    "wrong file number in a log file header", file=name, expected=item.expected, found=item.found
+                )
+        size = reader.window.size_bytes
+        return Tail(
+            file, reader.version, make_lsn(file.number, seen.end), seen.last, seen.ckpt_end, seen.partial, seen.root,
+            seen.immutable, size - seen.end, seen.damage, seen.risk, seen.count, set_aside,
+        )  # fmt: skip
+
+
+def _take(seen: _Seen, entry: LogEntry, name: str) -> None:
+    if seen.damage is not None:
+        seen.risk += entry.type_number == COMMIT
+        return
+    if entry.type_number == RESTORE_REQUIRED:
+        raise RefusedError(
+            "the log ends with a request to restore the environment", file=name, lsn=format_lsn(entry.lsn)
+        )
+    seen.good(entry)
+    header = HEADER_WITH_VLSN_BYTES if has_vlsn(entry.flags, entry.version) else HEADER_BYTES
+    seen.end = offset_of(entry.lsn) + header + entry.item_size

@@ -1,0 +1,306 @@
+"""Writing the log (R-LOG-1 to R-LOG-28).
+
+Rules:
+
+* One mutex, the log write latch, decides where an entry goes: flip, LSN, prevOffset, counting, buffer (R-LOG-4).
+* Bytes collect in a buffer and go to the file when it is full, at a flip and at a flush. Readers of an LSN look into
+the
+  buffer first (``find``). An entry larger than the buffer goes straight to the file.
+* A flip writes everything, fsyncs the old file, then makes the new one: every file but the last is durable before
+  anything is written to its successor (R-LOG-13), and a commit syncs one file only.
+* After a failed write or fsync nothing is known of the position on disk: the writer refuses everything from then on
+  (R-LOG-7).
+
+Example, file 0 at 9,999,980 bytes with ``je.log.fileMax`` 10,000,000: an entry of 30 bytes does not fit; file 0 is
+synced, file 1 begins with its header (``lastEntryInPrevFileOffset`` = the last entry of file 0), the entry's LSN is
+0x1/0x26.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+from zlib import adler32
+
+from engine.errors import JetoolError, RefusedError
+from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
+from engine.format.entry_types import FILE_HEADER
+from engine.format.header import BEFORE_CKPT_END, HEADER, HEADER_BYTES, PROVISIONAL, Provisional, has_vlsn
+from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
+from engine.format.versions import WRITTEN_VERSION
+from engine.log.access import LogAccess
+from engine.log.files import LogFile
+from engine.log.group_commit import GroupCommit
+from engine.storage.base import WriteFile
+
+DEFAULT_FILE_MAX_BYTES: Final = 10_000_000
+DEFAULT_BUFFER_BYTES: Final = 1 << 20
+_FLAGS: Final = {
+    Provisional.NO: 0,
+    Provisional.YES: PROVISIONAL,
+    Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
+}
+_SIZE_AT: Final = 10
+
+Marshal = Callable[[], bytes]
+Clock = Callable[[], int]
+
+
+class WriteObserver(Protocol):
+    """Hears of every entry, under the log write latch: utilization counts, VLSN tracking."""
+
+    def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
+        """An entry gets an LSN. ``born_obsolete``: nobody will ever read it by its LSN (R-CLN-5)."""
+
+    def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
+        """A node version is no longer needed; exact."""
+
+    def obsolete_ln(self, lsn: int, size: int) -> None:
+        """An LN version is no longer needed; exact."""
+
+
+class LogWriter:
+    """Appends entries to a log.
+
+    Arguments:
+        access: the readers' side; it learns of new files and of the buffer.
+        end_lsn: where the next entry goes; offset 0 means that the file does not exist yet.
+        last_lsn: the last entry, NULL_LSN in a new log.
+        new_file: begin a new file with the first entry (older version in the last one, ImmutableFile).
+        file_max, buffer_bytes: je.log.fileMax and je.log.bufferSize.
+        clock: milliseconds since 1970, for file headers.
+    """
+
+    def __init__(
+        self,
+        access: LogAccess,
+        end_lsn: int,
+        last_lsn: int,
+        *,
+        new_file: bool = False,
+        file_max: int = DEFAULT_FILE_MAX_BYTES,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        clock: Clock | None = None,
+    ) -> None:
+        self.latch = threading.RLock()
+        self.observer: WriteObserver | None = None
+        self._access = access
+        self._file_max = file_max
+        self._buffer_bytes = buffer_bytes
+        self._clock = clock or (lambda: int(time.time() * 1000))
+        self._number = end_lsn >> 32
+        self._offset = end_lsn & 0xFFFFFFFF
+        self._prev_offset = last_lsn & 0xFFFFFFFF if last_lsn != NULL_LSN else 0
+        self.last_lsn = last_lsn
+        self._flip_next = new_file
+        self._buffer = bytearray()
+        self._buffer_start = self._offset
+        self._file: WriteFile | None = None
+        self._failure: JetoolError | None = None
+        self._group = GroupCommit(self._flush_for_sync)
+        self.entries = self.flips = self.writes = 0
+        access.unwritten = self
+
+    @property
+    def next_lsn(self) -> int:
+        """Where the next entry would go, a flip apart."""
+        return make_lsn(self._number, self._offset)
+
+    @property
+    def syncs(self) -> int:
+        """How many fsyncs commits have caused."""
+        return self._group.syncs
+
+    @property
+    def failed(self) -> bool:
+        """Whether a write has failed, so that nothing more can be logged."""
+        return self._failure is not None
+
+    def distance_from(self, lsn: int) -> int:
+        """Bytes from an LSN to the end of the log, as if every file were full (R-CKPT-2)."""
+        start = lsn if lsn != NULL_LSN else 0
+        return (self._number - (start >> 32)) * self._file_max + self._offset - (start & 0xFFFFFFFF)
+
+    def log(
+        self,
+        type_number: int,
+        body: bytes | Marshal,
+        *,
+        provisional: Provisional = Provisional.NO,
+        obsolete_nodes: Sequence[tuple[int, bool]] = (),
+        obsolete_lns: Sequence[tuple[int, int]] = (),
+        born_obsolete: bool = False,
+    ) -> int:
+        """Append one entry.
+
+        Arguments:
+            type_number: of the entry.
+            body: encoded for version 17; or a function that encodes it under the latch, after counting, whose size
+                does not depend on when it is called (FileSummaryLN, R-LOG-3).
+            provisional: flag of the entry.
+            obsolete_nodes: LSNs of node versions that it replaces, and whether they are deltas.
+            obsolete_lns: LSNs and entry sizes of LN versions that it replaces.
+            born_obsolete: the entry itself is obsolete at once.
+
+        Returns:
+            Its LSN.
+
+        Raises:
+            StorageError: the file cannot be written. RefusedError: an earlier write failed.
+        """
+        with self.latch:
+            self.check()
+            data = body() if callable(body) else body
+            size = HEADER_BYTES + len(data)
+            observer = self.observer
+            if observer is not None:
+                for lsn, is_delta in obsolete_nodes:
+                    observer.obsolete_node(lsn, is_delta=is_delta)
+                for lsn, ln_size in obsolete_lns:
+                    observer.obsolete_ln(lsn, ln_size)
+            if self._flip_next or self._offset + size > self._file_max or self._offset < FILE_HEADER_BYTES:
+                self._flip()
+            lsn = make_lsn(self._number, self._offset)
+            if observer is not None:
+                observer.logged(lsn, type_number, size, born_obsolete=born_obsolete)
+                if callable(body):
+                    data = body()
+            self._append(type_number, _FLAGS[provisional], data)
+            self.last_lsn = lsn
+            self.entries += 1
+            if len(self._buffer) >= self._buffer_bytes:
+                self._write_out()
+            return lsn
+
+    def flush(self, *, sync: bool) -> None:
+        """Write everything logged so far to the file, and make it durable if asked (R-LOG-25, R-LOG-26)."""
+        if sync:
+            self._group.sync(self.next_lsn)
+            return
+        with self.latch:
+            self.check()
+            self._write_out()
+
+    def force_new_file(self) -> None:
+        """The next entry begins a new file."""
+        with self.latch:
+            self._flip_next = self._offset > FILE_HEADER_BYTES
+
+    def find(self, file_number: int, offset: int) -> bytes | None:
+        """The entry at a place that is still in the buffer; None when it is in the file."""
+        with self.latch:
+            if file_number != self._number or offset < self._buffer_start:
+                return None
+            start = offset - self._buffer_start
+            if start + HEADER_BYTES > len(self._buffer):
+                return None
+            size = int.from_bytes(self._buffer[start + _SIZE_AT : start + HEADER_BYTES], "little")
+            length = HEADER_BYTES + (8 if has_vlsn(self._buffer[start + 5], WRITTEN_VERSION) else 0)
+            return bytes(self._buffer[start : start + length + size])
+
+    def check(self) -> None:
+        """Refuse to go on after a failure."""
+        if self._failure is not None:
+            raise RefusedError(
+                "the environment is invalid after a failed write",
+                found=str(self._failure),
+                consequence="what was logged since is not known to be on disk",
+                hint="close it and open it again; recovery finds the end of the log",
+            ) from self._failure
+
+    def invalidate(self, failure: JetoolError) -> None:
+        """Refuse everything from now on."""
+        with self.latch:
+            self._failure = self._failure or failure
+
+    def close(self) -> None:
+        """Write and sync what is left, and close the file."""
+        with self.latch:
+            if self._failure is None and self._file is not None:
+                self._write_out()
+                self._file.sync()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+            self._access.unwritten = None
+
+    def _append(self, type_number: int, flags: int, body: bytes) -> None:
+        rest = HEADER.pack(0, type_number, flags, self._prev_offset, len(body))[4:] + body
+        self._buffer += adler32(rest).to_bytes(4, "little")
+        self._buffer += rest
+        self._prev_offset = self._offset
+        self._offset += 4 + len(rest)
+
+    def _flip(self) -> None:
+        """Begin a new file (R-LOG-12 to R-LOG-15); an empty environment begins with file 0."""
+        first = self._offset == 0
+        if not first and not self._flip_next and self._offset == FILE_HEADER_BYTES:
+            return  # An entry larger than a file stands alone behind the header.
+        if not first:
+            self._write_out()
+            self._open().sync()
+            self._open().close()
+            self._file = None
+        last_offset = 0 if first else self._prev_offset
+        number = self._number if first else self._number + 1
+        self._begin_file(number, last_offset)
+        self.flips += 0 if first else 1
+
+    def _begin_file(self, number: int, last_offset: int) -> None:
+        path = f"{number:08x}.jdb"
+        storage = self._access.storage
+        header = FileHeader(self._clock(), number, last_offset, WRITTEN_VERSION)
+        self._number, self._offset, self._prev_offset = number, 0, 0
+        self._buffer_start, self._buffer, self._flip_next = 0, bytearray(), False
+        try:
+            self._file = storage.open_rw(path, create=True)
+            self._file.truncate(0)
+            self._access.forget(number)
+            self._access.add(LogFile(number, path, FILE_HEADER_BYTES), WRITTEN_VERSION)
+            self._append(FILE_HEADER, 0, encode_file_header(header, WRITTEN_VERSION))
+            self._prev_offset = 0
+            self._write_out()
+            storage.sync_directory("")
+        except JetoolError as error:
+            self._failure = error
+            raise
+
+    def _open(self) -> WriteFile:
+        if self._file is None:
+            file = next(f for f in self._access.files() if f.number == self._number)
+            self._file = self._access.storage.open_rw(file.path)
+        return self._file
+
+    def _write_out(self) -> None:
+        if not self._buffer:
+            return
+        try:
+            self._open().write(self._buffer_start, bytes(self._buffer))
+        except JetoolError as error:
+            self._failure = error
+            raise
+        self.writes += 1
+        self._buffer_start = self._offset
+        self._buffer = bytearray()
+
+    def _flush_for_sync(self) -> int:
+        """Write out, and sync outside the latch; returns the LSN up to which everything is durable then."""
+        with self.latch:
+            self.check()
+            self._write_out()
+            end, file = self.next_lsn, self._open()
+        try:
+            file.sync()
+        except JetoolError as error:
+            with self.latch:
+                # A flip has synced and closed the file meanwhile: then nothing is lost.
+                if self._file is file:
+                    self._failure = error
+                    raise
+        return end
+
+    def describe(self) -> str:
+        """Position and counters, for messages."""
+        return f"next {format_lsn(self.next_lsn)}, {self.entries} entries, {self.flips} flips"

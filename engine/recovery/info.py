@@ -1,0 +1,138 @@
+"""What recovery knows and what it reports."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.txn_end import Prepare
+from engine.format.lsn import NULL_LSN
+
+FIRST_REPLICATED_NODE_ID = -9
+FIRST_REPLICATED_DB_ID = -256
+FIRST_REPLICATED_TXN_ID = -10
+
+
+class IdSequences:
+    """The extremes of every id sequence (R-REC-15): local ids ascend, replicated ones descend."""
+
+    __slots__ = ("db", "extinction", "node", "replicated_db", "replicated_extinction", "replicated_node",
+                 "replicated_txn", "txn")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.node = self.txn = self.extinction = self.replicated_extinction = 0
+        self.db = 1
+        self.replicated_node = FIRST_REPLICATED_NODE_ID
+        self.replicated_db = FIRST_REPLICATED_DB_ID
+        self.replicated_txn = FIRST_REPLICATED_TXN_ID
+
+    def take(self, end: CkptEnd) -> None:
+        """Begin with what a checkpoint says."""
+        self.saw_node(end.last_local_node_id)
+        self.saw_node(end.last_replicated_node_id)
+        self.saw_db(end.last_local_db_id)
+        self.saw_db(end.last_replicated_db_id)
+        self.saw_txn(end.last_local_txn_id)
+        self.saw_txn(end.last_replicated_txn_id)
+        self.extinction = max(self.extinction, end.last_local_extinction_id)
+        self.replicated_extinction = min(self.replicated_extinction, end.last_replicated_extinction_id)
+
+    def saw_node(self, node_id: int) -> None:
+        """A node id that is in use."""
+        self.node = max(self.node, node_id)
+        self.replicated_node = min(self.replicated_node, node_id)
+
+    def saw_db(self, db_id: int) -> None:
+        """A database id that is in use."""
+        self.db = max(self.db, db_id)
+        self.replicated_db = min(self.replicated_db, db_id)
+
+    def saw_txn(self, txn_id: int) -> None:
+        """A transaction id that is in use."""
+        self.txn = max(self.txn, txn_id)
+        self.replicated_txn = min(self.replicated_txn, txn_id)
+
+
+class PassCount:
+    """Counters of one pass (R-REC-1)."""
+
+    __slots__ = ("auxiliary", "deleted", "end", "name", "processed", "read", "start")
+
+    def __init__(self, name: str, start: int, end: int) -> None:
+        self.name = name
+        self.start = start
+        self.end = end
+        self.read = self.processed = self.auxiliary = self.deleted = 0
+
+    def fields(self) -> dict[str, int | str]:
+        """The counters as plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class TxnFate(NamedTuple):
+    """What the log says of the transactions in the recovery range.
+
+    Attributes:
+        committed: id to LSN of the Commit.
+        aborted: id to LSN of the Abort.
+        prepared: id to the Prepare, for those that are neither.
+    """
+
+    committed: dict[int, int]
+    aborted: dict[int, int]
+    prepared: dict[int, Prepare]
+
+
+class ResurrectedTxn:
+    """A transaction that recovery leaves open: prepared, or of a replication stream that broke off (R-REC-47).
+
+    Attributes:
+        lns: LSN, database and key of each of its records, in log order, for relocking.
+    """
+
+    __slots__ = ("first_lsn", "last_lsn", "lns", "prepare", "txn_id")
+
+    def __init__(self, txn_id: int, prepare: Prepare | None) -> None:
+        self.txn_id = txn_id
+        self.prepare = prepare
+        self.first_lsn = NULL_LSN
+        self.last_lsn = NULL_LSN
+        self.lns: list[int] = []
+
+
+class RecoveryResult:
+    """What recovery found and did.
+
+    Attributes:
+        end_lsn: the end of the log.
+        cut_bytes: bytes behind it.
+        ckpt_end_lsn, ckpt_start_lsn, first_active_lsn, root_lsn: where it began; NULL_LSN for what there is not.
+        checkpoint_id: of that checkpoint.
+        passes: counters by pass.
+        undone: transactions whose records were taken back.
+        resurrected: transactions left open.
+        rolled_back: LSNs of records that an open rollback period covers and that must become invisible.
+        databases_removed: ids of databases that a committed removal or truncation left behind.
+        temporary: ids of temporary databases that were found.
+        renamed: id to name, of committed renames.
+        new_environment: there was no log.
+        last_entry_is_ckpt_end: nothing was logged behind the last checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self.end_lsn = self.last_lsn = NULL_LSN
+        self.cut_bytes = 0
+        self.ckpt_end_lsn = self.ckpt_start_lsn = self.first_active_lsn = self.root_lsn = NULL_LSN
+        self.partial_ckpt_start = NULL_LSN
+        self.checkpoint_id = 0
+        self.ids = IdSequences()
+        self.fate = TxnFate({}, {}, {})
+        self.passes: list[PassCount] = []
+        self.undone: set[int] = set()
+        self.resurrected: dict[int, ResurrectedTxn] = {}
+        self.rolled_back: list[int] = []
+        self.databases_removed: set[int] = set()
+        self.temporary: set[int] = set()
+        self.renamed: dict[int, str] = {}
+        self.new_environment = False
+        self.last_entry_is_ckpt_end = False

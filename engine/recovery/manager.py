@@ -1,0 +1,234 @@
+"""Recovery, pass by pass (R-REC-1 to R-REC-66).
+
+Order: end of log; last checkpoint; the mapping tree's INs, its MapLNs; the INs of all other trees; undo backwards; redo
+forwards. One forward walk collects what passes 1 to 6 look at; the LN passes stream over the log.
+
+A read-only recovery does all of it in memory: it writes nothing, marks nothing invisible, cuts nothing (R-REC-7). The
+result tells the caller what is left to do on disk; the environment above takes the closing checkpoint.
+
+Example (E-REC-1): ``100 CkptStart | 120 CkptEnd | 150 UPD K (T1, abort 50) | 200 Commit T1``: the walk begins at 100;
+T1 is committed; redo takes K from 50 to 150.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from engine.catalog.catalog import Catalog
+from engine.errors import DamageError
+from engine.events import SILENT, Listener
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import MapLN, NameLN
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.txn_end import Prepare, TxnEnd
+from engine.format.entry_types import ABORT, COMMIT, PREPARE, ROLLBACK_END, ROLLBACK_START, decode_body
+from engine.format.header import is_invisible
+from engine.format.lsn import NULL_LSN, file_of
+from engine.log.passes import LogRange, Raw, forward, verify
+from engine.log.tail import Tail, find_last_checkpoint
+from engine.recovery.info import PassCount, RecoveryResult, TxnFate
+from engine.recovery.ins import IN_TYPES, OLD_DUP_TYPES, LoggedNode, is_provisional, logged_node, replay
+from engine.recovery.legacy_dups import LegacyDuplicates
+from engine.recovery.lns import LNPasses, leaf_of
+from engine.recovery.rollback_tracker import RollbackTracker
+from engine.tree.apply import redo_ln
+from engine.tree.keys import SortKey
+from engine.tree.state import TreeContext
+
+MAP_LN_TYPES: Final = frozenset((3, 4))
+NAME_LN_TYPES: Final = frozenset((5, 6))
+_END_TYPES: Final = frozenset((COMMIT, ABORT, PREPARE, ROLLBACK_START, ROLLBACK_END))
+_LOOKED_AT: Final = IN_TYPES | OLD_DUP_TYPES | MAP_LN_TYPES | NAME_LN_TYPES | _END_TYPES
+
+
+class Recovery:
+    """One recovery of one environment.
+
+    Arguments:
+        ctx: empty trees over the log.
+        tail: the end of the log.
+        comparators: sort keys by class name.
+        listener: hears the phases.
+        resurrect: leave unfinished replicated transactions open, so that a master can finish them (R-REC-47). Readers
+            that only look undo them instead, as a stand-alone open of JE does.
+    """
+
+    def __init__(
+        self,
+        ctx: TreeContext,
+        tail: Tail,
+        comparators: Mapping[str, SortKey],
+        listener: Listener = SILENT,
+        *,
+        resurrect: bool = False,
+    ) -> None:
+        self._ctx = ctx
+        self._tail = tail
+        self._comparators = comparators
+        self._listener = listener
+        self._resurrect = resurrect
+        self._nodes: list[LoggedNode] = []
+        self._ends: list[Raw] = []
+        self._map_lns: list[Raw] = []
+        self.result = RecoveryResult()
+        self.tracker: RollbackTracker | None = None
+
+    def run(self) -> Catalog:
+        """Recover.
+
+        Returns:
+            The databases as the log leaves them.
+
+        Raises:
+            DamageError: the log lacks what recovery needs, or contradicts itself; the message names the LSN.
+        """
+        catalog = self._begin()
+        self._verify()
+        self._walk()
+        result = self.result
+        self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)
+        self._sets()
+        self._redo_map_lns(catalog)
+        self._replay(catalog, "REDO_DATA_INFO", mapping=False)
+        legacy = LegacyDuplicates(self._ctx, catalog, self._nodes, self._tail.version)
+        lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy)
+        lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
+        self._listener.step("UNDO_DATA_RECORDS", 0, 0)
+        lns.undo()
+        self._listener.step("REDO_DATA_RECORDS", 0, 0)
+        lns.redo()
+        legacy.finish()
+        self._ctx.node_ids.last = max(self._ctx.node_ids.last, result.ids.node)
+        catalog.last_local_db_id = max(catalog.last_local_db_id, result.ids.db)
+        catalog.last_replicated_db_id = min(catalog.last_replicated_db_id, result.ids.replicated_db)
+        return catalog
+
+    def _begin(self) -> Catalog:
+        """Find the checkpoint and the root (R-REC-4 to R-REC-6)."""
+        access, result, tail = self._ctx.access, self.result, self._tail
+        self._listener.step("FIND_LAST_CKPT", 0, 0)
+        last = find_last_checkpoint(access, tail)
+        result.end_lsn, result.last_lsn, result.cut_bytes = tail.end_lsn, tail.last_lsn, tail.cut_bytes
+        result.ckpt_end_lsn, result.partial_ckpt_start = last.ckpt_end_lsn, last.partial_ckpt_start
+        result.root_lsn = last.root_lsn
+        if last.ckpt_end_lsn != NULL_LSN:
+            end = access.read(last.ckpt_end_lsn).record()
+            assert isinstance(end, CkptEnd)
+            result.ckpt_start_lsn, result.first_active_lsn = end.ckpt_start_lsn, end.first_active_lsn
+            result.checkpoint_id = end.id
+            result.ids.take(end)
+            if result.root_lsn == NULL_LSN:
+                result.root_lsn = end.root_lsn
+        result.last_entry_is_ckpt_end = tail.last_lsn == last.ckpt_end_lsn != NULL_LSN
+        if result.root_lsn == NULL_LSN:
+            raise DamageError(
+                "the log has no root entry",
+                file=access.storage.root,
+                consequence="no database can be found",
+                hint="restore from a backup, or run jetool salvage",
+            )
+        root = access.read(result.root_lsn).record()
+        assert isinstance(root, DbTree)
+        self._ctx.node_ids.last = result.ids.node
+        return Catalog(self._ctx, root, self._comparators)
+
+    def _verify(self) -> None:
+        """Check the files that recovery reads, the last one apart, which has been checked (R-REC-30)."""
+        self._listener.step("VERIFY", 0, 0)
+        if self.result.ckpt_end_lsn != NULL_LSN:
+            verify(self._ctx.access, file_of(self.result.first_active_lsn), self._tail.last_file.number)
+
+    def _walk(self) -> None:
+        """One forward walk over the range: nodes, ends of transactions, MapLNs, ids (passes 1 to 6)."""
+        result = self.result
+        self._listener.step("READ_DBMAP_INFO", 0, 0)
+        extent = LogRange(result.first_active_lsn, result.end_lsn)
+        for raw in forward(self._ctx.access, extent, _LOOKED_AT):
+            if raw.type_number in _END_TYPES:
+                self._ends.append(raw)
+            elif raw.lsn < result.ckpt_start_lsn:
+                continue
+            elif raw.type_number in MAP_LN_TYPES:
+                self._map_lns.append(raw)
+                self._saw_db(raw)
+            elif raw.type_number in NAME_LN_TYPES:
+                self._saw_db(raw)
+            else:
+                node, node_id = logged_node(raw)
+                result.ids.saw_node(node_id)
+                if not is_provisional(raw, result.ckpt_end_lsn):
+                    self._nodes.append(node)
+
+    def _saw_db(self, raw: Raw) -> None:
+        record = decode_body(raw.type_number, raw.version, raw.body)
+        assert isinstance(record, LN)
+        if isinstance(record.content, MapLN):
+            self.result.ids.saw_db(record.content.database.db_id)
+            if record.content.database.temporary:
+                self.result.temporary.add(record.content.database.db_id)
+        elif isinstance(record.content, NameLN):
+            self.result.ids.saw_db(record.content.db_id)
+
+    def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
+        """Roots, then the others, of the mapping tree or of all other trees."""
+        self._listener.step(name, 0, 0)
+        chosen = [n for n in self._nodes if (n.db_id == 0) == mapping and n.type_number in IN_TYPES]
+        for roots in (True, False):
+            count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
+            replay(self._ctx, chosen, catalog, count, roots=roots)
+
+    def _sets(self) -> None:
+        """Which transactions committed, aborted, are prepared; the rollback periods (pass 3, R-REC-40 to R-REC-42)."""
+        result = self.result
+        tracker = RollbackTracker(result.ckpt_start_lsn)
+        count = self._count("UNDO_MAP_LNS")
+        count.start = result.first_active_lsn
+        committed, aborted, prepared = result.fate
+        for raw in reversed(self._ends):
+            count.read += 1
+            count.auxiliary += 1
+            record = decode_body(raw.type_number, raw.version, raw.body)
+            if isinstance(record, RollbackStart):
+                tracker.register_start(record, raw.lsn)
+            elif isinstance(record, RollbackEnd):
+                tracker.register_end(record, raw.lsn)
+            elif isinstance(record, Prepare):
+                if record.id not in committed and record.id not in aborted:
+                    prepared[record.id] = record
+                result.ids.saw_txn(record.id)
+            elif isinstance(record, TxnEnd):
+                result.ids.saw_txn(record.id)
+                if raw.type_number == COMMIT:
+                    tracker.check_commit(record.id, raw.lsn)
+                    committed.setdefault(record.id, raw.lsn)
+                else:
+                    aborted.setdefault(record.id, raw.lsn)
+        tracker.finish(result.first_active_lsn)
+        self.tracker = tracker
+        result.fate = TxnFate(committed, aborted, prepared)
+        self._ends = []
+
+    def _redo_map_lns(self, catalog: Catalog) -> None:
+        """MapLNs into the mapping tree (pass 4)."""
+        count = self._count("REDO_MAP_LNS")
+        for raw in self._map_lns:
+            if is_invisible(raw.flags, raw.version):
+                continue
+            count.read += 1
+            record = decode_body(raw.type_number, raw.version, raw.body)
+            assert isinstance(record, LN)
+            redo_ln(self._ctx, catalog.mapping, record.key, leaf_of(raw, record, catalog.mapping, resurrected=False))
+            count.processed += 1
+        self._map_lns = []
+
+    def _tracker(self) -> RollbackTracker:
+        assert self.tracker is not None
+        return self.tracker
+
+    def _count(self, name: str) -> PassCount:
+        count = PassCount(name, self.result.ckpt_start_lsn, self.result.end_lsn)
+        self.result.passes.append(count)
+        return count

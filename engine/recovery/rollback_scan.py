@@ -1,0 +1,109 @@
+"""Rolling back the LNs of rollback periods during the backward pass (R-RB-30 to R-RB-36)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from engine.errors import DamageError
+from engine.format.entry.ln import LN
+from engine.format.header import is_invisible
+from engine.format.lsn import NULL_LSN, format_lsn, is_null
+from engine.log.passes import Raw
+from engine.recovery.rollback_tracker import RollbackTracker
+from engine.recovery.txn_chain import ChainEntry
+from engine.tree.apply import Version, undo_ln
+from engine.tree.state import DatabaseState, TreeContext
+
+
+class DatabaseFinder(Protocol):
+    """Finds databases by id; the catalog implements it."""
+
+    def by_id(self, db_id: int) -> DatabaseState | None:
+        """The database of an id, or None."""
+
+
+class ChainDb:
+    """A database as transaction chains see it."""
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: DatabaseState) -> None:
+        self._db = db
+
+    @property
+    def comparator(self) -> Callable[[bytes, bytes], int] | None:
+        """None while keys that differ in bytes are different records."""
+        if self._db.order.comparator is None:
+            return None
+        wrap = self._db.order.wrap
+
+        def compare(a: bytes, b: bytes) -> int:
+            first, second = wrap(a), wrap(b)
+            return 0 if first == second else -1 if first < second else 1
+
+        return compare
+
+    @property
+    def key_updates(self) -> bool:
+        """Only a comparator can make keys with different bytes the same record."""
+        return self._db.order.comparator is not None
+
+
+class ChainReader:
+    """Entries and databases for transaction chains."""
+
+    __slots__ = ("_ctx", "_find")
+
+    def __init__(self, ctx: TreeContext, find: DatabaseFinder) -> None:
+        self._ctx = ctx
+        self._find = find
+
+    def read_ln(self, lsn: int) -> ChainEntry:
+        """The LN at an LSN, invisible or not."""
+        entry = self._ctx.access.read(lsn, allow_invisible=True)
+        record = entry.record()
+        if not isinstance(record, LN):
+            raise DamageError("a transaction chain leads to no LN", lsn=format_lsn(lsn), found=entry.type_name)
+        return ChainEntry(record, entry.vlsn)
+
+    def database(self, db_id: int) -> ChainDb | None:
+        """A database, or None when it is gone."""
+        db = self._find.by_id(db_id)
+        return None if db is None else ChainDb(db)
+
+
+class RollbackScan:
+    """Consumes the LNs that belong to rollback periods.
+
+    Arguments:
+        ctx, find: trees and databases.
+        tracker: the periods; registration is finished.
+    """
+
+    def __init__(self, ctx: TreeContext, find: DatabaseFinder, tracker: RollbackTracker) -> None:
+        self._ctx = ctx
+        self._scanner = tracker.scanner(ChainReader(ctx, find))
+        self._any = bool(tracker.periods)
+
+    def consume(self, raw: Raw, record: LN, db: DatabaseState | None) -> bool:
+        """Roll one LN back if it belongs to a period; True when it does, whatever was left to do."""
+        if not self._any or record.txn_id is None:
+            return False
+        period = self._scanner.find(raw.lsn, record.txn_id)
+        if period is None:
+            return False
+        if db is None:
+            return True
+        info = self._scanner.revert_info(period, raw.lsn, record.txn_id, invisible=is_invisible(raw.flags, raw.version))
+        if info is not None:
+            before = NULL_LSN if is_null(info.lsn) else info.lsn
+            to = Version(
+                before, info.known_deleted, info.pending_deleted, info.key, info.data, info.vlsn, info.expiration
+            )
+            undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, to)
+        return True
+
+    def take_invisible(self) -> list[int]:
+        """LSNs of open periods that have to become invisible, ascending."""
+        return self._scanner.take_invisible()

@@ -1,0 +1,230 @@
+"""The chain of one transaction's LNs: what each of them is reverted to when the end of the chain is rolled back.
+
+Rules R-RB-40 to 44. An abort returns a record to what it was before the transaction, and each LN entry says what that
+was. A rollback to a matchpoint returns it to the version *at the matchpoint*, which may be one of the same transaction;
+no entry says which, so the chain is walked from the transaction's last LN backwards by last-LSN:
+
+* An entry after the matchpoint will be undone. As long as no earlier entry of the transaction wrote the same record, it
+  reverts to the version before the transaction, from its own abort information.
+* When an earlier entry wrote the record, the revert information of the later one is corrected to point to it.
+* Entries at or before the matchpoint stay, write-locked.
+
+Example (E-RB-4): A@10 and B@20 are committed, then one transaction writes 31 UPD A, 32 DEL A, 33 UPD B, 34 INS A,
+35 INS C. With the matchpoint below 31 the revert information is, in the order in which it is used: 35 -> NULL (no such
+record), 34 -> 32 pending deleted, 33 -> 20, 32 -> 31, 31 -> 10. With the matchpoint at 32 the last two stay.
+
+A version that was a deletion gives *pending* deleted, not known deleted: a later step may bring the record back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import cmp_to_key
+from typing import Any, NamedTuple, Protocol
+
+from engine.errors import DamageError, NotFoundError
+from engine.format.entry.ln import ABORT_KNOWN_DELETED, LN
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.vlsn import NULL_VLSN
+
+
+class ChainEntry(NamedTuple):
+    """An LN of the chain: its body, and the VLSN of its header."""
+
+    ln: LN
+    vlsn: int
+
+
+class ChainDatabase(Protocol):
+    """What the chain must know of a database."""
+
+    @property
+    def comparator(self) -> Callable[[bytes, bytes], int] | None:
+        """Order of the stored keys, where keys with different bytes can be the same record; None: bytes decide."""
+
+    @property
+    def key_updates(self) -> bool:
+        """Whether an update may change a key's bytes."""
+
+
+class ChainLog(Protocol):
+    """Where the chain finds entries and databases."""
+
+    def read_ln(self, lsn: int) -> ChainEntry:
+        """The LN at an LSN, invisible or not.
+
+        Raises:
+            NotFoundError: its file is gone.
+            DamageError: there is no LN.
+        """
+
+    def database(self, db_id: int) -> ChainDatabase | None:
+        """A database, or None when it has been removed since."""
+
+
+class RevertInfo(NamedTuple):
+    """What undoing one LN puts into the slot (R-REC-44).
+
+    Attributes:
+        undone_lsn: the LN that is undone.
+        lsn: the version that the slot returns to; NULL_LSN when there was none.
+        known_deleted, pending_deleted: the slot's flags.
+        key: the key of that version when it may differ, else None.
+        data: the data of that version when it is embedded in the slot, else None.
+        vlsn: VLSN of an embedded version, else NULL_VLSN.
+        expiration: as LN entries store it; 0 is none.
+    """
+
+    undone_lsn: int
+    lsn: int
+    known_deleted: bool
+    pending_deleted: bool
+    key: bytes | None
+    data: bytes | None
+    vlsn: int
+    expiration: int
+
+
+class TxnChain:
+    """The part of a transaction that is rolled back, and the part that stays.
+
+    Arguments:
+        last_lsn: the transaction's last LN.
+        txn_id: the transaction.
+        matchpoint_lsn: entries after it are rolled back.
+        log: entries and databases.
+
+    Attributes:
+        remaining_lsns: LNs at or before the matchpoint, latest first; they stay locked.
+        last_valid_vlsn: VLSN of the latest of these that has one, else NULL_VLSN.
+
+    Raises:
+        DamageError: an entry is missing, belongs to another transaction, or the chain does not go backwards.
+    """
+
+    __slots__ = ("_order", "_reverts", "last_valid_vlsn", "remaining_lsns", "txn_id")
+
+    def __init__(self, last_lsn: int, txn_id: int, matchpoint_lsn: int, log: ChainLog) -> None:
+        self.txn_id = txn_id
+        self.remaining_lsns: list[int] = []
+        self.last_valid_vlsn = NULL_VLSN
+        self._reverts: dict[int, RevertInfo] = {}
+        waiting = _Records()
+        lsn = last_lsn
+        while lsn != NULL_LSN:
+            entry = self._read(lsn, log)
+            database = log.database(entry.ln.db_id)
+            if database is not None:
+                self._add(lsn, entry, database, matchpoint_lsn, waiting)
+            if entry.ln.last_lsn >= lsn:
+                raise self._damaged(lsn, f"it names {format_lsn(entry.ln.last_lsn)} as the entry before it")
+            lsn = entry.ln.last_lsn
+        self._order = deque(sorted(self._reverts, reverse=True))
+
+    def __len__(self) -> int:
+        """LNs that are still to be undone."""
+        return len(self._order)
+
+    def next_lsn(self) -> int:
+        """The LN that must be undone next, the latest that is left; NULL_LSN when none is."""
+        return self._order[0] if self._order else NULL_LSN
+
+    def take(self, lsn: int) -> RevertInfo:
+        """What undoing the LN puts into the slot. Each LN is taken once, latest first (R-RB-42).
+
+        Raises:
+            DamageError: the LN is not the next of the chain.
+        """
+        if self.next_lsn() != lsn:
+            raise self._damaged(lsn, f"the chain expects {format_lsn(self.next_lsn())} to be rolled back before it")
+        return self._reverts.pop(self._order.popleft())
+
+    def _read(self, lsn: int, log: ChainLog) -> ChainEntry:
+        try:
+            entry = log.read_ln(lsn)
+        except (DamageError, NotFoundError) as error:
+            raise self._damaged(lsn, f"it cannot be read: {error}") from error
+        if entry.ln.txn_id != self.txn_id:
+            raise self._damaged(lsn, f"it belongs to transaction {entry.ln.txn_id}")
+        return entry
+
+    def _add(
+        self, lsn: int, entry: ChainEntry, database: ChainDatabase, matchpoint_lsn: int, waiting: _Records
+    ) -> None:
+        ln = entry.ln
+        record = waiting.name(ln, database)
+        later = waiting.latest.pop(record, None)
+        if later is not None:
+            self._reverts[later] = RevertInfo(
+                undone_lsn=later,
+                lsn=lsn,
+                known_deleted=False,
+                pending_deleted=ln.data is None,
+                key=ln.key if database.key_updates else None,
+                data=ln.data if ln.embedded else None,
+                vlsn=entry.vlsn if ln.embedded else NULL_VLSN,
+                expiration=ln.expiration,
+            )
+        if lsn > matchpoint_lsn:
+            self._reverts[lsn] = _before_transaction(lsn, ln)
+            waiting.latest[record] = lsn
+            return
+        self.remaining_lsns.append(lsn)
+        if self.last_valid_vlsn == NULL_VLSN:
+            self.last_valid_vlsn = entry.vlsn
+
+    def _damaged(self, lsn: int, found: str) -> DamageError:
+        return DamageError(
+            f"broken chain of transaction {self.txn_id}",
+            lsn=format_lsn(lsn),
+            found=found,
+            consequence="LOG_INTEGRITY: its rollback cannot be completed",
+            hint="restore the missing files, or restore this environment from another node or a backup",
+        )
+
+
+class _Records:
+    """Which LN of the walk waits for an earlier version of its record.
+
+    Records are named by database and key. Under a comparator the key stands for all keys that compare equal to it: the
+    keys that were met are kept in order, and found again by bisection.
+    """
+
+    __slots__ = ("_keys", "latest")
+
+    def __init__(self) -> None:
+        self.latest: dict[tuple[int, bytes], int] = {}
+        self._keys: dict[int, list[bytes]] = {}
+
+    def name(self, ln: LN, database: ChainDatabase) -> tuple[int, bytes]:
+        """The name of the record that an LN wrote."""
+        compare = database.comparator
+        if compare is None:
+            return ln.db_id, ln.key
+        met = self._keys.setdefault(ln.db_id, [])
+        order: Callable[[bytes], Any] = cmp_to_key(compare)
+        low, high = 0, len(met)
+        while low < high:
+            middle = (low + high) // 2
+            if order(met[middle]) < order(ln.key):
+                low = middle + 1
+            else:
+                high = middle
+        if low == len(met) or compare(met[low], ln.key) != 0:
+            met.insert(low, ln.key)
+        return ln.db_id, met[low]
+
+
+def _before_transaction(lsn: int, ln: LN) -> RevertInfo:
+    """The version before the transaction, as an LN's abort information has it."""
+    return RevertInfo(
+        undone_lsn=lsn,
+        lsn=ln.abort_lsn,
+        known_deleted=bool(ln.flags & ABORT_KNOWN_DELETED),
+        pending_deleted=False,
+        key=ln.abort_key,
+        data=ln.abort_data,
+        vlsn=ln.abort_vlsn,
+        expiration=ln.abort_expiration,
+    )

@@ -1,0 +1,191 @@
+"""The one place that redoes or undoes an LN (R-REC-44, R-REC-52).
+
+Transaction abort, recovery and replica rollback all come through here. Both directions compare the slot's LSN with the
+entry's: that makes them idempotent, whatever a checkpoint has or has not written.
+
+Example (E-REC-1): ``150 UPD K (T1, abort 50)``, ``170 UPD K (T1, abort 50)``, a BIN with K→170 logged, crash. Undo of
+170 finds the slot at 170 and sets it to 50; undo of 150 finds 50 and does nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from engine.errors import DamageError
+from engine.format.entry.ln import (
+    HAS_ABORT_DATA,
+    HAS_ABORT_EXPIRATION,
+    HAS_ABORT_KEY,
+    HAS_ABORT_VLSN,
+    LN,
+)
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
+from engine.format.lsn import NULL_LSN, format_lsn, is_null
+from engine.format.vlsn import NULL_VLSN
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.keys import Key
+from engine.tree.split import bin_for_insert
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import find_bin
+
+
+class Version(NamedTuple):
+    """A version of a record that undo returns to.
+
+    Attributes:
+        lsn: NULL_LSN when there was no record.
+        known_deleted, pending_deleted: how its slot is flagged.
+        key: the key then, when the database allows keys to change; None otherwise.
+        data: its data when it was embedded; None when it has to be read at the LSN.
+        vlsn: of an embedded version, else NULL_VLSN.
+        expiration: days, or negative hours; 0 for none.
+    """
+
+    lsn: int
+    known_deleted: bool
+    pending_deleted: bool
+    key: bytes | None
+    data: bytes | None
+    vlsn: int
+    expiration: int
+
+
+def version_before(record: LN) -> Version:
+    """The version before the transaction, from an LN's abort information (R-REC-44)."""
+    flags = record.flags
+    return Version(
+        NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
+        record.abort_known_deleted,
+        False,
+        record.abort_key if flags & HAS_ABORT_KEY else None,
+        record.abort_data if flags & HAS_ABORT_DATA else None,
+        record.abort_vlsn if flags & HAS_ABORT_VLSN else NULL_VLSN,
+        record.abort_expiration if flags & HAS_ABORT_EXPIRATION else 0,
+    )
+
+
+class Leaf(NamedTuple):
+    """A version of a record that redo brings in.
+
+    Attributes:
+        size: bytes of its log entry.
+        data: the record's data when it is embedded; None otherwise.
+        deleted: it is a deletion.
+        resurrected: its transaction is still open (R-REC-47): a deletion is pending, not known.
+    """
+
+    lsn: int
+    size: int
+    data: bytes | None
+    expiration: int
+    vlsn: int
+    deleted: bool
+    resurrected: bool
+
+
+class Applied(Enum):
+    """What happened to the slot."""
+
+    NOTHING = "nothing"
+    CHANGED = "changed"
+    QUEUED = "queued"  # changed or found deleted: the compressor may remove the slot
+
+
+class Outcome(NamedTuple):
+    """What happened, the LSN that the slot had before, and the BIN."""
+
+    applied: Applied
+    tree_lsn: int
+    node: BIN | None
+
+
+def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: Version) -> Outcome:
+    """Take one LN back; never splits, never inserts (R-REC-44).
+
+    Raises:
+        DamageError: the slot has no LSN and is not deleted.
+    """
+    node = find_bin(ctx, db, key)
+    if node is None:
+        return Outcome(Applied.NOTHING, NULL_LSN, None)
+    index, exact = node.find(key)
+    if not exact:
+        return Outcome(Applied.NOTHING, NULL_LSN, node)
+    tree_lsn = node.lsns[index]
+    if tree_lsn == NULL_LSN:
+        if not node.states[index] & DELETED:
+            raise DamageError(f"a slot of {db.label} has no LSN and is not deleted", lsn=format_lsn(lsn))
+        return Outcome(Applied.QUEUED, NULL_LSN, node)
+    if tree_lsn != lsn:
+        return Outcome(Applied.NOTHING, tree_lsn, node)
+    revert_slot(node, index, to)
+    return Outcome(Applied.QUEUED if to.lsn == NULL_LSN else Applied.CHANGED, tree_lsn, node)
+
+
+def revert_slot(node: BIN, index: int, to: Version) -> None:
+    """Give a slot the version before."""
+    key = node.keys[index] if to.key is None else node.db.order.wrap(to.key)
+    if to.lsn == NULL_LSN:
+        node.put(index, key, True, NULL_LSN, KNOWN_DELETED, None, 0, 0)
+        return
+    state = KNOWN_DELETED if to.known_deleted else PENDING_DELETED if to.pending_deleted else 0
+    value = None if state else to.data
+    if value is not None:
+        state |= SLOT_EMBEDDED
+    _note_vlsn(node, key, to.vlsn if value is not None else NULL_VLSN)
+    node.put(index, key, True, to.lsn, state, value, 0, to.expiration)
+
+
+def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf) -> Outcome:
+    """Bring one LN into the tree (R-REC-52). A database without a root is left alone (je-log-format.md 14.3)."""
+    node = find_bin(ctx, db, key)
+    if node is None:
+        return Outcome(Applied.NOTHING, NULL_LSN, None)
+    index, exact = node.find(key)
+    if not exact:
+        if leaf.deleted and not leaf.resurrected:
+            return Outcome(Applied.NOTHING, NULL_LSN, node)
+        if node.needs_split():
+            node = bin_for_insert(ctx, db, key)
+            index, exact = node.find(key)
+        _put_leaf(node, index, key, False, leaf)
+        return Outcome(Applied.CHANGED, NULL_LSN, node)
+    tree_lsn = node.lsns[index]
+    if leaf.deleted:
+        return _redo_deletion(node, index, key, leaf, tree_lsn)
+    known_deleted = node.states[index] & KNOWN_DELETED or tree_lsn == NULL_LSN
+    if leaf.lsn > tree_lsn or (known_deleted and tree_lsn == NULL_LSN):
+        _put_leaf(node, index, key, True, leaf)
+        return Outcome(Applied.CHANGED, tree_lsn, node)
+    return Outcome(Applied.QUEUED if known_deleted else Applied.NOTHING, tree_lsn, node)
+
+
+def _redo_deletion(node: BIN, index: int, key: Key, leaf: Leaf, tree_lsn: int) -> Outcome:
+    if node.states[index] & KNOWN_DELETED:
+        return Outcome(Applied.QUEUED, tree_lsn, node)
+    if leaf.lsn < tree_lsn:
+        return Outcome(Applied.NOTHING, tree_lsn, node)
+    if leaf.lsn == tree_lsn:
+        if not leaf.resurrected:
+            node.set_known_deleted(index)
+        return Outcome(Applied.QUEUED, tree_lsn, node)
+    _put_leaf(node, index, key, True, leaf)
+    return Outcome(Applied.QUEUED, tree_lsn, node)
+
+
+def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: Leaf) -> None:
+    if leaf.deleted:
+        state = PENDING_DELETED if leaf.resurrected else KNOWN_DELETED
+        node.put(index, key, exact, leaf.lsn, state, None, leaf.size, 0)
+        return
+    state = SLOT_EMBEDDED if leaf.data is not None else 0
+    _note_vlsn(node, key, leaf.vlsn if leaf.data is not None else NULL_VLSN)
+    node.put(index, key, exact, leaf.lsn, state, leaf.data, leaf.size, leaf.expiration)
+
+
+def _note_vlsn(node: BIN, key: Key, vlsn: int) -> None:
+    if vlsn == NULL_VLSN:
+        node.vlsns.pop(key, None)
+    elif node.vlsns:
+        node.vlsns[key] = vlsn

@@ -1,0 +1,155 @@
+"""A bottom node in memory: the slots that lead to records (R-TREE-20 to R-TREE-23, R-TREE-30 to R-TREE-41).
+
+Besides keys and LSNs a slot has
+
+* ``states``: KD 0x01, dirty 0x02 (differs from the last *full* version), PD 0x08, embedded 0x10;
+* ``values``: the record's data when it is embedded or cached, None when it has to be read at the LSN;
+* ``sizes``: size of the LN's entry in bytes, 0 when unknown;
+* ``expirations``: as in an LN, positive days or negative hours since 1970, 0 for none.
+
+The node is always complete in memory: a delta is applied to its full version when it is read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+from engine.format.entry.node import DIRTY, KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
+from engine.format.lsn import NULL_LSN
+from engine.tree.in_node import IN
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState
+
+DELETED: Final = KNOWN_DELETED | PENDING_DELETED
+BIN_HEIGHT: Final = 1
+_NODE_BYTES: Final = 600
+_SLOT_BYTES: Final = 260
+
+
+class BIN(IN):
+    """A bottom node.
+
+    Attributes:
+        delta_lsn: the last delta, NULL_LSN when the last version was a full one.
+        no_delta: the next version must be full (R-TREE-32).
+        pins: cursors that stand on it.
+        vlsns: VLSN of embedded records by key, in environments that preserve record versions.
+    """
+
+    __slots__ = (
+        "data_bytes", "delta_lsn", "expirations", "no_delta", "pins", "sizes", "states", "touched", "values", "vlsns",
+    )  # fmt: skip
+
+    def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
+        super().__init__(db, node_id, level, ident, max_entries)
+        self.states = bytearray()
+        self.values: list[bytes | None] = []
+        self.sizes: list[int] = []
+        self.expirations: list[int] = []
+        self.vlsns: dict[Key, int] = {}
+        self.delta_lsn = NULL_LSN
+        self.no_delta = False
+        self.pins = 0
+        self.touched = 0
+        self.data_bytes = 0
+
+    @property
+    def is_bin(self) -> bool:
+        """True."""
+        return True
+
+    def find(self, key: Key) -> tuple[int, bool]:
+        """The slot of a key, or where it would go, and whether it is there."""
+        index = bisect_left(self.keys, key)
+        return index, index < len(self.keys) and self.keys[index] == key
+
+    def is_live(self, index: int) -> bool:
+        """Whether a reader sees the record."""
+        return not self.states[index] & DELETED and self.lsns[index] != NULL_LSN
+
+    def put(
+        self, index: int, key: Key, exact: bool, lsn: int, state: int, value: bytes | None, size: int, expiration: int
+    ) -> None:
+        """Insert or overwrite a slot; it becomes dirty.
+
+        Arguments:
+            index, exact: from ``find``.
+            key: the key as it is now; with partial comparators it may differ in bytes from the one before.
+            lsn: the record's LN.
+            state: KD, PD and embedded bits.
+            value: embedded or cached data.
+            size: bytes of the LN's entry.
+            expiration: see the module.
+        """
+        state |= DIRTY
+        if exact:
+            old = self.values[index]
+            self.data_bytes -= len(old) if old is not None else 0
+            self.keys[index] = key
+            self.lsns[index] = lsn
+            self.states[index] = state
+            self.values[index] = value
+            self.sizes[index] = size
+            self.expirations[index] = expiration
+        else:
+            if not self.keys:
+                self.ident = key
+            self.keys.insert(index, key)
+            self.lsns.insert(index, lsn)
+            self.states.insert(index, state)
+            self.values.insert(index, value)
+            self.sizes.insert(index, size)
+            self.expirations.insert(index, expiration)
+        if value is not None:
+            self.data_bytes += len(value)
+        self.dirty = True
+
+    def set_known_deleted(self, index: int) -> None:
+        """The record is gone for good (R-TREE-21); LSN and size stay."""
+        self.states[index] = (self.states[index] & ~(PENDING_DELETED | SLOT_EMBEDDED)) | KNOWN_DELETED | DIRTY
+        self.drop_value(index)
+        self.dirty = True
+
+    def drop_value(self, index: int) -> None:
+        """Forget the data of a slot."""
+        old = self.values[index]
+        if old is not None:
+            self.data_bytes -= len(old)
+            self.values[index] = None
+
+    def remove_slot(self, index: int) -> None:
+        """Take a slot out; the node's dirtiness is the caller's business (R-TREE-51)."""
+        self.drop_value(index)
+        self.vlsns.pop(self.keys[index], None)
+        del self.keys[index]
+        del self.lsns[index]
+        del self.states[index]
+        del self.values[index]
+        del self.sizes[index]
+        del self.expirations[index]
+        # A full BIN always holds its identifier key: JE's verifier asks for it.
+        if self.keys and self.find(self.ident)[1] is False:
+            self.ident = self.keys[0]
+
+    def dirty_slots(self) -> int:
+        """How many slots differ from the last full version."""
+        return sum(1 for state in self.states if state & DIRTY)
+
+    def clear_slot_dirt(self) -> None:
+        """A full version has been logged."""
+        self.states = bytearray(state & ~DIRTY for state in self.states)
+
+    def wants_delta(self, percent: int) -> bool:
+        """Whether the next version may be a delta (R-TREE-30), the caller's permission apart.
+
+        Arguments:
+            percent: je.tree.binDelta.
+        """
+        if self.full_lsn == NULL_LSN or self.no_delta or self.db.deferred:
+            return False
+        return 0 < self.dirty_slots() <= len(self.keys) * percent // 100
+
+    def memory_bytes(self) -> int:
+        """An estimate of the memory that the node takes, in bytes."""
+        return _NODE_BYTES + _SLOT_BYTES * len(self.keys) + self.data_bytes

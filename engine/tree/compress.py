@@ -1,0 +1,93 @@
+"""Removing deleted slots and empty branches (R-TREE-12, R-TREE-34, R-TREE-50 to R-TREE-53).
+
+A slot may go when it is KD or PD and nobody holds a lock on its LSN; the caller says who does through ``SlotLocks``,
+which the lock manager above implements.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.format.entry.node import DIRTY
+from engine.format.lsn import NULL_LSN
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.in_node import IN, ObsoleteNode
+from engine.tree.state import TreeContext
+from engine.tree.tree import delist
+
+
+class SlotLocks(Protocol):
+    """Says whether a record version is locked by a transaction."""
+
+    def is_locked(self, lsn: int) -> bool:
+        """Whether anybody holds a lock on it."""
+
+
+def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
+    """Remove deleted slots of a BIN.
+
+    Arguments:
+        dirty_slots: also those that differ from the last full version; the next version must then be full
+            (R-TREE-32).
+
+    Returns:
+        How many slots went.
+    """
+    removed = 0
+    for index in range(len(node) - 1, -1, -1):
+        state = node.states[index]
+        lsn = node.lsns[index]
+        if not state & DELETED and lsn != NULL_LSN:
+            continue
+        if state & DIRTY and not dirty_slots:
+            continue
+        if lsn != NULL_LSN and ctx.locks is not None and ctx.locks.is_locked(lsn):
+            continue
+        node.remove_slot(index)
+        removed += 1
+        if state & DIRTY:
+            node.no_delta = True
+            node.dirty = True
+    return removed
+
+
+def compress_for_split(ctx: TreeContext, node: BIN) -> bool:
+    """Make room before a split; True when that was enough (R-TREE-12)."""
+    if node.pins:
+        return False
+    return compress(ctx, node, dirty_slots=True) > 0 and not node.needs_split()
+
+
+def prune(ctx: TreeContext, node: BIN) -> bool:
+    """Remove the branch of an empty BIN (R-TREE-52).
+
+    Returns:
+        Whether the branch is gone. The last branch of a tree stays, and one that cursors stand on.
+    """
+    if len(node) or node.pins or not node.in_tree:
+        return False
+    branch: IN = node
+    parent = branch.parent
+    while parent is not None and len(parent) == 1:
+        branch, parent = parent, parent.parent
+    if parent is None:
+        return False
+    index = parent.slot_of(branch)
+    if index < 0:
+        return False
+    below: IN | None = branch
+    while below is not None:
+        parent.provisional_obsolete += _versions(below) + below.provisional_obsolete
+        delist(ctx, below)
+        below = next((kid for kid in below.kids if kid is not None), None)
+    parent.remove_slot(index)
+    return True
+
+
+def _versions(node: IN) -> list[ObsoleteNode]:
+    found = []
+    if isinstance(node, BIN) and node.delta_lsn != NULL_LSN:
+        found.append(ObsoleteNode(node.delta_lsn, True))
+    if node.full_lsn != NULL_LSN:
+        found.append(ObsoleteNode(node.full_lsn, False))
+    return found

@@ -1,0 +1,215 @@
+"""Nodes in memory to and from logged nodes: prefixes, compact LSNs, embedded data, expiration bases.
+
+Reading takes every log version. Writing makes version 17. A prefix is the longest common prefix of all keys, and none
+with fewer than two slots (R-TREE-18). The compact LSN form is taken when offsets and file numbers fit (je-log-format.md
+8.4). A delta holds the dirty slots only and names its full version.
+
+Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged as prefix ``path/`` and suffixes ``a``,
+``b``; without prefixing, whole.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import DamageError
+from engine.format.entry.legacy import OldDelta
+from engine.format.entry.node import (
+    DIRTY,
+    EXPIRES_IN_HOURS,
+    HAS_PREFIX,
+    HAS_SIZES,
+    HAS_VLSNS,
+    KNOWN_DELETED,
+    MAPPING_TREE,
+    PENDING_DELETED,
+    ROOT,
+    SLOT_EMBEDDED,
+    SLOT_NO_DATA,
+    Node,
+    Slot,
+)
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.keys import PLAIN, Key
+from engine.tree.state import DatabaseState
+
+_PERSISTENT: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED
+_HOURS_A_DAY: Final = 24
+_COMPACT_OFFSETS: Final = 0xFFFFFE
+_COMPACT_FILES: Final = 127
+_NO_BASE: Final = -1
+
+
+def node_from(db: DatabaseState, record: Node) -> IN:
+    """The node that a complete logged version describes; clean."""
+    order = PLAIN if db.old_duplicates else db.order
+    make = BIN if record.height == 1 else IN
+    node = make(db, record.node_id, record.level, order.wrap(record.identifier_key), record.max_entries)
+    node.is_root = record.is_root
+    prefix = record.key_prefix or b""
+    wrap = order.wrap
+    if isinstance(node, BIN):
+        for slot in record.slots:
+            _add_slot(node, record, slot, wrap(prefix + slot.key), 0)
+        return node
+    node.keys = [wrap(prefix + slot.key) for slot in record.slots]
+    node.lsns = [slot.lsn for slot in record.slots]
+    node.kids = [None] * len(node.keys)
+    return node
+
+
+def apply_delta(node: BIN, record: Node) -> None:
+    """Put the slots of a delta over the full version that is in memory (R-TREE-35)."""
+    order = PLAIN if node.db.old_duplicates else node.db.order
+    prefix = record.key_prefix or b""
+    node.max_entries = max(node.max_entries, record.full_bin_max_entries)
+    for slot in record.slots:
+        _add_slot(node, record, slot, order.wrap(prefix + slot.key), DIRTY)
+
+
+def apply_old_delta(node: BIN, delta: OldDelta) -> None:
+    """Put the slots of a delta of v6 to v8 over its full version."""
+    order = PLAIN if node.db.old_duplicates else node.db.order
+    for slot in delta.slots:
+        key = order.wrap(slot.key)
+        index, exact = node.find(key)
+        node.put(index, key, exact, slot.lsn, slot.state & _PERSISTENT, None, 0, 0)
+    node.dirty = False
+
+
+def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int) -> Node:
+    """The logged form of a node, for version 17.
+
+    Arguments:
+        delta: only the dirty slots of a BIN.
+        prev_full_lsn: its last full version; in a delta the one that it applies to.
+        prev_delta_lsn: its last delta, or NULL_LSN.
+    """
+    chosen = [i for i in range(len(node)) if not delta or node.states[i] & DIRTY] if isinstance(node, BIN) else None
+    count = len(node) if chosen is None else len(chosen)
+    unwrap = node.db.order.unwrap
+    stored = [unwrap(key) for key in node.keys]
+    prefix = common_prefix(stored) if node.db.prefixing and len(stored) > 1 else None
+    flags = (ROOT if node.is_root else 0) | (HAS_PREFIX if prefix is not None else 0)
+    cut = len(prefix) if prefix is not None else 0
+    base = -1
+    slots: tuple[Slot, ...] = ()
+    if isinstance(node, BIN) and chosen is not None:
+        flags |= HAS_SIZES if not node.db.duplicates else 0
+        flags |= HAS_VLSNS if node.vlsns else 0
+        base, hours = expiration_base(node)
+        flags |= EXPIRES_IN_HOURS if hours else 0
+        slots = tuple(_bin_slot(node, i, stored[i][cut:], flags, base, hours) for i in chosen)
+        max_entries = max(count, len(node) * 25 // 100) if delta else max(node.max_entries, count)
+    else:
+        slots = tuple(
+            Slot(stored[i][cut:], lsn, 0, None, None, None, None, None, None) for i, lsn in enumerate(node.lsns)
+        )
+        max_entries = max(node.max_entries, count)
+    return Node(
+        node.db.id, prev_full_lsn, 0, prev_delta_lsn, 0, base, -1, -1, node.node_id, unwrap(node.ident), flags, prefix,
+        -1, count, node.level, max_entries, compact_base([slot.lsn for slot in slots]), slots,
+        len(node) if delta else 0, max(node.max_entries, len(node)) if delta else 0, None, None, None,
+    )  # fmt: skip
+
+
+def common_prefix(keys: list[bytes]) -> bytes:
+    """The longest common prefix of all keys; in a sorted list that of the smallest and the largest."""
+    low, high = min(keys), max(keys)
+    length = 0
+    for a, b in zip(low, high, strict=False):
+        if a != b:
+            break
+        length += 1
+    return low[:length]
+
+
+def compact_base(lsns: list[int]) -> int | None:
+    """The base file number of the compact LSN form, or None when LSNs have to be stored in full."""
+    known = [lsn for lsn in lsns if lsn != NULL_LSN]
+    if not known:
+        return _NO_BASE
+    low, high = min(known) >> 32, max(known) >> 32
+    if low < 0 or high - low > _COMPACT_FILES or any(lsn & 0xFFFFFFFF > _COMPACT_OFFSETS for lsn in known):
+        return None
+    return low
+
+
+def expiration_base(node: BIN) -> tuple[int, bool]:
+    """The expiration base of a node and whether it counts hours; -1 when nothing in it expires."""
+    used = [value for value in node.expirations if value]
+    if not used:
+        return -1, False
+    hours = any(value < 0 for value in used)
+    return min(_in_unit(value, hours) for value in used), hours
+
+
+def check_level(db: DatabaseState, node: IN, lsn: int, expected: int) -> None:
+    """Check that a child belongs where its parent says (R-TREE-1).
+
+    Raises:
+        DamageError: another database, or another level.
+    """
+    if node.level != expected:
+        raise DamageError(
+            f"a node of {db.label} is not of the level that its parent says",
+            lsn=format_lsn(lsn),
+            expected=f"0x{expected:x}",
+            found=f"0x{node.level:x}",
+            hint="run jetool verify",
+        )
+
+
+def level_base(db_id: int) -> int:
+    """The flag that stored levels of a database carry."""
+    return MAPPING_TREE if db_id == 0 else 0x10000
+
+
+def _in_unit(expiration: int, hours: bool) -> int:
+    if not hours:
+        return expiration
+    return -expiration if expiration < 0 else expiration * _HOURS_A_DAY
+
+
+def _add_slot(node: BIN, record: Node, slot: Slot, key: Key, dirt: int) -> None:
+    expiration = 0
+    if slot.expiration:
+        value = record.expiration_base + slot.expiration - 1
+        expiration = -value if record.flags & EXPIRES_IN_HOURS else value
+    state = (slot.state & _PERSISTENT) | dirt
+    value_now = slot.data
+    if slot.state & SLOT_EMBEDDED and slot.state & SLOT_NO_DATA:
+        value_now = b""
+    if slot.vlsn is not None and slot.vlsn != -1:
+        node.vlsns[key] = slot.vlsn
+    if not dirt:
+        node.keys.append(key)
+        node.lsns.append(slot.lsn)
+        node.states.append(state)
+        node.values.append(value_now)
+        node.sizes.append(slot.log_size or 0)
+        node.expirations.append(expiration)
+        node.data_bytes += len(value_now) if value_now is not None else 0
+        return
+    index, exact = node.find(key)
+    node.put(index, key, exact, slot.lsn, state, value_now, slot.log_size or 0, expiration)
+    node.dirty = False
+
+
+def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours: bool) -> Slot:
+    state = node.states[index] & (_PERSISTENT | DIRTY)
+    data = None
+    if state & SLOT_EMBEDDED:
+        data = node.values[index]
+        if not data:
+            state |= SLOT_NO_DATA
+            data = None
+    offset = None
+    if base != -1:
+        value = node.expirations[index]
+        offset = _in_unit(value, hours) - base + 1 if value else 0
+    size = node.sizes[index] if flags & HAS_SIZES and not state & SLOT_EMBEDDED else None
+    vlsn = node.vlsns.get(node.keys[index], -1) if flags & HAS_VLSNS and state & SLOT_EMBEDDED else None
+    return Slot(suffix, node.lsns[index], state, data, size, vlsn, offset, None, None)

@@ -1,0 +1,87 @@
+"""Logging one node: delta or full, its slot in the parent, what becomes obsolete (R-TREE-30 to R-TREE-34, R-CKPT-30,
+31).
+
+After a node is logged its parent's slot (or the database's root LSN) holds the new LSN and the parent is dirty. The
+versions that it replaces are counted obsolete at once when the flag is NO or BEFORE_CKPT_END, and handed up to the
+parent when it is YES, since a crash may bring them back.
+"""
+
+from __future__ import annotations
+
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, encode_node
+from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import WRITTEN_VERSION
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN, ObsoleteNode
+from engine.tree.node_codec import node_to
+from engine.tree.state import TreeContext
+
+
+def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delta: bool = False) -> int:
+    """Log a node.
+
+    Arguments:
+        node: its content goes to the log as it is; it is clean afterwards.
+        provisional: chosen by the caller (``checkpoint.provisional``, splits: YES below the root).
+        allow_delta: checkpoints and eviction may log a BIN as a delta.
+
+    Returns:
+        The LSN; NULL_LSN where nothing can be logged (then the node stays dirty).
+    """
+    writer = ctx.writer
+    if writer is None:
+        node.dirty = True
+        return NULL_LSN
+    delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
+    previous = _previous(node, delta)
+    old_delta = node.delta_lsn if isinstance(node, BIN) else NULL_LSN
+    record = node_to(node, delta=delta, prev_full_lsn=node.full_lsn, prev_delta_lsn=old_delta)
+    number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
+    counted = [] if provisional is Provisional.YES else previous + node.provisional_obsolete
+    lsn = writer.log(
+        number,
+        encode_node(record, WRITTEN_VERSION, number),
+        provisional=provisional,
+        obsolete_nodes=[(old.lsn, old.is_delta) for old in counted],
+    )
+    if provisional is not Provisional.YES:
+        node.provisional_obsolete = []
+    _logged(node, lsn, delta)
+    _update_parent(node, lsn, previous if provisional is Provisional.YES else [])
+    return lsn
+
+
+def _previous(node: IN, delta: bool) -> list[ObsoleteNode]:
+    """The versions that the new one replaces (R-TREE-33)."""
+    old = []
+    if isinstance(node, BIN) and node.delta_lsn != NULL_LSN:
+        old.append(ObsoleteNode(node.delta_lsn, True))
+    if not delta and node.full_lsn != NULL_LSN:
+        old.append(ObsoleteNode(node.full_lsn, False))
+    return old
+
+
+def _logged(node: IN, lsn: int, delta: bool) -> None:
+    node.dirty = False
+    if isinstance(node, BIN):
+        if delta:
+            node.delta_lsn = lsn
+            return
+        node.clear_slot_dirt()
+        node.delta_lsn = NULL_LSN
+        node.no_delta = False
+    node.full_lsn = lsn
+
+
+def _update_parent(node: IN, lsn: int, handed_up: list[ObsoleteNode]) -> None:
+    parent = node.parent
+    if parent is None:
+        node.db.root_lsn = lsn
+        node.db.dirty = True
+        return
+    index = parent.slot_of(node)
+    parent.set_child_lsn(index, lsn)
+    if handed_up or node.provisional_obsolete:
+        parent.provisional_obsolete += handed_up + node.provisional_obsolete
+        node.provisional_obsolete = []

@@ -1,0 +1,182 @@
+"""Splits (R-TREE-10 to R-TREE-17).
+
+Pre-emptive: a descent that may insert never leaves a full node behind. A full root is split first, then every full node
+of the path, bottom-up, with the path up to the root logged at once, so that recovery finds a consistent tree at every
+cut. Where nothing can be logged (read-only recovery) the same splits happen in memory.
+
+Example (v), full BIN, then a parent that is full with the new slot, then one that is not: BIN new, BIN old, IN2, IN2
+new, IN2 old, IN3 (all YES), root (NO).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN
+from engine.tree.bin_node import BIN
+from engine.tree.compress import compress_for_split
+from engine.tree.in_node import IN
+from engine.tree.keys import Key
+from engine.tree.node_log import log_node
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import child_of, enlist, new_tree, root_of
+
+
+class _Path(NamedTuple):
+    """A descent: nodes from the root to the BIN, and whether every step took the first or the last slot."""
+
+    nodes: list[IN]
+    leftmost: bool
+    rightmost: bool
+
+
+def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
+    """The BIN that covers a key, with room for one more slot; makes the tree when there is none."""
+    if not db.has_root:
+        leaf = new_tree(ctx, db, key)
+        log_node(ctx, leaf, Provisional.YES)
+        assert leaf.parent is not None
+        log_node(ctx, leaf.parent, Provisional.NO)
+        db.dirty = True
+        return leaf
+    while True:
+        node = root_of(ctx, db)
+        assert node is not None
+        if node.needs_split():
+            _split_root(ctx, db, node, key)
+            continue
+        full = False
+        while not isinstance(node, BIN):
+            node = child_of(ctx, node, node.slot_for(key))
+            if node.needs_split():
+                full = True
+                break
+        if not full:
+            assert isinstance(node, BIN)
+            return node
+        _split_path(ctx, db, key)
+
+
+def _descend(ctx: TreeContext, db: DatabaseState, key: Key) -> _Path:
+    node = root_of(ctx, db)
+    assert node is not None
+    nodes = [node]
+    leftmost = rightmost = True
+    while not isinstance(node, BIN):
+        index = node.slot_for(key)
+        leftmost = leftmost and index == 0
+        rightmost = rightmost and index == len(node) - 1
+        node = child_of(ctx, node, index)
+        nodes.append(node)
+    return _Path(nodes, leftmost, rightmost)
+
+
+def _split_path(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
+    """Split every full node of the path to a key, bottom-up, and log the path up to the root."""
+    path = _descend(ctx, db, key)
+    just_logged: IN | None = None
+    any_split = False
+    for node in reversed(path.nodes[1:]):
+        if isinstance(node, BIN) and node.needs_split() and compress_for_split(ctx, node):
+            continue
+        if node.needs_split():
+            assert node.parent is not None
+            _split(ctx, node, key, path)
+            just_logged, any_split = node.parent, True
+        elif any_split and node is not just_logged:
+            log_node(ctx, node, Provisional.YES)
+    root = path.nodes[0]
+    if any_split and just_logged is not root:
+        log_node(ctx, root, Provisional.NO)
+
+
+def _split_root(ctx: TreeContext, db: DatabaseState, root: IN, key: Key) -> None:
+    """A new root one level up with the old one as its only child, which is then split."""
+    above = IN(db, ctx.node_ids.next(), root.level + 1, root.ident, db.max_entries)
+    above.is_root = True
+    root.is_root = False
+    root.dirty = True
+    above.insert_child(0, root.keys[0], NULL_LSN, root)
+    old_lsn = db.root_lsn
+    above.lsns[0] = old_lsn
+    db.root = above
+    enlist(ctx, above)
+    # The slot above holds the old root's last version, so that logging counts that one obsolete.
+    log_node(ctx, root, Provisional.YES)
+    db.root_lsn = NULL_LSN
+    log_node(ctx, above, Provisional.NO)
+    path = _descend(ctx, db, key)
+    _split(ctx, root, key, path)
+    db.dirty = True
+    if ctx.root_logged is not None:
+        ctx.root_logged(db)
+
+
+def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
+    """Split one node and log sibling, node, parent."""
+    parent = node.parent
+    assert parent is not None
+    index = _split_index(node, key, path)
+    sibling = _divide(ctx, node, parent, index)
+    log_node(ctx, sibling, Provisional.YES)
+    log_node(ctx, node, Provisional.YES)
+    log_node(ctx, parent, Provisional.NO if parent.is_root else Provisional.YES)
+    for watcher in ctx.splits_watch:
+        watcher.split(sibling)
+
+
+def _split_index(node: IN, key: Key, path: _Path) -> int:
+    """Where to cut (R-TREE-13); a node of one slot more than its capacity is cut like any other."""
+    count = len(node)
+    lowest = 0 if isinstance(node, BIN) else 1
+    position = node.find(key)[0] if isinstance(node, BIN) else node.position(key)
+    if path.leftmost and position <= lowest:
+        return 1
+    if path.rightmost and not path.leftmost and position >= count:
+        return count - 1
+    return count // 2
+
+
+def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
+    """Move one half into a new sibling (R-TREE-14); returns the sibling."""
+    place = parent.slot_of(node)
+    ident_slot = node.find(node.ident)[0] if isinstance(node, BIN) else node.slot_for(node.ident)
+    ident_is_low = ident_slot < index
+    low, high = (index, len(node)) if ident_is_low else (0, index)
+    make = BIN if isinstance(node, BIN) else IN
+    sibling = make(node.db, ctx.node_ids.next(), node.level, node.keys[low], node.db.max_entries)
+    _move(node, sibling, low, high)
+    ctx.account(node)
+    enlist(ctx, sibling)
+    sibling.dirty = node.dirty = True
+    if ident_is_low:
+        parent.insert_child(place + 1, sibling.keys[0], NULL_LSN, sibling)
+    else:
+        # The sibling takes over the lower slot's key, the old node gets a slot behind it.
+        lsn = parent.lsns[place]
+        key = parent.keys[place]
+        parent.insert_child(place, key, NULL_LSN, sibling)
+        parent.keys[place + 1] = node.keys[0]
+        parent.lsns[place + 1] = lsn
+    return sibling
+
+
+def _move(node: IN, sibling: IN, low: int, high: int) -> None:
+    if isinstance(node, BIN) and isinstance(sibling, BIN):
+        for name in ("keys", "lsns", "states", "values", "sizes", "expirations"):
+            values = getattr(node, name)
+            setattr(sibling, name, values[low:high])
+            del values[low:high]
+        sibling.vlsns = {key: node.vlsns.pop(key) for key in sibling.keys if key in node.vlsns}
+        moved = sum(len(value) for value in sibling.values if value is not None)
+        sibling.data_bytes = moved
+        node.data_bytes -= moved
+        node.no_delta = sibling.no_delta = True
+        return
+    sibling.keys, node.keys[low:high] = node.keys[low:high], []
+    sibling.lsns, node.lsns[low:high] = node.lsns[low:high], []
+    sibling.kids, node.kids[low:high] = node.kids[low:high], []
+    for kid in sibling.kids:
+        if kid is not None:
+            kid.parent = sibling

@@ -1,0 +1,221 @@
+"""Search in one tree, fetching nodes when they are needed, and its creation (R-TREE-2, R-TREE-6).
+
+All functions run under ``TreeContext.latch``. A node is read at most once: from then on it hangs in its parent's
+``kids`` until the evictor takes it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.errors import DamageError
+from engine.format.entry.legacy import OldDelta
+from engine.format.entry.ln import LN
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, Node
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.log.entry import LogEntry
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.keys import Key
+from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, level_base, node_from
+from engine.tree.state import DatabaseState, TreeContext
+
+OLD_DELTA_TYPE: Final = 22
+_MAX_LEVELS: Final = 64
+
+
+def fetch_node(ctx: TreeContext, db: DatabaseState, lsn: int) -> IN:
+    """Read the node that was logged at an LSN; a delta is put over its full version.
+
+    Raises:
+        DamageError: what stands there is no node of this database.
+    """
+    return node_at(ctx, db, ctx.access.read(lsn))
+
+
+def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
+    """The node of an entry that was read."""
+    record = entry.record()
+    if isinstance(record, Node) and entry.type_number in (IN_TYPE, BIN_TYPE):
+        node = node_from(db, record)
+        node.full_lsn = entry.lsn
+    elif isinstance(record, Node) and entry.type_number == DELTA_TYPE:
+        node = fetch_node(ctx, db, record.prev_full_lsn)
+        if not isinstance(node, BIN):
+            raise _not_a_node(db, entry)
+        apply_delta(node, record)
+        node.delta_lsn = entry.lsn
+    elif isinstance(record, OldDelta) and entry.type_number == OLD_DELTA_TYPE:
+        node = fetch_node(ctx, db, record.last_full_lsn)
+        if not isinstance(node, BIN):
+            raise _not_a_node(db, entry)
+        apply_old_delta(node, record)
+        node.delta_lsn = entry.lsn
+    else:
+        raise _not_a_node(db, entry)
+    if record.db_id != db.id:
+        raise _not_a_node(db, entry)
+    return node
+
+
+def enlist(ctx: TreeContext, node: IN) -> None:
+    """The node is in memory and in its tree (R-TREE-8)."""
+    node.in_tree = True
+    ctx.nodes[id(node)] = node
+    ctx.account(node)
+
+
+def delist(ctx: TreeContext, node: IN) -> None:
+    """The node has left memory."""
+    node.in_tree = False
+    ctx.nodes.pop(id(node), None)
+    ctx.used_bytes -= node.accounted
+    node.accounted = 0
+
+
+def root_of(ctx: TreeContext, db: DatabaseState) -> IN | None:
+    """The root of a tree, read if need be; None when there is no tree."""
+    if db.root is None and db.root_lsn != NULL_LSN:
+        root = fetch_node(ctx, db, db.root_lsn)
+        root.is_root = True
+        db.root = root
+        enlist(ctx, root)
+    return db.root
+
+
+def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
+    """A child, read if need be."""
+    child = parent.kids[index]
+    if child is None:
+        lsn = parent.lsns[index]
+        child = fetch_node(ctx, parent.db, lsn)
+        check_level(parent.db, child, lsn, parent.level - 1)
+        parent.attach(index, child)
+        enlist(ctx, child)
+    return child
+
+
+def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
+    """The BIN that covers a key; None when there is no tree."""
+    node = root_of(ctx, db)
+    while node is not None and not isinstance(node, BIN):
+        node = child_of(ctx, node, node.slot_for(key))
+    return node
+
+
+def edge_bin(ctx: TreeContext, db: DatabaseState, *, last: bool = False) -> BIN | None:
+    """The first or the last BIN of a tree."""
+    node = root_of(ctx, db)
+    while node is not None and not isinstance(node, BIN):
+        node = child_of(ctx, node, len(node) - 1 if last else 0)
+    return node
+
+
+def next_bin(ctx: TreeContext, node: BIN, *, backward: bool = False) -> BIN | None:
+    """The neighbour of a BIN in key order; None at the end."""
+    current: IN = node
+    while current.parent is not None:
+        parent = current.parent
+        index = parent.slot_of(current) + (-1 if backward else 1)
+        if 0 <= index < len(parent):
+            below = child_of(ctx, parent, index)
+            while not isinstance(below, BIN):
+                below = child_of(ctx, below, len(below) - 1 if backward else 0)
+            return below
+        current = parent
+    return None
+
+
+def bins(ctx: TreeContext, db: DatabaseState) -> Iterator[BIN]:
+    """All BINs in key order."""
+    node = edge_bin(ctx, db)
+    while node is not None:
+        yield node
+        node = next_bin(ctx, node)
+
+
+def find_parent(ctx: TreeContext, db: DatabaseState, node_id: int, level: int, ident: Key) -> tuple[IN, int] | None:
+    """The slot whose child has a node id, searched by identifier key; children are looked at, not read (R-REC-22).
+
+    Arguments:
+        node_id, level, ident: of the child.
+
+    Returns:
+        The node one level above and the slot that covers the key, if the tree has that level; the caller checks that
+        the child is the one that it means.
+    """
+    node = root_of(ctx, db)
+    if node is None or node.level <= level or node.node_id == node_id:
+        return None
+    for _ in range(_MAX_LEVELS):
+        index = node.slot_for(ident)
+        if node.level == level + 1:
+            return node, index
+        node = child_of(ctx, node, index)
+    return None
+
+
+def new_tree(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
+    """An empty BIN under a root of level 2, in memory only (R-TREE-2).
+
+    Arguments:
+        key: the first key; it becomes both identifier keys.
+    """
+    base = level_base(db.id)
+    root = IN(db, ctx.node_ids.next(), base + 2, key, db.max_entries)
+    leaf = BIN(db, ctx.node_ids.next(), base + 1, key, db.max_entries)
+    root.is_root = True
+    root.insert_child(0, key, NULL_LSN, leaf)
+    leaf.dirty = True
+    db.root = root
+    enlist(ctx, root)
+    enlist(ctx, leaf)
+    return leaf
+
+
+def read_ln(ctx: TreeContext, db: DatabaseState, lsn: int) -> LN:
+    """The leaf record at an LSN.
+
+    Raises:
+        DamageError: what stands there is no LN of this database.
+    """
+    entry = ctx.access.read(lsn, allow_invisible=True)
+    record = entry.record()
+    if not isinstance(record, LN) or record.db_id != db.id:
+        raise DamageError(
+            f"a slot of {db.label} does not lead to a record of it",
+            lsn=format_lsn(lsn),
+            found=entry.type_name,
+            hint="run jetool verify",
+        )
+    return record
+
+
+def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -> bytes | None:
+    """The data of a live slot; None when its LN turns out to be a deletion (possible until v7).
+
+    Arguments:
+        cache: keep what was read in the slot.
+    """
+    value = node.values[index]
+    if value is not None:
+        return value
+    if node.db.duplicates:
+        return b""
+    if node.states[index] & SLOT_EMBEDDED:
+        return b""
+    data = read_ln(ctx, node.db, node.lsns[index]).data
+    if cache and data is not None:
+        node.values[index] = data
+        node.data_bytes += len(data)
+    return data
+
+
+def _not_a_node(db: DatabaseState, entry: LogEntry) -> DamageError:
+    return DamageError(
+        f"a reference of {db.label} does not lead to a node of it",
+        lsn=format_lsn(entry.lsn),
+        found=entry.type_name,
+        hint="run jetool verify",
+    )

@@ -1,0 +1,236 @@
+"""One lock: its owners and its queue, without threads or clocks.
+
+Rules: R-TXN-3 to 8. Owners are few, so the first one has a field of its own and a lock of one owner stays small: a
+transaction of a million writes holds a million of these.
+
+* A request is granted when no other owner conflicts and, unless it promotes a lock or jumps ahead, nobody waits
+  before it.
+* A promotion waits at the head of the queue, everybody else at its end.
+* A request that would restart waits like any other, owns nothing in the end, and is answered when no insertion by
+  others is left among the owners.
+* Lockers of one group (a transaction and its read-committed helpers) never conflict with each other.
+
+Example, queue of 0x0/0x64: owner T1 READ; waiting T3 WRITE, T4 READ. T2 asks for READ: it is compatible with T1 but
+waits behind T4 (R-TXN-5). T1 asks for WRITE: granted at once, since it is the only owner. T1 releases: T3 is granted;
+T4 is not compatible with it and stops the sweep (R-TXN-8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from threading import Condition
+from typing import Protocol
+
+from engine.errors import JetoolError
+from engine.txn.lock_errors import LockConflictError, LockPreemptedError
+from engine.txn.lock_types import CONFLICTS, UPGRADES, Conflict, Grant, LockType, UpgradeKind
+
+
+class Locker(Protocol):
+    """What takes locks: a transaction, or a helper of one. Compared and hashed by identity.
+
+    The lock table calls ``set_abort_only`` and ``set_preempted`` while it holds its own mutex: they note the fact and
+    return. A preempted locker raises the error from its next operation; a read-only one that is about to close may
+    ignore it.
+    """
+
+    @property
+    def id(self) -> int:
+        """Transaction id; replicated ones are negative."""
+
+    @property
+    def group(self) -> Hashable:
+        """Lockers with equal groups share locks. A transaction's own group may be the transaction itself."""
+
+    @property
+    def preemptable(self) -> bool:
+        """Whether an importunate locker may take its locks away."""
+
+    @property
+    def importunate(self) -> bool:
+        """Whether it steals what it cannot wait for (replay of the replication stream)."""
+
+    @property
+    def lock_timeout_ms(self) -> int:
+        """Longest wait for one lock in milliseconds; 0 waits for ever."""
+
+    @property
+    def txn_deadline(self) -> float | None:
+        """When the transaction's own timeout ends, on ``time.monotonic``; None without one."""
+
+    def set_abort_only(self, cause: LockConflictError) -> None:
+        """The transaction can only be aborted from now on."""
+
+    def set_preempted(self, cause: LockPreemptedError) -> None:
+        """A lock has been taken away."""
+
+
+class Waiter:
+    """A request in a queue.
+
+    Attributes:
+        promotes: it widens a lock that the locker holds.
+        restarts: it waits for an insertion and will own nothing.
+        outcome: the grant, or the error that ends the wait; None while it waits.
+        wakeup: signalled when the outcome is set.
+    """
+
+    __slots__ = ("lock", "lock_type", "locker", "outcome", "promotes", "restarts", "wakeup")
+
+    def __init__(self, lock: LockEntry, locker: Locker, lock_type: LockType, wakeup: Condition) -> None:
+        self.lock = lock
+        self.locker = locker
+        self.lock_type = lock_type
+        self.promotes = False
+        self.restarts = False
+        self.outcome: Grant | LockConflictError | None = None
+        self.wakeup = wakeup
+
+
+class LockEntry:
+    """The lock of one LSN.
+
+    Attributes:
+        lsn: which version it guards.
+        waiters: the queue, first in first out.
+    """
+
+    __slots__ = ("_first", "_first_type", "_others", "lsn", "waiters")
+
+    def __init__(self, lsn: int, owner: Locker, lock_type: LockType) -> None:
+        self.lsn = lsn
+        self._first: Locker | None = owner
+        self._first_type = lock_type
+        self._others: dict[Locker, LockType] | None = None
+        self.waiters: list[Waiter] | None = None
+
+    def owners(self) -> Iterator[tuple[Locker, LockType]]:
+        """Owners with their types, oldest first."""
+        if self._first is not None:
+            yield self._first, self._first_type
+        if self._others is not None:
+            yield from self._others.items()
+
+    def held(self, locker: Locker) -> LockType | None:
+        """What the locker itself holds."""
+        if self._first is locker:
+            return self._first_type
+        return None if self._others is None else self._others.get(locker)
+
+    def is_unused(self) -> bool:
+        """Whether nobody owns it or waits for it."""
+        return self._first is None and not self._others and not self.waiters
+
+    def set_owner(self, locker: Locker, lock_type: LockType) -> None:
+        """Make the locker an owner, or change the type that it holds."""
+        if self._first is locker or (self._first is None and not (self._others and locker in self._others)):
+            self._first, self._first_type = locker, lock_type
+        elif self._others is None:
+            self._others = {locker: lock_type}
+        else:
+            self._others[locker] = lock_type
+
+    def drop_owner(self, locker: Locker) -> bool:
+        """Take an owner away; False when it is none."""
+        if self._first is locker:
+            self._first = None
+            return True
+        return self._others is not None and self._others.pop(locker, None) is not None
+
+    def try_grant(self, locker: Locker, lock_type: LockType, *, in_line: bool) -> Grant | None:
+        """Grant the request if nothing stands against it.
+
+        Arguments:
+            locker, lock_type: the request.
+            in_line: nobody waits before it.
+
+        Returns:
+            The grant; ``Grant.RESTART`` when an insertion is in the way; None when the request must wait.
+
+        Raises:
+            JetoolError: the locker holds a type that cannot become this one.
+        """
+        held = self.held(locker)
+        block = self._worst_conflict(locker, lock_type)
+        if held is None:
+            if block is Conflict.RESTART:
+                return Grant.RESTART
+            if block is Conflict.BLOCK or not (in_line or self._only_group(locker)):
+                return None
+            self.set_owner(locker, lock_type)
+            return Grant.NEW
+        upgrade = UPGRADES[held][lock_type]
+        if upgrade.kind is UpgradeKind.SAME:
+            return Grant.EXISTING
+        if upgrade.kind is UpgradeKind.ILLEGAL:
+            raise JetoolError("lock upgrade that no operation asks for", expected=held.name, found=lock_type.name)
+        if block is Conflict.RESTART:
+            return Grant.RESTART
+        if upgrade.kind is UpgradeKind.WAIT and block is Conflict.BLOCK:
+            return None
+        self.set_owner(locker, upgrade.result)
+        return Grant.PROMOTED if upgrade.kind is UpgradeKind.WAIT else Grant.EXISTING
+
+    def retry(self, waiter: Waiter) -> Grant | None:
+        """Grant what a waiter asked for, if that is possible now; it counts as first in line."""
+        if waiter.restarts:
+            return None if self.in_the_way(waiter) else Grant.RESTART
+        granted = self.try_grant(waiter.locker, waiter.lock_type, in_line=True)
+        if granted is Grant.RESTART:
+            waiter.restarts = True
+            return None
+        return granted
+
+    def insertion_waits(self, locker: Locker, lock_type: LockType) -> bool:
+        """Whether a waiting insertion of somebody else would make the request restart (R-TXN-6)."""
+        return any(
+            not waiter.restarts
+            and waiter.locker.group != locker.group
+            and CONFLICTS[waiter.lock_type][lock_type] is Conflict.RESTART
+            for waiter in self.waiters or ()
+        )
+
+    def enqueue(self, waiter: Waiter) -> None:
+        """Put a waiter in its place."""
+        if self.waiters is None:
+            self.waiters = []
+        if waiter.promotes:
+            self.waiters.insert(0, waiter)
+        else:
+            self.waiters.append(waiter)
+
+    def dequeue(self, waiter: Waiter) -> None:
+        """Take a waiter out, if it is there."""
+        if self.waiters is not None and waiter in self.waiters:
+            self.waiters.remove(waiter)
+
+    def in_the_way(self, waiter: Waiter) -> list[Locker]:
+        """Owners outside the waiter's group that it waits for."""
+        found = []
+        for owner, held in self.owners():
+            conflict = CONFLICTS[held][waiter.lock_type]
+            waits = conflict is Conflict.RESTART if waiter.restarts else conflict is not Conflict.ALLOW
+            if waits and owner.group != waiter.locker.group:
+                found.append(owner)
+        return found
+
+    def describe(self) -> str:
+        """Owners and waiters as one text."""
+        owners = ", ".join(f"transaction {owner.id} {held.name}" for owner, held in self.owners())
+        waiting = ", ".join(f"transaction {waiter.locker.id} {waiter.lock_type.name}" for waiter in self.waiters or ())
+        return f"owned by {owners or 'nobody'}" + (f"; waiting: {waiting}" if waiting else "")
+
+    def _worst_conflict(self, locker: Locker, lock_type: LockType) -> Conflict:
+        worst = Conflict.ALLOW
+        for owner, held in self.owners():
+            if owner is locker or owner.group == locker.group:
+                continue
+            conflict = CONFLICTS[held][lock_type]
+            if conflict is Conflict.RESTART:
+                return conflict
+            if conflict is Conflict.BLOCK:
+                worst = conflict
+        return worst
+
+    def _only_group(self, locker: Locker) -> bool:
+        return all(owner.group == locker.group for owner, _ in self.owners())

@@ -1,0 +1,338 @@
+"""Reading and writing single records under locks (R-TREE-20 to R-TREE-23, R-TXN-1, R-TXN-10, R-TXN-31 to R-TXN-35).
+
+A write, under the latch: find the slot (splitting on the way), lock its version without waiting, log the LN, move the
+lock to the new LSN, change the slot. A lock that is not to be had at once is waited for without the latch; then the
+slot is looked up again, since it may have changed.
+
+What an LN says of the past: *abort* fields describe the version before the transaction, *prior* fields the size of the
+version that it replaces (je-log-format.md 7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from engine.errors import RefusedError
+from engine.format.entry import ln as ln_codec
+from engine.format.entry.ln import Content, Tail
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
+from engine.format.entry_types import encode_body
+from engine.format.header import HEADER_BYTES
+from engine.format.lsn import NULL_LSN, file_of
+from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NULL_VLSN
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.keys import Key
+from engine.tree.split import bin_for_insert
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import find_bin, next_bin, slot_data
+from engine.txn.lock_types import Grant, LockType
+from engine.txn.locks import LockTable
+from engine.txn.txn import Before, Txn
+
+_END_MARKERS: Final = -(1 << 40)
+_GRANTED: Final = frozenset((Grant.NEW, Grant.PROMOTED, Grant.EXISTING))
+
+
+class PutMode(Enum):
+    """What a put does where a record is, or is not."""
+
+    OVERWRITE = "overwrite"
+    INSERT_ONLY = "insert only"
+    UPDATE_ONLY = "update only"
+
+
+class LeafKind(NamedTuple):
+    """The entry types of a kind of record: insertion, update, deletion, each without and with a transaction."""
+
+    insert: int
+    insert_tx: int
+    update: int
+    update_tx: int
+    delete: int
+    delete_tx: int
+    embeds: bool
+
+
+USER: Final = LeafKind(34, 33, 36, 35, 32, 31, True)
+MAP: Final = LeafKind(4, 4, 4, 4, 4, 4, False)
+NAME: Final = LeafKind(6, 5, 6, 5, 6, 5, False)
+FILE_SUMMARY: Final = LeafKind(11, 11, 11, 11, 11, 11, False)
+
+
+class Payload(NamedTuple):
+    """What a put writes.
+
+    Attributes:
+        data: None is a deletion.
+        expiration: days, or negative hours, since 1970; 0 for none.
+        content, tail: of internal records.
+    """
+
+    data: bytes | None
+    kind: LeafKind = USER
+    expiration: int = 0
+    content: Content | None = None
+    tail: Tail | None = None
+
+
+class Records:
+    """Record operations of one environment.
+
+    Arguments:
+        ctx: the trees.
+        locks: the lock table.
+
+    Attributes:
+        guards_gaps: whether a serializable transaction is at work, so that insertions must ask for the gap they go
+        into.
+    """
+
+    def __init__(self, ctx: TreeContext, locks: LockTable) -> None:
+        self._ctx = ctx
+        self._locks = locks
+        self.guards_gaps: Callable[[], bool] = _never
+
+    def get(self, db: DatabaseState, key: Key, locker: Txn | None, lock_type: LockType | None) -> bytes | None:
+        """The data of a record, or None when there is none.
+
+        Arguments:
+            locker, lock_type: who locks it how; None reads what is there, committed or not.
+        """
+        while True:
+            with self._ctx.latch:
+                node = find_bin(self._ctx, db, key)
+                if node is None:
+                    return None
+                index, exact = node.find(key)
+                wait_lsn = self._lock_slot(node, index, exact, locker, lock_type)
+                if wait_lsn == NULL_LSN:
+                    if not exact or not node.is_live(index):
+                        return None
+                    data = slot_data(self._ctx, node, index, cache=True)
+                    self._ctx.account(node)
+                    return data
+            self.wait_for(wait_lsn, locker, lock_type)
+
+    def put(self, db: DatabaseState, key: Key, payload: Payload, locker: Txn, mode: PutMode) -> bool:
+        """Insert or update a record.
+
+        Returns:
+            False when the mode did not allow it.
+
+        Raises:
+            LockConflictError: the transaction can only be aborted. RefusedError: the environment is read-only.
+        """
+        ctx = self._ctx
+        if ctx.writer is None:
+            raise RefusedError("the environment is read-only", hint="open it for writing")
+        locker.check_usable()
+        while True:
+            with ctx.latch:
+                node = bin_for_insert(ctx, db, key)
+                index, exact = node.find(key)
+                wanted = LockType.WRITE
+                wait_lsn = self._lock_slot(node, index, exact, locker, wanted)
+                if wait_lsn == NULL_LSN and self.guards_gaps() and not (exact and node.is_live(index)):
+                    wanted = LockType.RANGE_INSERT
+                    wait_lsn = self._lock_gap(node, index + exact, locker)
+                if wait_lsn == NULL_LSN:
+                    exists = exact and node.is_live(index)
+                    if exists if mode is PutMode.INSERT_ONLY else not exists and mode is PutMode.UPDATE_ONLY:
+                        return False
+                    self.write_slot(node, index, exact, key, payload, locker)
+                    return True
+            self.wait_for(wait_lsn, locker, wanted)
+
+    def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload) -> bool:
+        """Delete a record; False when there is none."""
+        ctx = self._ctx
+        if ctx.writer is None:
+            raise RefusedError("the environment is read-only", hint="open it for writing")
+        locker.check_usable()
+        while True:
+            with ctx.latch:
+                node = find_bin(ctx, db, key)
+                if node is None:
+                    return False
+                index, exact = node.find(key)
+                wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
+                if wait_lsn == NULL_LSN:
+                    if not exact or not node.is_live(index):
+                        return False
+                    self.write_slot(node, index, True, key, payload, locker)
+                    return True
+            self.wait_for(wait_lsn, locker, LockType.WRITE)
+
+    def write_slot(self, node: BIN, index: int, exact: bool, key: Key, payload: Payload, locker: Txn) -> int:
+        """Log an LN and change its slot; the latch and the write lock are held.
+
+        Returns:
+            The LSN.
+        """
+        ctx, db, writer = self._ctx, node.db, self._ctx.writer
+        assert writer is not None
+        old_lsn = node.lsns[index] if exact else NULL_LSN
+        old_state = node.states[index] if exact else KNOWN_DELETED
+        mine = locker.writes.get(old_lsn) if old_lsn != NULL_LSN else None
+        before = mine[1] if mine is not None else _before(node, index, exact)
+        embedded = payload.data is not None and payload.kind.embeds and self._embeds(db, payload.data)
+        record = self._record(node, index, exact, key, payload, locker, before, embedded)
+        exists = exact and not old_state & DELETED and old_lsn != NULL_LSN
+        born_obsolete = payload.data is None or embedded or db.duplicates
+        replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
+        number = _type_of(payload, exists, locker)
+        body = encode_body(number, WRITTEN_VERSION, record)
+        lsn = writer.log(
+            number,
+            body,
+            obsolete_lns=((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else (),
+            born_obsolete=born_obsolete,
+        )
+        if locker.transactional:
+            self._move_lock(locker, db, old_lsn, lsn, before)
+        size = HEADER_BYTES + len(body)
+        if payload.data is None:
+            node.put(index, key, exact, lsn, PENDING_DELETED, None, size, 0)
+            locker.deleted.append((db, key))
+        else:
+            value = payload.data if payload.kind.embeds else None
+            node.put(index, key, exact, lsn, SLOT_EMBEDDED if embedded else 0, value, size, payload.expiration)
+        ctx.account(node)
+        return lsn
+
+    def lock_slot(self, node: BIN, index: int, locker: Txn | None, lock_type: LockType | None) -> int:
+        """Lock the version in a slot without waiting; the LSN to wait for, or NULL_LSN when that is not needed."""
+        return self._lock_slot(node, index, True, locker, lock_type)
+
+    def wait_for(self, lsn: int, locker: Txn | None, lock_type: LockType | None) -> Grant:
+        """Wait for a lock, without the latch.
+
+        Raises:
+            LockConflictError: timeout or deadlock; the locker can only be aborted.
+        """
+        assert locker is not None
+        assert lock_type is not None
+        granted = self._locks.lock(lsn, locker, lock_type)
+        if granted in _GRANTED:
+            locker.locks[lsn] = None
+        return granted
+
+    def _lock_slot(self, node: BIN, index: int, exact: bool, locker: Txn | None, lock_type: LockType | None) -> int:
+        if not exact or locker is None or lock_type is None:
+            return NULL_LSN
+        lsn = node.lsns[index]
+        if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or lsn in locker.writes:
+            return NULL_LSN
+        granted = self._locks.lock(lsn, locker, lock_type, wait=False)
+        if granted in _GRANTED:
+            locker.locks[lsn] = None
+            return NULL_LSN
+        return lsn
+
+    def _lock_gap(self, node: BIN, index: int, locker: Txn) -> int:
+        """Ask for the gap in front of a slot (RANGE_INSERT on the record that follows, or on the end marker)."""
+        lsn = gap_lsn(self._ctx, node, index)
+        granted = self._locks.lock(lsn, locker, LockType.RANGE_INSERT, wait=False) if lsn not in locker.locks else None
+        if granted is None or granted in _GRANTED:
+            locker.locks[lsn] = None
+            return NULL_LSN
+        return lsn
+
+    def _move_lock(self, locker: Txn, db: DatabaseState, old_lsn: int, lsn: int, before: Before) -> None:
+        locker.wrote(lsn)
+        given = self._locks.transfer(old_lsn, lsn, write=True) if old_lsn in locker.locks else []
+        for owner, _ in given:
+            if isinstance(owner, Txn):
+                owner.locks[lsn] = None
+        if not given:
+            self._locks.lock(lsn, locker, LockType.WRITE, wait=False)
+            locker.locks[lsn] = None
+        locker.writes.pop(old_lsn, None)
+        locker.writes[lsn] = (db, before)
+
+    def _embeds(self, db: DatabaseState, data: bytes) -> bool:
+        return len(data) <= self._ctx.max_embedded and not db.duplicates and not db.internal
+
+    def _record(
+        self,
+        node: BIN,
+        index: int,
+        exact: bool,
+        key: Key,
+        payload: Payload,
+        locker: Txn,
+        before: Before,
+        embedded: bool,
+    ) -> ln_codec.LN:
+        old_lsn = node.lsns[index] if exact else NULL_LSN
+        old_state = node.states[index] if exact else KNOWN_DELETED
+        was_embedded = bool(old_state & SLOT_EMBEDDED)
+        flags = ln_codec.EMBEDDED if embedded or (payload.data is None and was_embedded) else 0
+        flags |= ln_codec.HAS_EXPIRATION if payload.expiration else 0
+        flags2 = 0
+        prior_size = node.sizes[index] if exact else 0
+        if prior_size and not old_state & (DELETED | SLOT_EMBEDDED) and not node.db.duplicates:
+            flags2 |= ln_codec.HAS_PRIOR_SIZE
+            if not locker.transactional or before.lsn != old_lsn:
+                flags2 |= ln_codec.HAS_PRIOR_FILE
+        if locker.transactional:
+            flags |= ln_codec.ABORT_KNOWN_DELETED if before.known_deleted else 0
+            flags |= ln_codec.HAS_ABORT_LSN if before.lsn != NULL_LSN else 0
+            flags |= ln_codec.HAS_ABORT_DATA if before.data is not None else 0
+            flags |= ln_codec.HAS_ABORT_EXPIRATION if before.expiration else 0
+        return ln_codec.LN(
+            flags, flags2, 0, node.db.id, before.lsn, locker.id if locker.transactional else None, locker.last_lsn,
+            None, before.data, NULL_VLSN, before.expiration, 0, 0, payload.expiration, 0, 0, prior_size,
+            file_of(old_lsn) if flags2 & ln_codec.HAS_PRIOR_FILE else -1, None, payload.data, payload.content,
+            node.db.order.unwrap(key), payload.tail,
+        )  # fmt: skip
+
+
+def end_marker(db: DatabaseState) -> int:
+    """The made-up LSN that stands for the end of a database in range locks (R-TXN-20)."""
+    return _END_MARKERS - db.id
+
+
+def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
+    """The LSN whose lock guards the gap in front of a slot: that of the next record, or the end marker."""
+    current: BIN | None = node
+    while current is not None:
+        for at in range(index, len(current)):
+            if current.lsns[at] != NULL_LSN and not current.states[at] & KNOWN_DELETED:
+                return current.lsns[at]
+        current, index = next_bin(ctx, current), 0
+    return end_marker(node.db)
+
+
+def _never() -> bool:
+    return False
+
+
+def _before(node: BIN, index: int, exact: bool) -> Before:
+    """The version that is in a slot now, as a transaction's first write of the record finds it (R-TXN-33)."""
+    if not exact or node.lsns[index] == NULL_LSN:
+        return Before(NULL_LSN, False, None, NULL_VLSN, 0, 0, False)
+    state = node.states[index]
+    deleted = bool(state & DELETED)
+    embedded = bool(state & SLOT_EMBEDDED) and not deleted
+    return Before(
+        node.lsns[index],
+        deleted,
+        (node.values[index] or b"") if embedded else None,
+        NULL_VLSN,
+        0 if deleted else node.expirations[index],
+        node.sizes[index],
+        not deleted and not embedded and not node.db.duplicates,
+    )
+
+
+def _type_of(payload: Payload, exists: bool, locker: Txn) -> int:
+    kind = payload.kind
+    if payload.data is None:
+        return kind.delete_tx if locker.transactional else kind.delete
+    if exists:
+        return kind.update_tx if locker.transactional else kind.update
+    return kind.insert_tx if locker.transactional else kind.insert

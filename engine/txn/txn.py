@@ -1,0 +1,158 @@
+"""One transaction: its id, its chain in the log, its locks, what its writes replaced (R-TXN-30 to R-TXN-46).
+
+States: *open*; *abort-only* after a lock conflict; *prepared*; *committed*; *aborted*; *possibly committed* when
+writing the Commit failed after it may have reached the file (R-TXN-45).
+
+The abort information of a record describes the version before the transaction, and is the same in every LN that the
+transaction writes for that record (R-TXN-32): ``writes`` carries it from version to version.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from enum import Enum
+from typing import NamedTuple
+
+from engine.errors import RefusedError
+from engine.format.lsn import NULL_LSN
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState
+from engine.txn.lock_errors import LockConflictError, LockPreemptedError
+
+
+class Isolation(Enum):
+    """How long read locks are held (R-TXN-20)."""
+
+    READ_UNCOMMITTED = "read-uncommitted"
+    READ_COMMITTED = "read-committed"
+    REPEATABLE_READ = "repeatable-read"
+    SERIALIZABLE = "serializable"
+
+
+class Durability(Enum):
+    """How far a commit's bytes get before it returns (R-TXN-40, R-LOG-26)."""
+
+    SYNC = "sync"
+    WRITE_NO_SYNC = "write-no-sync"
+    NO_SYNC = "no-sync"
+
+
+class TxnState(Enum):
+    """Where a transaction stands."""
+
+    OPEN = "open"
+    ABORT_ONLY = "abort-only"
+    PREPARED = "prepared"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    POSSIBLY_COMMITTED = "possibly committed"
+
+
+class Before(NamedTuple):
+    """The version of a record before the transaction.
+
+    Attributes:
+        lsn: NULL_LSN when there was no record.
+        known_deleted: the slot held a deleted version.
+        data: its data when it was embedded, else None.
+        vlsn, expiration: of the embedded version; NULL_VLSN and 0 for none.
+        size: bytes of its entry, 0 when not known.
+        countable: it is counted obsolete at commit (R-TXN-41).
+    """
+
+    lsn: int
+    known_deleted: bool
+    data: bytes | None
+    vlsn: int
+    expiration: int
+    size: int
+    countable: bool
+
+
+class Txn:
+    """A transaction; also what takes its locks.
+
+    Arguments:
+        txn_id: unique while the environment lives and across restarts.
+        lock_timeout_ms, txn_timeout_ms: longest wait for a lock, longest life; 0 for none.
+    """
+
+    __slots__ = (
+        "_cause", "_id", "deleted", "durability", "first_lsn", "isolation", "last_lsn", "lock_timeout_ms", "locks",
+        "name", "state", "transactional", "txn_deadline", "writes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        txn_id: int,
+        *,
+        isolation: Isolation = Isolation.REPEATABLE_READ,
+        durability: Durability = Durability.SYNC,
+        lock_timeout_ms: int = 500,
+        txn_timeout_ms: int = 0,
+        transactional: bool = True,
+    ) -> None:
+        self._id = txn_id
+        self._cause: LockConflictError | None = None
+        self.isolation = isolation
+        self.durability = durability
+        self.lock_timeout_ms = lock_timeout_ms
+        self.txn_deadline = time.monotonic() + txn_timeout_ms / 1000 if txn_timeout_ms else None
+        self.transactional = transactional
+        self.state = TxnState.OPEN
+        self.name = ""
+        self.first_lsn = self.last_lsn = NULL_LSN
+        self.locks: dict[int, None] = {}
+        self.writes: dict[int, tuple[DatabaseState, Before]] = {}
+        self.deleted: list[tuple[DatabaseState, Key]] = []
+
+    @property
+    def id(self) -> int:
+        """The transaction id; replicated ones are negative."""
+        return self._id
+
+    @property
+    def group(self) -> Hashable:
+        """A transaction shares its locks with nobody."""
+        return self
+
+    @property
+    def preemptable(self) -> bool:
+        """Only replay on a replica takes locks away, and it is not run here."""
+        return False
+
+    @property
+    def importunate(self) -> bool:
+        """It waits for its locks."""
+        return False
+
+    def set_abort_only(self, cause: LockConflictError) -> None:
+        """The transaction can only be aborted from now on."""
+        self._cause = cause
+        if self.state is TxnState.OPEN:
+            self.state = TxnState.ABORT_ONLY
+
+    def set_preempted(self, cause: LockPreemptedError) -> None:
+        """A lock has been taken away."""
+        self.set_abort_only(cause)
+
+    def check_usable(self) -> None:
+        """Refuse operations on a transaction that is not open.
+
+        Raises:
+            RefusedError: it has ended, or can only be aborted.
+        """
+        if self.state is TxnState.OPEN:
+            return
+        raise RefusedError(
+            f"transaction {self._id} is {self.state.value}",
+            found=str(self._cause) if self._cause is not None else None,
+            hint="abort it and begin a new one" if self.state is TxnState.ABORT_ONLY else "begin a new transaction",
+        ) from self._cause
+
+    def wrote(self, lsn: int) -> None:
+        """An LN of the transaction has been logged (R-LOG-4 l)."""
+        if self.first_lsn == NULL_LSN:
+            self.first_lsn = lsn
+        self.last_lsn = lsn

@@ -1,0 +1,60 @@
+"""Undo of a transaction along its chain in the log (R-TXN-42).
+
+From the last LN backwards by ``last_lsn``; each is undone by ``tree.apply``, whose comparison of LSNs applies only the
+latest entry of each record: it returns to the version before the transaction in one step, and the earlier ones no
+longer match.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.errors import DamageError
+from engine.format.entry.ln import EMBEDDED, LN
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.tree.apply import undo_ln, version_before
+from engine.tree.state import DatabaseState, TreeContext
+from engine.txn.txn import Txn
+
+
+class DatabaseFinder(Protocol):
+    """Finds databases by id; the catalog implements it."""
+
+    def by_id(self, db_id: int) -> DatabaseState | None:
+        """The database of an id, or None."""
+
+
+def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
+    """Take back everything that a transaction wrote.
+
+    Returns:
+        How many LNs its chain has.
+
+    Raises:
+        DamageError: the chain leads to something else than an LN of the transaction.
+    """
+    lsn, count = txn.last_lsn, 0
+    while lsn != NULL_LSN:
+        with ctx.latch:
+            entry = ctx.access.read(lsn)
+            record = entry.record()
+            if not isinstance(record, LN) or record.txn_id != txn.id:
+                raise DamageError("a transaction's chain is broken", lsn=format_lsn(lsn), found=entry.type_name)
+            db = find.by_id(record.db_id)
+            if db is not None:
+                key = db.order.wrap(record.key)
+                undo_ln(ctx, db, key, lsn, version_before(record))
+                txn.deleted.append((db, key))
+                _count_obsolete(ctx, db, record, lsn, entry.item_size)
+        count += 1
+        lsn = record.last_lsn
+    return count
+
+
+def _count_obsolete(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, item_size: int) -> None:
+    """An undone LN is obsolete, unless it was from the start (R-CLN-5, R-CLN-6)."""
+    born = record.data is None or bool(record.flags & EMBEDDED) or db.duplicates
+    writer = ctx.writer
+    if not born and writer is not None and writer.observer is not None:
+        with writer.latch:
+            writer.observer.obsolete_ln(lsn, item_size)
