@@ -32,7 +32,7 @@ OBSOLETE_VERSION = 9
 FLAG_BETA = 1
 FLAG_NO_SYNC = 2
 
-_LAYOUT = struct.Struct(">iiqiiib3sqq")
+_LAYOUT = struct.Struct(">iiqiiib3sqQ")
 SIZE = _LAYOUT.size
 _CHECKED = SIZE - 8
 assert SIZE == 48

@@ -7,7 +7,7 @@ Scanner, dump, recovery dispatch and statistics all read ``BY_ID`` and ``BY_CLAS
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from engine.aries.format import codec
 from engine.aries.format.codec import Cursor
@@ -150,3 +150,8 @@ def write_operation(out: bytearray, operation: Operation) -> None:
 def type_of(operation: Operation) -> OperationType:
     """The registry line of an operation."""
     return BY_CLASS[type(operation)]
+
+
+def is_page_operation(operation: Operation) -> TypeGuard[PageOperation]:
+    """Whether the operation is on one page."""
+    return BY_CLASS[type(operation)].family == PAGE
