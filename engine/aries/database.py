@@ -148,6 +148,17 @@ class Database:
                 hint="use Derby of that release",
             )
 
+    def likely_release(self, controls: Controls) -> tuple[int, int]:
+        """The release of the database, from a control file that fails its checksum when no other is left."""
+        known = controls.chosen or controls.primary.control or controls.mirror.control
+        if known is not None:
+            return known.major, known.minor
+        for path in (CONTROL, MIRROR):
+            release = control.stated_release(_bytes_of(self.storage, path))
+            if release is not None and OLDEST <= release <= NEWEST_READ:
+                return release
+        return NEWEST_RECOVERED
+
     def containers(self) -> dict[container.ContainerKey, bool]:
         """Every container file (False) and stub (True) by key; a container file wins over its stub."""
         found: dict[container.ContainerKey, bool] = {}
@@ -203,12 +214,17 @@ def read_properties(storage: Storage) -> dict[str, str]:
 def _read_copy(storage: Storage, path: str) -> Copy:
     if storage.stat(path) is None:
         return Copy(path, False, None, None)
-    file = storage.open(path)
     try:
-        data = file.read(0, control.SIZE)
-    finally:
-        file.close()
-    try:
-        return Copy(path, True, control.decode(data), None)
+        return Copy(path, True, control.decode(_bytes_of(storage, path)), None)
     except FormatError as error:
         return Copy(path, True, None, str(error))
+
+
+def _bytes_of(storage: Storage, path: str) -> bytes:
+    if storage.stat(path) is None:
+        return b""
+    file = storage.open(path)
+    try:
+        return file.read(0, control.SIZE)
+    finally:
+        file.close()

@@ -175,17 +175,18 @@ def analyse(log: LogFiles, controls: Controls, listener: Listener = SILENT) -> A
 
 
 def is_clean(start: Start, end: ScanEnd, others: int, table: TransactionTable) -> bool:
-    """R-DRB-62: both marks are the same and behind them is only the checkpoint transaction, ended.
+    """Whether recovery has nothing to do: behind redoLWM is only the checkpoint transaction, ended (R-DRB-62).
+
+    Prepared transactions hold undoLWM back and stay as they are, so they do not make a database unclean.
 
     Arguments:
         start: where recovery starts.
         end: where the log ends.
-        others: records that are neither the checkpoint transaction's nor checksum records.
+        others: records from redoLWM on that are neither the checkpoint transaction's nor checksum records.
         table: the transaction table after the scan.
     """
-    marks = start.checkpoint
-    quiet = marks is not None and marks.redo_lwm == marks.undo_lwm and others == 0
-    return quiet and not table.open and not end.fuzzy and end.obstacle is None
+    quiet = start.checkpoint is not None and others == 0 and not table.losers()
+    return quiet and not end.fuzzy and end.obstacle is None
 
 
 class _Counter:
@@ -205,10 +206,11 @@ class _Counter:
         """Count one record."""
         self.records += 1
         self.bytes += one.end - one.instant
-        if one.transaction is not None and one.transaction != self._transaction:
+        if one.instant < self._start.redo_lwm or one.transaction is None:
+            return
+        if one.transaction != self._transaction:
             self.others += 1
-        family = registry.type_of(one.operation).family
-        if family != registry.TRANSACTION and one.instant >= self._start.redo_lwm:
+        if registry.type_of(one.operation).family != registry.TRANSACTION:
             self.to_redo += 1
 
 

@@ -105,9 +105,10 @@ class LogFiles:
         if begin < 0 or begin + length > len(self._window):
             assert self._file is not None
             length = min(length, max(self._size - position, 0))
-            self._start = position
-            self._window = self._file.read(position, max(length, _WINDOW))
-            begin = 0
+            # Reading backward, most of the window lies in front of what is asked for.
+            self._start = max(0, position - _WINDOW // 2) if begin < 0 else position
+            begin = position - self._start
+            self._window = self._file.read(self._start, max(begin + length, _WINDOW))
         return self._window[begin : begin + length]
 
     def header(self, number: int) -> LogFileHeader:

@@ -65,6 +65,14 @@ def decode(data: bytes) -> Control:
     return Control(checkpoint, major, minor, build, flags & 0xFF, spare, spare_long)
 
 
+def stated_release(data: bytes) -> tuple[int, int] | None:
+    """Major and minor version in a control file whose checksum is wrong, None when it is too short."""
+    if len(data) < SIZE:
+        return None
+    fields = _LAYOUT.unpack(data[:SIZE])
+    return int(fields[3]), int(fields[4])
+
+
 def encode(control: Control) -> bytes:
     """The 48 bytes of a control file."""
     flags = control.flags - 256 if control.flags > 127 else control.flags
