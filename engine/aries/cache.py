@@ -1,9 +1,9 @@
 """The page cache: pages are read once, changed in memory, and written when the log allows.
 
-Write-ahead rule (R-DRB-8): before a page is written, the log is flushed through the last record applied to it. The cache
-owns the protocol for that (``LogGuard``) and calls it before every write, whether a page leaves the cache because it is
-full or everything is written for a checkpoint. Pages are written in the order of their keys; the files are synced by
-``write_all`` before it returns.
+Write-ahead rule (R-DRB-8): before a page is written, the log is flushed through the last record applied to it. The
+cache owns the protocol for that (``LogGuard``) and calls it before every write, whether a page leaves the cache because
+it is full or everything is written for a checkpoint. Pages are written in the order of their keys; the files are synced
+by ``write_all`` before it returns.
 """
 
 from __future__ import annotations

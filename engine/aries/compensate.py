@@ -11,8 +11,8 @@ Rules (R-DRB-50 to 54):
 
 Searching (R-DRB-55): a moved row is copied byte for byte, so stored bytes are compared, not SQL values, and no order of
 keys is needed. Only the *unique columns* that the root page's descriptor names are compared: in a unique index the row
-location may have been replaced by the very record that is undone. Splits move rows to the right, so the search goes from
-the page of the record along the right siblings, then through all other leaf pages.
+location may have been replaced by the very record that is undone. Splits move rows to the right, so the search goes
+from the page of the record along the right siblings, then through all other leaf pages.
 
 Example, ``crash-mixed``: transaction 207 inserted the index row of (1,82042) as record 59 on page 2 of container 1201;
 splits moved it. Its CLR (1,213865) names page 7, record 24.

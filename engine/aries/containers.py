@@ -157,6 +157,16 @@ class Containers:
             self.file(path).sync()
         self.unsynced.clear()
 
+    def adopt_stubs(self) -> None:
+        """Take over the stubs that are on disk already: their records lie in front of everything that is to come."""
+        for directory in self._storage.names():
+            if not directory.startswith("seg") or not directory[3:].isdigit():
+                continue
+            for name in self._storage.names(directory):
+                parts = container.number_of(name)
+                if parts is not None and parts[0]:
+                    self.stubs.setdefault(ContainerKey(int(directory[3:]), parts[1]), 0)
+
     def drop_stubs(self, before: int) -> list[str]:
         """Delete stubs whose record lies in front of an instant; their paths."""
         gone = []

@@ -32,6 +32,7 @@ LOG_DIRECTORY = "log"
 CONTROL = "log/log.ctrl"
 MIRROR = "log/logmirror.ctrl"
 LOCK_FILE = "dbex.lck"
+OWNER_FILE = "db.lck"
 LOCK_BYTE = 0
 
 # The layouts have not changed from 10.1 to 10.16; recovery was compared with Derby's for databases up to 10.14.

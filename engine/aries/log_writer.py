@@ -28,7 +28,6 @@ from engine.aries.format.record import (
     FIRST,
     LAST,
     RAW_STORE,
-    Record,
     encode_body,
     encode_checksum,
 )
@@ -38,6 +37,8 @@ from engine.storage.base import WriteFile
 DEFAULT_BUFFER_BYTES = 32_768
 DEFAULT_SWITCH_BYTES = 1_048_576
 _ZEROS = bytes(1 << 16)
+# Closed groups above this are written without waiting for the flush, so that a long rollback stays small in memory.
+_LARGEST_UNWRITTEN = 1 << 20
 
 
 class LogWriter:
@@ -60,6 +61,7 @@ class LogWriter:
         "_log",
         "_ready",
         "_switch_bytes",
+        "_unsynced",
         "end",
     )
 
@@ -81,6 +83,7 @@ class LogWriter:
         self._ready = bytearray()
         self._group = bytearray()
         self._group_start = end
+        self._unsynced = False
         self.end = end
 
     @property
@@ -120,13 +123,11 @@ class LogWriter:
     def flush(self) -> None:
         """Write and sync everything appended; switch files when the file has grown above the interval."""
         self._close_group()
-        if not self._ready:
+        if not self._ready and not self._unsynced:
             return
-        position = instant.position_of(self.end) - len(self._ready)
-        file = self._opened()
-        file.write(position, bytes(self._ready))
-        file.sync()
-        self._ready.clear()
+        self._write()
+        self._opened().sync()
+        self._unsynced = False
         self._log.forget()
         self.switch_if_due()
 
@@ -176,6 +177,16 @@ class LogWriter:
             self._ready += encode_checksum(self._group_start, covered)
         self._ready += covered
         self._group.clear()
+        if len(self._ready) > _LARGEST_UNWRITTEN:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the closed groups, which end where the group that is being filled starts."""
+        if self._ready:
+            position = instant.position_of(self.end) - len(self._ready)
+            self._opened().write(position, bytes(self._ready))
+            self._ready.clear()
+            self._unsynced = True
 
     def _opened(self) -> WriteFile:
         if self._file is None:

@@ -9,8 +9,8 @@ Space rules (format document, section 13.1) that keep pages loadable by Derby:
 * Purging removes the record with its reserve, and the records behind move down.
 * A record id at or above the page's next record id raises that to one more.
 
-Two lists hold the rows: ``rows`` in slot order and ``layout`` in the order in which they lie on the page. Offsets follow
-from ``layout`` alone.
+Two lists hold the rows: ``rows`` in slot order and ``layout`` in the order in which they lie on the page. Offsets
+follow from ``layout`` alone.
 """
 
 from __future__ import annotations

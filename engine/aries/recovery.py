@@ -8,24 +8,21 @@ Order (duties of section J of the behaviour document):
    own checkpoint. A next log file that keeps Derby from starting is refused unless it holds no record.
 3. Redo pass from the redo low water mark (``redo``).
 4. The tail behind the append position is zeroed, even where Derby would leave bytes that it does not understand.
-5. Undo pass: losers one after the other, internal ones first, each by descending number (R-DRB-51). Within one the
-   records are read backward; a CLR leads to the record that it undid, and undo goes on in front of that (R-DRB-50, 57).
-   An abort end is flushed. Prepared transactions are left alone (R-DRB-58).
+5. Undo pass (``undo``): losers one after the other, internal ones first; prepared transactions are kept.
 6. The closing checkpoint (``checkpoint``), unless nothing was done at all (R-DRB-60, 62).
 
 A dry run is the same on an overlay in memory. With a backup directory every byte is saved before it is overwritten; a
 run that was interrupted is rolled back from there before the new one starts, so that not even a torn page is left.
 
-Example, ``crash-mixed``: losers 251 and 207, in this order. 207 had rolled back to a savepoint: undo of its last four
-records, then the CLR (1,211500), from there to (1,204939), and on in front of it with (1,83758). 45 CLRs in all.
+Example, ``crash-five-transactions``: scan from (1,40674), redo of 9 records from (1,41652), end at (1,42645); loser 196
+gets nine CLRs from (1,42682) on and an abort end; checkpoint at (1,43174). Derby writes the same bytes.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import NamedTuple
 
-from engine.aries import apply, saved
+from engine.aries import journal
 from engine.aries.cache import DEFAULT_PAGES, PageCache
 from engine.aries.checkpoint import (
     ARCHIVE_PROPERTY,
@@ -34,31 +31,23 @@ from engine.aries.checkpoint import (
     CheckpointResult,
     write_controls,
 )
-from engine.aries.compensate import place_of, undoable
 from engine.aries.containers import Containers
-from engine.aries.database import LOCK_FILE, LOG_DIRECTORY, NEWEST_RECOVERED, Controls, Database
+from engine.aries.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, Database
 from engine.aries.format import instant
 from engine.aries.format.container import ContainerKey
 from engine.aries.format.control import Control
-from engine.aries.format.log_file import HEADER_SIZE
-from engine.aries.format.operations import container as container_operations
-from engine.aries.format.operations import page as operations
-from engine.aries.format.operations import registry
-from engine.aries.format.record import COMPENSATION, NEED_LOCK, RAW_STORE, Record
 from engine.aries.info import Analysis, analyse
+from engine.aries.interlock import check, usable_controls
 from engine.aries.log import ForwardScan, LogFiles
 from engine.aries.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, LogWriter, clear_tail
 from engine.aries.pages import LivePage
-from engine.aries.redo import Redo, undrop
-from engine.aries.versions import raised_by_undo
-from engine.aries.xact import Transaction, TransactionTable
-from engine.errors import DamageError, FormatError, RefusedError
+from engine.aries.redo import Redo
+from engine.aries.saved import SavingStorage
+from engine.aries.undo import Undo, Undone
+from engine.aries.xact import TransactionTable
 from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
-
-PAGE_CLR = RAW_STORE | NEED_LOCK | COMPENSATION
-CONTAINER_CLR = RAW_STORE | COMPENSATION
 
 # R-DRB-60: with less log than this behind redoLWM, and nothing undone, Derby takes no checkpoint.
 _LITTLE_LOG_BYTES = 1000
@@ -84,12 +73,7 @@ class Options(NamedTuple):
     switch_bytes: int = DEFAULT_SWITCH_BYTES
 
 
-class Undone(NamedTuple):
-    """A transaction that was rolled back, with the number of CLRs written for it now."""
-
-    transaction: int
-    internal: bool
-    clrs: int
+DEFAULTS = Options()
 
 
 class Recovered(NamedTuple):
@@ -129,7 +113,7 @@ class Recovered(NamedTuple):
 
 def recover(
     storage: Storage,
-    options: Options = Options(),
+    options: Options = DEFAULTS,
     *,
     dry_run: bool = False,
     backup: Storage | None = None,
@@ -152,34 +136,34 @@ def recover(
     """
     if dry_run:
         overlay = OverlayStorage(storage)
-        result = _Recovery(Database(overlay), options, listener).run()
-        return result._replace(changed=overlay.changed())
-    database = Database(storage)
-    made = storage.stat(LOCK_FILE) is None
-    lock = database.lock()
+        run = _Recovery(Database(overlay), options, listener)
+        if overlay.lock_holder(LOCK_FILE, LOCK_BYTE) is not None:
+            run.notes.append("the database is open in another process; the preview may be out of date")
+        return run.run()._replace(changed=overlay.changed())
+    lock = Database(storage).lock()
     try:
         return _recover_saved(storage, options, backup, listener)
     finally:
-        _unlock(storage, lock, remove=made)
+        _unlock(storage, lock)
 
 
 def _recover_saved(storage: Storage, options: Options, backup: Storage | None, listener: Listener) -> Recovered:
     """Recover with the old bytes saved, after an interrupted run has been taken back."""
     if backup is None:
         return _Recovery(Database(storage), options, listener).run()
-    interrupted = backup.stat(saved.JOURNAL) is not None
-    if interrupted and saved.read_manifest(backup).get("state") != saved.DONE:
-        saved.undo(storage, backup)
-    saving = saved.SavingStorage(storage, backup)
+    interrupted = backup.stat(journal.JOURNAL) is not None
+    if interrupted and journal.read_manifest(backup).get("state") != journal.DONE:
+        journal.undo(storage, backup)
+    saving = SavingStorage(storage, backup)
     result = _Recovery(Database(saving), options, listener, saving).run()
     saving.finish({"operation": "recover", "undone": [one.transaction for one in result.undone]})
     return result
 
 
-def _unlock(storage: Storage, lock: Lock, *, remove: bool) -> None:
-    """Give the lock back; a lock file that was made for it goes away."""
+def _unlock(storage: Storage, lock: Lock) -> None:
+    """Give the lock back; a lock file that no JVM made goes away."""
     try:
-        if remove:
+        if storage.stat(OWNER_FILE) is None:
             storage.remove(LOCK_FILE)
     finally:
         lock.release()
@@ -196,22 +180,22 @@ class _Recovery:
         "_database",
         "_listener",
         "_log",
-        "_notes",
         "_options",
         "_redo",
         "_table",
         "_writer",
+        "notes",
     )
 
     def __init__(
-        self, database: Database, options: Options, listener: Listener, saving: saved.SavingStorage | None = None
+        self, database: Database, options: Options, listener: Listener, saving: SavingStorage | None = None
     ) -> None:
         database.require_clear()
         self._database = database
         self._options = options
         self._listener = listener
-        self._notes: list[str] = []
-        self._controls = self._usable_controls()
+        self.notes: list[str] = []
+        self._controls = usable_controls(database, self.notes, derby_default=options.derby_default)
         database.require_version(self._controls, NEWEST_RECOVERED)
         self._log = LogFiles(database)
         self._analysis = analyse(self._log, self._controls, listener)
@@ -231,7 +215,7 @@ class _Recovery:
     def run(self) -> Recovered:
         """All steps; whatever is open is closed in any case."""
         try:
-            self._check()
+            self._interlock()
             if self._analysis.clean and not self._analysis.behind.other_bytes:
                 return self._already_clean()
             return self._run()
@@ -245,7 +229,7 @@ class _Recovery:
         self._sync_log()
         self._redo_pass()
         zeroed = clear_tail(self._log, end.append) if self._analysis.behind.other_bytes or end.fuzzy else 0
-        undone = self._undo_pass()
+        undone = Undo(self._log, self._writer, self._cache, self._redo).run(self._table, self._listener)
         undo_to = self._writer.end
         checkpoint = self._checkpoint() if self._needs_checkpoint(undone) else None
         return self._result(undone, undo_to, zeroed, checkpoint)
@@ -267,7 +251,7 @@ class _Recovery:
             self._cache.written,
             checkpoint,
             self._analysis.behind.commits,
-            tuple(self._notes),
+            tuple(self.notes),
             {},
         )
 
@@ -276,69 +260,13 @@ class _Recovery:
         primary, mirror = self._controls.primary.control, self._controls.mirror.control
         if primary != mirror and self._controls.chosen is not None:
             write_controls(self._database.storage, self._controls.chosen)
-            self._notes.append("both control files were written again")
+            self.notes.append("both control files were written again")
         result = self._result([], self._analysis.end.append, 0, None)
         return result._replace(clean=True)
 
-    def _usable_controls(self) -> Controls:
-        """The control files as recovery uses them, with notes on what is wrong."""
-        controls = self._database.controls()
-        if not controls.primary.present and controls.mirror.control is not None:
-            if self._options.derby_default:
-                return Controls(controls.primary, controls.mirror, None, None)
-            self._notes.append("log.ctrl is missing, its mirror is used; Derby would read the whole log")
-        elif controls.primary.control is None:
-            self._notes.append(f"log.ctrl cannot be used: {controls.primary.problem or 'it is missing'}")
-        if controls.mirror.control is None:
-            self._notes.append(f"logmirror.ctrl cannot be used: {controls.mirror.problem or 'it is missing'}")
-        return controls
-
-    def _check(self) -> None:
-        """The interlock."""
-        analysis = self._analysis
-        end, start, behind = analysis.end, analysis.start, analysis.behind
-        if start.problem is not None:
-            self._notes.append(f"the checkpoint record cannot be used: {start.problem}")
-        if start.checkpoint is not None and end.append <= start.checkpoint_at:
-            raise DamageError(
-                f"the log ends in front of its last checkpoint: {end.reason}",
-                file=self._name(end.stopped_at),
-                lsn=instant.show(end.stopped_at),
-                expected=f"records to {instant.show(start.checkpoint_at)} at least",
-                found=f"an end at {instant.show(end.append)}",
-                consequence="changes that are on the pages already would be taken for uncommitted ones",
-                hint="restore the log file from a copy, or the database from a backup",
-            )
-        if end.obstacle is not None:
-            self._step_over(end.obstacle)
-        if behind.commits and not (self._options.accept_loss or self._options.derby_default):
-            raise RefusedError(
-                f"the log seems to end, but {behind.commits} committed transactions follow: {end.reason}",
-                file=self._name(end.stopped_at),
-                lsn=instant.show(end.stopped_at),
-                expected="nothing valid behind the end",
-                found=f"{behind.records} records from {instant.show(behind.first)} to {instant.show(behind.last)}",
-                consequence="Derby would drop them without a word",
-                hint="copy the database first; then recover --accept-loss gives them up, their bytes are saved",
-            )
-        if end.derby_fails:
-            self._notes.append(f"Derby itself would fail at {instant.show(end.stopped_at)}: {end.reason}")
-
-    def _step_over(self, obstacle: str) -> None:
-        """A next log file that keeps Derby from starting is put aside when that loses nothing."""
-        number = instant.file_of(self._analysis.end.stopped_at) + 1
-        path = self._log.path(number)
-        if self._log.size(number) >= HEADER_SIZE and not self._options.accept_loss:
-            raise RefusedError(
-                f"the next log file is not usable: {obstacle}",
-                file=self._database.name(path),
-                consequence="Derby refuses to start with it",
-                hint="find out where the file comes from; recover --accept-loss puts it aside",
-            )
-        self._log.forget()
-        self._database.storage.rename(path, f"{path}.aside")
-        self._database.storage.sync_directory(LOG_DIRECTORY)
-        self._notes.append(f"{path} was put aside as {path}.aside: {obstacle}")
+    def _interlock(self) -> None:
+        loss = self._options.accept_loss or self._options.derby_default
+        check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
 
     def _sync_log(self) -> None:
         """Make the log that will be applied durable, before any page is written (R-DRB-8)."""
@@ -353,85 +281,14 @@ class _Recovery:
     def _redo_pass(self) -> None:
         start = self._analysis.start
         scan = ForwardScan(self._log, start.undo_lwm)
-        scanned = count = 0
-        for one in scan:
+        scanned = 0
+        for count, one in enumerate(scan):
             self._table.see(one)
             if one.instant >= start.redo_lwm:
                 self._redo.redo(one)
             scanned += one.end - one.instant
-            count += 1
             if count % _STEP == 0:
                 self._listener.step("redo", scanned, self._analysis.bytes)
-
-    def _undo_pass(self) -> list[Undone]:
-        undone: list[Undone] = []
-        losers = self._table.losers()
-        for done, one in enumerate(losers):
-            self._listener.step("undo", done, len(losers))
-            clrs = self._roll_back(one)
-            self._writer.finish(one.number, committed=False)
-            self._writer.flush()
-            del self._table.open[one.number]
-            undone.append(Undone(one.number, one.internal, clrs))
-        return undone
-
-    def _roll_back(self, one: Transaction) -> int:
-        """Undo the records of a transaction, last first; the number of CLRs written."""
-        index = len(one.instants) - 1
-        clrs = 0
-        while index >= 0:
-            found = self._log.record(one.instants[index])
-            if found.undo_instant is not None:
-                index = bisect_left(one.instants, found.undo_instant) - 1
-                continue
-            if undoable(found.operation):
-                try:
-                    self._compensate(found, one.number)
-                except FormatError as error:
-                    raise _not_undone(found, error) from error
-                clrs += 1
-            index -= 1
-        return clrs
-
-    def _compensate(self, found: Record, number: int) -> None:
-        """Write the CLR of a record and apply it."""
-        operation = found.operation
-        if isinstance(operation, container_operations.ContainerOperation):
-            self._compensate_container(found, operation, number)
-            return
-        if not registry.is_page_operation(operation):
-            raise FormatError("the record cannot be undone")
-        key = ContainerKey(operation.segment, operation.container)
-        home = self._containers.find(key)
-        if home is None:
-            raise FormatError(f"{key} has vanished")
-        place = place_of(self._cache, home, found, operation)
-        target = self._cache.get(home, place.page)
-        if target is None:
-            raise FormatError(f"page {place.page} of {key} is not there")
-        where = (key.segment, key.container, place.page, target.version)
-        clr: registry.PageOperation = operations.PhysicalUndo(*where)
-        if place.record_id is not None:
-            clr = operations.LogicalUndo(*where, place.record_id)
-        self._writer.append(PAGE_CLR, number, clr, undo_instant=found.instant)
-        apply.undo(target, operation, found.data, place.record_id)
-        target.set_version(target.version + raised_by_undo(operation))
-        self._cache.changed(home, place.page)
-
-    def _compensate_container(
-        self, found: Record, operation: container_operations.ContainerOperation, number: int
-    ) -> None:
-        key = ContainerKey(operation.segment, operation.container)
-        home = self._containers.find(key)
-        version = home.header.version if home is not None else operation.version
-        clr = container_operations.ContainerUndo(key.segment, key.container, version)
-        at = self._writer.append(CONTAINER_CLR, number, clr, undo_instant=found.instant)
-        if operation.kind == container_operations.CREATE:
-            # The removal must be in the log before the file goes (R-DRB-8).
-            self._writer.flush()
-            self._redo.remove(key, at)
-        elif home is not None:
-            undrop(home)
 
     def _needs_checkpoint(self, undone: list[Undone]) -> bool:
         """R-DRB-60, and whenever a page, a stub or a control file is to be brought up to date."""
@@ -446,6 +303,7 @@ class _Recovery:
     def _checkpoint(self) -> CheckpointResult:
         release = self._database.likely_release(self._database.controls())
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
+        self._containers.adopt_stubs()
         checkpointer = Checkpointer(
             self._database,
             self._log,
@@ -470,23 +328,10 @@ class _Recovery:
             if isinstance(target, LivePage):
                 for one in target.rows:
                     if not one.deleted and _switches_archiving_on(one.record):
-                        self._notes.append("log archiving is on: old log files are kept")
+                        self.notes.append("log archiving is on: old log files are kept")
                         return True
         return False
-
-    def _name(self, at: int) -> str:
-        return self._database.name(self._log.path(instant.file_of(at)))
 
 
 def _switches_archiving_on(record: bytes) -> bool:
     return (ARCHIVE_PROPERTY.encode() in record or KEEP_PROPERTY.encode() in record) and b"true" in record
-
-
-def _not_undone(found: Record, error: FormatError) -> DamageError:
-    return DamageError(
-        f"undo stops: {error.what}",
-        lsn=instant.show(found.instant),
-        found=error.found,
-        consequence="an open transaction cannot be rolled back; the log holds its compensation up to here",
-        hint="run verify; restore from a backup and roll forward",
-    )

@@ -97,7 +97,7 @@ class OverlayStorage:
     def sync_directory(self, path: str = "") -> None:
         """Nothing to do in memory."""
 
-    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
+    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:  # noqa: ARG002
         """No lock is taken: nobody else sees the changes."""
         return _NoLock()
 
