@@ -9,7 +9,8 @@ Order (duties of section J of the behaviour document):
 3. Redo pass from the redo low water mark (``redo``).
 4. The tail behind the append position is zeroed, even where Derby would leave bytes that it does not understand.
 5. Undo pass (``undo``): losers one after the other, internal ones first; prepared transactions are kept.
-6. The closing checkpoint (``checkpoint``), unless nothing was done at all (R-DRB-60, 62).
+6. The closing checkpoint (``checkpoint``), unless the database was clean (R-DRB-62). Derby also leaves it out when
+   there is little to redo and nothing to undo (R-DRB-60); here nothing is left to redo in any case (duty 6).
 
 A dry run is the same on an overlay in memory. With a backup directory every byte is saved before it is overwritten; a
 run that was interrupted is rolled back from there before the new one starts, so that not even a torn page is left.
@@ -49,8 +50,6 @@ from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
 
-# R-DRB-60: with less log than this behind redoLWM, and nothing undone, Derby takes no checkpoint.
-_LITTLE_LOG_BYTES = 1000
 _PROPERTIES_CONTAINER = 16
 _STEP = 256
 
@@ -231,7 +230,7 @@ class _Recovery:
         zeroed = clear_tail(self._log, end.append) if self._analysis.behind.other_bytes or end.fuzzy else 0
         undone = Undo(self._log, self._writer, self._cache, self._redo).run(self._table, self._listener)
         undo_to = self._writer.end
-        checkpoint = self._checkpoint() if self._needs_checkpoint(undone) else None
+        checkpoint = None if self._analysis.clean else self._checkpoint()
         return self._result(undone, undo_to, zeroed, checkpoint)
 
     def _result(
@@ -289,16 +288,6 @@ class _Recovery:
             scanned += one.end - one.instant
             if count % _STEP == 0:
                 self._listener.step("redo", scanned, self._analysis.bytes)
-
-    def _needs_checkpoint(self, undone: list[Undone]) -> bool:
-        """R-DRB-60, and whenever a page, a stub or a control file is to be brought up to date."""
-        start, end = self._analysis.start, self._writer.end
-        files = {instant.file_of(at) for at in (start.redo_lwm, start.undo_lwm, end)}
-        little = len(files) == 1 and end - start.redo_lwm < _LITTLE_LOG_BYTES
-        controls = self._controls
-        whole = controls.primary.control is not None and controls.primary.control == controls.mirror.control
-        nothing = not undone and start.checkpoint is not None and little and whole
-        return not nothing or self._cache.dirty > 0 or self._cache.written > 0 or bool(self._containers.stubs)
 
     def _checkpoint(self) -> CheckpointResult:
         release = self._database.likely_release(self._database.controls())
