@@ -16,6 +16,8 @@ from engine.storage.base import Storage, WriteFile
 
 _HEADER_BYTES = container.HEADER_OFFSET + container.HEADER_SIZE
 _OPEN_FILES = 100
+# Byte offsets are 63 bits wide, and pages have up to 32 768 bytes.
+_LARGEST_PAGE = 2**47
 
 
 class Container:
@@ -42,7 +44,12 @@ class Container:
         return container.path_of(self.key)
 
     def read_page(self, number: int) -> bytes:
-        """The bytes of a page; fewer, or none, when the file ends before."""
+        """The bytes of a page; fewer, or none, when the file ends before.
+
+        Raises: FormatError when no file could be that long.
+        """
+        if number > _LARGEST_PAGE:
+            raise FormatError("a page number is out of range", found=str(number))
         size = self.header.page_size
         return self._files.file(self.path).read(number * size, size)
 

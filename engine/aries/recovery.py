@@ -60,6 +60,7 @@ class Options(NamedTuple):
     Attributes:
         accept_loss: go on although committed transactions lie behind the end of the log, or a next log file is foreign.
         derby_default: behave as Derby: no interlock, and without ``log.ctrl`` no mirror and no checksum records.
+        force_checkpoint: take a checkpoint even of a clean database.
         cache_pages: pages kept in memory.
         buffer_bytes: log buffer, decides where checksum groups end.
         switch_bytes: log switch interval.
@@ -67,6 +68,7 @@ class Options(NamedTuple):
 
     accept_loss: bool = False
     derby_default: bool = False
+    force_checkpoint: bool = False
     cache_pages: int = DEFAULT_PAGES
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
     switch_bytes: int = DEFAULT_SWITCH_BYTES
@@ -80,7 +82,7 @@ class Recovered(NamedTuple):
 
     Attributes:
         analysis: the state that was found.
-        clean: whether there was nothing to do.
+        clean: whether there was nothing to redo or undo.
         redo_seen, redo_applied, redo_skipped: page and container records of the redo pass.
         undone: transactions rolled back, in order.
         undo_from, undo_to: the part of the log written by the undo pass.
@@ -215,7 +217,8 @@ class _Recovery:
         """All steps; whatever is open is closed in any case."""
         try:
             self._interlock()
-            if self._analysis.clean and not self._analysis.behind.other_bytes:
+            forced = self._options.force_checkpoint or self._analysis.behind.other_bytes
+            if self._analysis.clean and not forced:
                 return self._already_clean()
             return self._run()
         finally:
@@ -230,7 +233,8 @@ class _Recovery:
         zeroed = clear_tail(self._log, end.append) if self._analysis.behind.other_bytes or end.fuzzy else 0
         undone = Undo(self._log, self._writer, self._cache, self._redo).run(self._table, self._listener)
         undo_to = self._writer.end
-        checkpoint = None if self._analysis.clean else self._checkpoint()
+        needed = not self._analysis.clean or self._options.force_checkpoint
+        checkpoint = self._checkpoint() if needed else None
         return self._result(undone, undo_to, zeroed, checkpoint)
 
     def _result(
@@ -238,7 +242,7 @@ class _Recovery:
     ) -> Recovered:
         return Recovered(
             self._analysis,
-            False,
+            self._analysis.clean,
             self._redo.seen,
             self._redo.applied,
             self._redo.skipped,
@@ -260,8 +264,7 @@ class _Recovery:
         if primary != mirror and self._controls.chosen is not None:
             write_controls(self._database.storage, self._controls.chosen)
             self.notes.append("both control files were written again")
-        result = self._result([], self._analysis.end.append, 0, None)
-        return result._replace(clean=True)
+        return self._result([], self._analysis.end.append, 0, None)
 
     def _interlock(self) -> None:
         loss = self._options.accept_loss or self._options.derby_default

@@ -128,7 +128,8 @@ class Redo:
         return True
 
     def _redo_container_undo(self, one: Record, operation: container_operations.ContainerUndo) -> bool:
-        assert one.undo_instant is not None
+        if one.undo_instant is None:
+            raise FormatError("a container CLR does not say what it compensates")
         undone = self._log.record(one.undo_instant).operation
         if not isinstance(undone, container_operations.ContainerOperation):
             raise FormatError("a container CLR compensates another record", found=instant.show(one.undo_instant))

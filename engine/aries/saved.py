@@ -49,14 +49,13 @@ class SavingStorage:
             )
         self._base = base
         self._backup = backup
-        self._journal = backup.open_rw(JOURNAL, create=True)
+        # Made when the first byte is saved, so that a run that changes nothing leaves nothing.
+        self._journal: WriteFile | None = None
         self._end = 0
         # Blocks saved, and the length of each file when it was first touched (None: it was not there).
         self._saved: set[tuple[str, int]] = set()
         self._lengths: dict[str, int | None] = {}
         self.touched: set[str] = set()
-        write_manifest(backup, {"database": base.root, "state": RUNNING})
-        backup.sync_directory()
 
     @property
     def root(self) -> str:
@@ -70,6 +69,8 @@ class SavingStorage:
 
     def finish(self, what: dict[str, object]) -> None:
         """Close the journal and say in the manifest what was done, with the digest of every changed file."""
+        if self._journal is None:
+            return
         self._journal.sync()
         self._journal.close()
         digests = {path: digest_of(self._base, path) for path in sorted(self.touched)}
@@ -82,7 +83,7 @@ class SavingStorage:
         for path, offset, length in ranges:
             self._save(path, offset, length)
         if self._end != before:
-            self._journal.sync()
+            self._sync()
 
     def names(self, path: str = "") -> list[str]:
         """Names in a directory."""
@@ -157,7 +158,7 @@ class SavingStorage:
         self._lengths.setdefault(path, None)
         self.touched.add(path)
         self._append(Entry(CREATED, path, 0, 0, b""))
-        self._journal.sync()
+        self._sync()
 
     def _note_removed(self, path: str) -> None:
         self.touched.add(path)
@@ -170,7 +171,7 @@ class SavingStorage:
                 self._append(Entry(REMOVED, path, offset, stat.size_bytes, file.read(offset, _PIECE)))
         finally:
             file.close()
-        self._journal.sync()
+        self._sync()
         # Whatever is made under this name later is new.
         self._lengths[path] = None
 
@@ -181,9 +182,17 @@ class SavingStorage:
         return self._lengths[path]
 
     def _append(self, entry: Entry) -> None:
+        if self._journal is None:
+            self._journal = self._backup.open_rw(JOURNAL, create=True)
+            write_manifest(self._backup, {"database": self._base.root, "state": RUNNING})
+            self._backup.sync_directory()
         data = encode_entry(entry)
         self._journal.write(self._end, data)
         self._end += len(data)
+
+    def _sync(self) -> None:
+        if self._journal is not None:
+            self._journal.sync()
 
 
 class _SavingFile:

@@ -87,6 +87,12 @@ def has_bytes(log: LogFiles, number: int, position: int) -> bool:
     return False
 
 
+def next_valid(log: LogFiles, number: int, position: int) -> int:
+    """The instant of the first valid record of a file at or behind a position, 0 when there is none."""
+    found = next(_search(log, number, position), None)
+    return instant.NONE if found is None else found.instant
+
+
 def _search(log: LogFiles, number: int, position: int) -> Iterator[Record]:
     """Valid records of one file from a position on, resynchronising by the file number in envelopes."""
     size = log.size(number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from typing import Any
 
 import pytest
@@ -12,12 +14,12 @@ from engine.aries import verify
 from engine.aries.checkpoint import STEPS
 from engine.aries.database import Database
 from engine.aries.findings import NOTE
-from engine.aries.format import container, control, instant
+from engine.aries.format import container, control, instant, page, record
 from engine.aries.format.operations.transaction import Checkpoint
 from engine.aries.info import gather
 from engine.aries.log import LogFiles
 from engine.aries.recovery import Options, recover
-from engine.errors import DamageError, RefusedError, UnsupportedError
+from engine.errors import DamageError, JetoolError, RefusedError, UnsupportedError
 from engine.storage.memory import MemoryStorage
 
 FIVE = "crash-five-transactions"
@@ -387,8 +389,6 @@ class TestRollForward:
 
     def test_page_behind_its_record_is_an_error(self) -> None:
         """R-DRB-34: page 13, record 14."""
-        from engine.aries.format import page
-
         files = dict(files_of(FIVE))
         data = files["seg0/c490.dat"]
         image = bytearray(data[4096:8192])
@@ -422,3 +422,56 @@ def test_undo_part_is_the_documented_one() -> None:
     storage = storage_of("crash-mixed")
     recover(storage)
     assert log_part(storage, part) == "0dc8c270068e909b3335d641ce603febdcc9aa7bf83465640c237a8d9ea64daf"
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_random_damage_ends_in_a_result_or_a_clear_error(seed: int) -> None:
+    """Whatever the bytes are: Derby's rules, a refusal or an error with a place; the preview changes nothing."""
+    draw = random.Random(seed)
+    files = dict(files_of("crash-mixed"))
+    for _ in range(draw.randint(1, 4)):
+        path = draw.choice(["log/log1.dat"] * 5 + ["log/log.ctrl", "seg0/c490.dat", "seg0/c4b1.dat", "seg0/c4c0.dat"])
+        content = bytearray(files[path])
+        low, high = (76_000, 213_000) if path == "log/log1.dat" else (0, len(content))
+        at = draw.randrange(low, high)
+        piece = draw.choice([draw.randbytes(1), draw.randbytes(4), bytes(30), b"\xff" * 8, draw.randbytes(700)])
+        content[at : at + len(piece)] = piece[: len(content) - at]
+        files[path] = bytes(content)
+    storage = MemoryStorage(files)
+    preview = None
+    with contextlib.suppress(JetoolError):
+        preview = recover(storage, Options(accept_loss=True), dry_run=True)
+    assert storage.contents() == files
+    if preview is None:
+        with pytest.raises(JetoolError) as caught:
+            recover(storage, Options(accept_loss=True))
+        assert caught.value.consequence or caught.value.found
+    else:
+        assert recover(storage, Options(accept_loss=True)) == preview._replace(changed={})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_records_without_checksums_are_not_trusted(seed: int) -> None:
+    """Damage inside a group whose checksum record is made to fit: the decoders and the version rule must hold."""
+    draw = random.Random(seed)
+    files = dict(files_of(FIVE))
+    log = bytearray(files["log/log1.dat"])
+    start, length = 42284 + 37, 42645 - 42284 - 37
+    for _ in range(draw.randint(1, 3)):
+        log[start + draw.randrange(length)] = draw.randrange(256)
+    log[42284:42321] = record.encode_checksum(instant.make(1, 42284), bytes(log[start : start + length]))
+    storage = MemoryStorage({**files, "log/log1.dat": bytes(log)})
+    before = storage.contents()
+    with contextlib.suppress(JetoolError):
+        assert recover(storage, Options(accept_loss=True), dry_run=True).redo_seen > 0
+    assert storage.contents() == before
+
+
+def test_forced_checkpoint_of_a_clean_database() -> None:
+    storage = storage_of("clean-shutdown")
+    result = recover(storage, Options(force_checkpoint=True))
+    assert result.clean
+    assert result.checkpoint is not None
+    assert instant.show(result.checkpoint.redo_lwm) == "(1,120877)"
+    assert gather(Database(storage)).controls.checkpoint == result.checkpoint.at
+    assert_settled(storage)

@@ -21,6 +21,9 @@ def test_undo_brings_every_byte_back(name: str) -> None:
     storage, backup = storage_of(name), MemoryStorage()
     before = storage.contents()
     recover(storage, backup=backup)
+    if name == "clean-shutdown":
+        assert backup.contents() == {}
+        return
     manifest = journal.read_manifest(backup)
     assert manifest["state"] == journal.DONE
     assert manifest["operation"] == "recover"
@@ -105,3 +108,9 @@ def test_manifest_names_digests() -> None:
     manifest = json.loads(backup.contents()["manifest.json"])
     assert manifest["files"]["log/log.ctrl"] == journal.digest_of(storage, "log/log.ctrl")
     assert set(manifest["files"]) >= {"log/log1.dat", "seg0/c490.dat", "seg0/c4a1.dat"}
+
+
+def test_a_run_that_changes_nothing_leaves_nothing() -> None:
+    backup = MemoryStorage()
+    assert recover(storage_of("clean-shutdown"), backup=backup).clean
+    assert backup.contents() == {}

@@ -254,3 +254,13 @@ def test_random_damage_never_breaks_the_readers(seed: int) -> None:
         assert report.containers > 70
         assert info.gather(Database(MemoryStorage(files))).analysis is not None or report.findings
         ForwardScan(LogFiles(Database(MemoryStorage(files))), instant.make(1, 24)).run()
+
+
+def test_container_whose_creation_was_interrupted_is_a_note() -> None:
+    """Header written, page 0 never: what a crash in the middle of a creation leaves."""
+    first = bytearray(4096)
+    first[108:189] = files_of(FIVE)["seg0/c490.dat"][108:189]
+    storage = MemoryStorage({**files_of(FIVE), "seg0/c720.dat": bytes(first)})
+    report = verify.verify(Database(storage))
+    found = next(one for one in report.findings if one.container == 0x720)
+    assert (found.code, found.severity) == ("DRB-PAGE-007", findings.NOTE)

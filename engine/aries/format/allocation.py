@@ -130,6 +130,9 @@ def decode(data: bytes) -> AllocationPage:
     extent = Extent(*_EXTENT.unpack_from(data, start + length))
     if not extent.status & NO_DEALLOCATED_MAP:
         raise FormatError("an allocation page is of a release before 10.1", found=f"status 0x{extent.status:x}")
+    if not 0 <= extent.last_page - extent.first_page < maximum_pages(len(data), length):
+        found = f"{extent.first_page} to {extent.last_page}"
+        raise FormatError("an allocation page manages more pages than it can", found=found)
     free, at = _read_bits(data, start + length + _EXTENT.size)
     unfilled, _ = _read_bits(data, at)
     return AllocationPage(header, next_page, next_offset, data[start : start + length], extent, free, unfilled)
