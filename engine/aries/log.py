@@ -32,7 +32,7 @@ from engine.aries.database import LOG_DIRECTORY, Database
 from engine.aries.format import instant, log_file
 from engine.aries.format.log_file import ENVELOPE, HEADER_SIZE, OVERHEAD, TRAILER, LogFileHeader
 from engine.aries.format.operations.transaction import CRC32, Checksum
-from engine.aries.format.record import Record, decode_body
+from engine.aries.format.record import CHECKSUM, Record, decode_body
 from engine.errors import DamageError, FormatError, NotFoundError
 from engine.storage.base import ReadFile
 
@@ -101,15 +101,22 @@ class LogFiles:
     def read(self, number: int, position: int, length: int) -> bytes:
         """Up to ``length`` bytes; fewer only at the end of the file."""
         self._select(number)
+        begin = self._load(position, length)
+        return self._window[begin : begin + length]
+
+    def _load(self, position: int, length: int) -> int:
+        """Make the window hold a part of the file as far as it exists; the part's offset in the window."""
         begin = position - self._start
         if begin < 0 or begin + length > len(self._window):
             assert self._file is not None
             length = min(length, max(self._size - position, 0))
+            if begin >= 0 and begin + length <= len(self._window):
+                return begin
             # Reading backward, most of the window lies in front of what is asked for.
             self._start = max(0, position - _WINDOW // 2) if begin < 0 else position
             begin = position - self._start
             self._window = self._file.read(self._start, max(begin + length, _WINDOW))
-        return self._window[begin : begin + length]
+        return begin
 
     def header(self, number: int) -> LogFileHeader:
         """The header of a log file. DamageError when it is short, foreign or numbered otherwise."""
@@ -130,29 +137,33 @@ class LogFiles:
 
     def try_record(self, at: int) -> Record | str:
         """The record at an instant, or why there is none. Strict: instant, both lengths and the body must be right."""
-        number, position = instant.file_of(at), instant.position_of(at)
-        front = self.read(number, position, ENVELOPE.size)
-        if len(front) < ENVELOPE.size:
+        number, position = at >> 32, at & 0xFFFFFFFF
+        if number != self._number:
+            self._select(number)
+        begin = self._load(position, ENVELOPE.size)
+        if begin + ENVELOPE.size > len(self._window):
             return "the file ends inside the envelope of a record"
-        length, stated = ENVELOPE.unpack(front)
+        length, stated = ENVELOPE.unpack_from(self._window, begin)
         if stated != at:
             return f"the envelope states the instant {instant.show(stated)}"
         if length <= 0 or position + length + OVERHEAD > self._size:
             return f"a record of {length} bytes does not fit into the file"
-        data = self.read(number, position + ENVELOPE.size, length + TRAILER.size)
-        trailing = TRAILER.unpack_from(data, length)[0]
+        begin = self._load(position, length + OVERHEAD) + ENVELOPE.size
+        end = begin + length
+        if end + TRAILER.size > len(self._window):
+            return "the file became shorter while it was read"
+        trailing = TRAILER.unpack_from(self._window, end)[0]
         if trailing != length:
             return f"the lengths of a record differ: {length} in front, {trailing} behind"
         try:
-            return decode_body(at, data[:length])
+            return decode_body(at, self._window[begin:end])
         except FormatError as error:
             return str(error)
 
     def group_matches(self, checksum: Record) -> bool:
         """Whether the bytes behind a checksum record are there and match it."""
         operation = checksum.operation
-        assert isinstance(operation, Checksum)
-        if operation.algorithm != CRC32 or operation.length < 0:
+        if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
             return False
         number, position = instant.file_of(checksum.end), instant.position_of(checksum.end)
         covered = self.read(number, position, operation.length)
@@ -212,7 +223,25 @@ class ForwardScan:
 
     def _next(self) -> Record | None:
         """The record at the position; otherwise move to the next file or set the end."""
+        found = self.log.try_record(self._at)
+        if isinstance(found, str) or not self._accept(found):
+            return self._no_record(found)
+        return found
+
+    def _accept(self, found: Record) -> bool:
+        """Move behind a record; False when it is a checksum record that fails."""
+        if found.group & CHECKSUM == 0:
+            self._append = found.end
+        elif not self.log.group_matches(found):
+            return False
+        self._at = self._good_end = found.end
+        return True
+
+    def _no_record(self, found: Record | str) -> Record | None:
+        """Tell an end of the log from the end of a file (rules 1 to 6)."""
         number, position = instant.file_of(self._at), instant.position_of(self._at)
+        if not isinstance(found, str):
+            return self._stop("the bytes behind a checksum record do not match it", fuzzy=True)
         word = self.log.read(number, position, TRAILER.size)
         if len(word) < TRAILER.size:
             exact = not word and position == self.log.size(number)
@@ -222,16 +251,7 @@ class ForwardScan:
             return self._next_file(number)
         if length > 0 and position + length + OVERHEAD > self.log.size(number):
             return self._stop(f"a record of {length} bytes reaches beyond the file", fuzzy=True)
-        found = self.log.try_record(self._at)
-        if isinstance(found, str):
-            return self._stop(found, fuzzy=True, derby_fails=self._derby_fails(number, position, length))
-        if isinstance(found.operation, Checksum):
-            if not self.log.group_matches(found):
-                return self._stop("the bytes behind a checksum record do not match it", fuzzy=True)
-        else:
-            self._append = found.end
-        self._at = self._good_end = found.end
-        return found
+        return self._stop(found, fuzzy=True, derby_fails=self._derby_fails(number, position, length))
 
     def _derby_fails(self, number: int, position: int, length: int) -> bool:
         """Whether Derby reads on where no record is: the instant is not below G and the lengths give no way out."""

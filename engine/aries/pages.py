@@ -40,6 +40,10 @@ class LiveRow:
         """Whether the row is marked deleted."""
         return self.record[0] & row.DELETED != 0
 
+    def footprint(self) -> int:
+        """Bytes that the row takes on its page: record, reserve and slot."""
+        return len(self.record) + len(self.slack) + page.SLOT_SIZE
+
     def decoded(self) -> row.Row:
         """The row; FormatError when it cannot be read."""
         return row.decode_row(self.record)
@@ -54,24 +58,18 @@ class LivePage:
         minimum_record: minimum record size of the container.
     """
 
-    __slots__ = ("_minimum", "_size", "header", "layout", "rows")
+    __slots__ = ("_minimum", "_size", "_used", "header", "layout", "rows", "version")
 
     def __init__(self, stored: StoredPage, page_size: int, minimum_record: int) -> None:
         self.header = stored.header
+        self.version = stored.header.version
         self._size = page_size
         self._minimum = minimum_record
         self.rows = [LiveRow(found.record, found.slack) for found in stored.rows]
         order = sorted(range(len(self.rows)), key=lambda slot: stored.rows[slot].offset)
         self.layout = [self.rows[slot] for slot in order]
-
-    @property
-    def version(self) -> int:
-        """The page version."""
-        return self.header.version
-
-    def set_version(self, version: int) -> None:
-        """Set the page version."""
-        self.header = self.header._replace(version=version)
+        # Bytes that rows, their reserves and their slots take.
+        self._used = sum(found.footprint() for found in self.rows)
 
     def set_status(self, status: int) -> None:
         """Set the page status."""
@@ -81,6 +79,7 @@ class LivePage:
         """Take the page into use, empty."""
         self.rows.clear()
         self.layout.clear()
+        self._used = 0
         self.header = self.header._replace(status=page.VALID, overflow=overflow, next_record_id=next_record_id)
 
     def encode(self) -> bytes:
@@ -91,7 +90,7 @@ class LivePage:
             offsets[id(found)] = at
             at += len(found.record) + len(found.slack)
         deleted = sum(1 for found in self.rows if found.deleted)
-        header = self.header._replace(slots=len(self.rows), deleted_plus_one=deleted + 1)
+        header = self.header._replace(version=self.version, slots=len(self.rows), deleted_plus_one=deleted + 1)
         stored = tuple(StoredRow(offsets[id(found)], found.record, found.slack) for found in self.rows)
         return page.encode(StoredPage(header, stored), self._size)
 
@@ -121,6 +120,7 @@ class LivePage:
         new = LiveRow(record, bytes(reserve))
         self.rows.insert(slot, new)
         self.layout.append(new)
+        self._used += new.footprint()
         if new.record_id >= self.header.next_record_id:
             self.header = self.header._replace(next_record_id=new.record_id + 1)
         self._require_room()
@@ -129,6 +129,7 @@ class LivePage:
         """Take a row off the page."""
         found = self.row_at(slot)
         del self.rows[slot]
+        self._used -= found.footprint()
         self.layout = [other for other in self.layout if other is not found]
 
     def replace(self, slot: int, image: row.Row) -> None:
@@ -136,9 +137,11 @@ class LivePage:
         found = self.row_at(slot)
         record = row.encode_row(image)
         room = found.record + found.slack
+        self._used -= found.footprint()
         found.slack = room[len(record) :]
         found.record = record
         found.record_id = image.header.record_id
+        self._used += found.footprint()
         self._require_room()
 
     def mark(self, slot: int, *, deleted: bool) -> None:
@@ -150,14 +153,16 @@ class LivePage:
     def reserve(self, slot: int, reserved_bytes: int) -> None:
         """Set the bytes reserved behind a row."""
         found = self.row_at(slot)
+        self._used -= found.footprint()
         found.slack = found.slack[:reserved_bytes].ljust(reserved_bytes, b"\0")
+        self._used += found.footprint()
         self._require_room()
 
     def _require_room(self) -> None:
-        used = sum(len(found.record) + len(found.slack) + page.SLOT_SIZE for found in self.rows)
         room = self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE
-        if used > room:
-            raise FormatError("a row does not fit on its page", expected=f"{room} bytes at most", found=f"{used} bytes")
+        if self._used > room:
+            found = f"{self._used} bytes"
+            raise FormatError("a row does not fit on its page", expected=f"{room} bytes at most", found=found)
 
 
 class LiveAllocation:
@@ -168,20 +173,12 @@ class LiveAllocation:
         page_size: bytes of the page.
     """
 
-    __slots__ = ("_size", "content")
+    __slots__ = ("_size", "content", "version")
 
     def __init__(self, stored: AllocationPage, page_size: int) -> None:
         self.content = stored
+        self.version = stored.header.version
         self._size = page_size
-
-    @property
-    def version(self) -> int:
-        """The page version."""
-        return self.content.header.version
-
-    def set_version(self, version: int) -> None:
-        """Set the page version."""
-        self.content = self.content._replace(header=self.content.header._replace(version=version))
 
     def set_status(self, status: int) -> None:
         """Set the page status."""
@@ -195,7 +192,8 @@ class LiveAllocation:
     def encode(self, container_header: bytes) -> bytes:
         """The bytes of the page; ``container_header`` is put in where the page carries one."""
         header = container_header if self.content.container_header else b""
-        return allocation.encode(self.content._replace(container_header=header), self._size)
+        versioned = self.content.header._replace(version=self.version)
+        return allocation.encode(self.content._replace(header=versioned, container_header=header), self._size)
 
     def set_page(self, number: int, *, free: bool) -> None:
         """Mark a page free, or allocated; the maps grow with the highest page (section 14)."""

@@ -95,7 +95,7 @@ class Redo:
             what = f"page {operation.page} of {key} has version {target.version}, the record is for {operation.version}"
             raise _stopped(one, what, "a log record in front of it is missing")
         raised = self._apply(one, operation, target)
-        target.set_version(operation.version + raised)
+        target.version = operation.version + raised
         self._cache.changed(found, operation.page)
         return True
 

@@ -118,7 +118,7 @@ class Undo:
             clr = operations.LogicalUndo(*where, place.record_id)
         self._writer.append(PAGE_CLR, number, clr, undo_instant=found.instant)
         apply.undo(target, operation, found.data, place.record_id)
-        target.set_version(target.version + raised_by_undo(operation))
+        target.version += raised_by_undo(operation)
         self._cache.changed(home, place.page)
 
     def _compensate_container(

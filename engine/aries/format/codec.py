@@ -26,6 +26,7 @@ LONG = struct.Struct(">q")
 _SHORT = struct.Struct(">H")
 _UINT = struct.Struct(">I")
 _ULONG = struct.Struct(">Q")
+_FOUR_SHORTS = struct.Struct(">HHHH")
 
 MAX_CINT = 2**31 - 1
 MAX_CLONG = 2**63 - 1
@@ -122,6 +123,16 @@ class Cursor:
         if not shortest:
             raise FormatError("a compressed long is not in its shortest form", found=str(value))
         return value
+
+    def page_key(self) -> tuple[int, int, int, int]:
+        """Four compressed longs: segment, container, page, version; quick when all are small."""
+        start = self.position
+        if start + 8 <= self.end:
+            found: tuple[int, int, int, int] = _FOUR_SHORTS.unpack_from(self.data, start)
+            if max(found) < 0x4000:
+                self.position = start + 8
+                return found
+        return self.clong(), self.clong(), self.clong(), self.clong()
 
     def count(self) -> int:
         """A cint that announces items of at least one byte each, checked against the bytes that remain."""

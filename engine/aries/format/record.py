@@ -30,6 +30,7 @@ Example, the begin of transaction 194 at (1,40674) of the fixture ``crash-five-t
 
 from __future__ import annotations
 
+import struct
 import zlib
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ from engine.aries.format.operations.registry import Operation, read_operation, w
 from engine.errors import FormatError
 
 FORMAT_ID = 129
+_FRONT = struct.Struct(">HH")
 
 FIRST = 0x001
 LAST = 0x002
@@ -103,13 +105,15 @@ class Record(NamedTuple):
 
 def decode_body(instant: int, body: bytes) -> Record:
     """The record whose body is ``body``; FormatError when a byte is left over or missing."""
-    cursor = Cursor(body)
-    if cursor.short() != FORMAT_ID:
-        raise FormatError("not a log record", expected=f"format id {FORMAT_ID}", found=body[:2].hex())
-    if body[2:3] < b"\x40" or body[2:3] > b"\x7f":
-        raise FormatError("the group of a log record is not a two-byte number", found=body[2:4].hex())
-    cursor.take(2)
-    group = (body[2] & 0x3F) << 8 | body[3]
+    if len(body) < _FRONT.size:
+        raise FormatError("a log record is too short", found=f"{len(body)} bytes")
+    format_id, group = _FRONT.unpack_from(body)
+    if format_id != FORMAT_ID:
+        raise FormatError("not a log record", expected=f"format id {FORMAT_ID}", found=str(format_id))
+    if group >> 14 != 1:
+        raise FormatError("the group of a log record is not a two-byte number", found=f"{group:04x}")
+    group &= 0x3FFF
+    cursor = Cursor(body, _FRONT.size)
     number = transaction.read_transaction_id(cursor)
     operation = read_operation(cursor)
     data, undo_instant = b"", None

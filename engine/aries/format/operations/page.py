@@ -206,7 +206,7 @@ class PhysicalUndo(NamedTuple):
 
 def read_purge(cursor: Cursor) -> Purge:
     """The fields of operation 106."""
-    key = cursor.clong(), cursor.clong(), cursor.clong(), cursor.clong()
+    key = cursor.page_key()
     slot = cursor.cint()
     return Purge(*key, slot, tuple(cursor.cint() for _ in range(cursor.count())))
 
@@ -223,7 +223,7 @@ def write_purge(out: bytearray, operation: Purge) -> None:
 
 def read_copy_rows(cursor: Cursor) -> CopyRows:
     """The fields of operation 210; the number of rows stands before the slot."""
-    key = cursor.clong(), cursor.clong(), cursor.clong(), cursor.clong()
+    key = cursor.page_key()
     count = cursor.count()
     slot = cursor.cint()
     return CopyRows(*key, slot, tuple(CopiedRow(cursor.cint(), cursor.cint()) for _ in range(count)))

@@ -66,6 +66,21 @@ class OperationType(NamedTuple):
     write: Callable[[bytearray, Any], None]
 
 
+def _keyed(number: int, name: str, record: Callable[..., Any], kinds: str = "") -> OperationType:
+    """A registry line for an operation on one page; ``kinds`` are those of the fields behind the page key."""
+    writers = [layout.KINDS[kind].write for kind in ("clong clong clong clong " + kinds).split()]
+    readers = [layout.KINDS[kind].read for kind in kinds.split()]
+
+    def read(cursor: Cursor) -> Any:
+        return record(*cursor.page_key(), *[reader(cursor) for reader in readers])
+
+    def write(out: bytearray, operation: Any) -> None:
+        for writer, value in zip(writers, operation, strict=True):
+            writer(out, value)
+
+    return OperationType(number, name, PAGE, record, read, write)
+
+
 def _simple(number: int, name: str, family: str, record: Callable[..., Any], kinds: str) -> OperationType:
     """A registry line for an operation whose fields do not depend on each other."""
     readers = [layout.KINDS[kind].read for kind in kinds.split()]
@@ -81,25 +96,24 @@ def _simple(number: int, name: str, family: str, record: Callable[..., Any], kin
     return OperationType(number, name, family, record, read, write)
 
 
-_KEY = "clong clong clong clong"
-_LOGICAL = _KEY + " cint logical"
+_LOGICAL = "cint logical "
 
 _TYPES = (
-    _simple(97, "ChainAllocPage", PAGE, page.ChainAllocationPage, _KEY + " clong clong"),
-    _simple(101, "Delete", PAGE, page.Delete, _LOGICAL + " cint bool"),
+    _keyed(97, "ChainAllocPage", page.ChainAllocationPage, "clong clong"),
+    _keyed(101, "Delete", page.Delete, _LOGICAL + "cint bool"),
     _simple(102, "EndXact", TRANSACTION, transaction.End, "global_id cint"),
-    _simple(103, "Insert", PAGE, page.Insert, _LOGICAL + " cint byte"),
-    _simple(104, "LogicalUndo", PAGE, page.LogicalUndo, _KEY + " cint"),
-    _simple(105, "PhysicalUndo", PAGE, page.PhysicalUndo, _KEY),
+    _keyed(103, "Insert", page.Insert, _LOGICAL + "cint byte"),
+    _keyed(104, "LogicalUndo", page.LogicalUndo, "cint"),
+    _keyed(105, "PhysicalUndo", page.PhysicalUndo),
     OperationType(106, "Purge", PAGE, page.Purge, page.read_purge, page.write_purge),
     _simple(107, "ContainerUndo", CONTAINER, container.ContainerUndo, "clong clong clong"),
-    _simple(108, "Update", PAGE, page.Update, _KEY + " cint cint"),
-    _simple(109, "UpdateField", PAGE, page.UpdateField, _LOGICAL + " cint cint"),
-    _simple(111, "AllocPage", PAGE, page.AllocatePage, _KEY + " clong cint cint"),
-    _simple(113, "InvalidatePage", PAGE, page.InvalidatePage, _KEY),
+    _keyed(108, "Update", page.Update, "cint cint"),
+    _keyed(109, "UpdateField", page.UpdateField, _LOGICAL + "cint cint"),
+    _keyed(111, "AllocPage", page.AllocatePage, "clong cint cint"),
+    _keyed(113, "InvalidatePage", page.InvalidatePage),
     _simple(169, "BeginXact", TRANSACTION, transaction.Begin, "int global_id"),
     OperationType(210, "CopyRows", PAGE, page.CopyRows, page.read_copy_rows, page.write_copy_rows),
-    _simple(241, "InitPage", PAGE, page.InitPage, _KEY + " cint cint clong int"),
+    _keyed(241, "InitPage", page.InitPage, "cint cint clong int"),
     OperationType(
         242,
         "Container",
@@ -116,13 +130,13 @@ _TYPES = (
         transaction.read_checkpoint,
         transaction.write_checkpoint,
     ),
-    _simple(287, "SetReservedSpace", PAGE, page.SetReservedSpace, _KEY + " cint cint cint cint"),
+    _keyed(287, "SetReservedSpace", page.SetReservedSpace, "cint cint cint cint"),
     _simple(291, "RemoveFile", CONTAINER, container.RemoveFile, "string long bool"),
     _simple(453, "Checksum", TRANSACTION, transaction.Checksum, "byte int long"),
-    _simple(454, "OldCompressSpace", PAGE, page.OldCompressSpace, _KEY + " cint cint"),
+    _keyed(454, "OldCompressSpace", page.OldCompressSpace, "cint cint"),
     _simple(459, "EncryptContainer", CONTAINER, container.EncryptContainer, "clong clong"),
     _simple(460, "EncryptContainerUndo", CONTAINER, container.EncryptContainerUndo, ""),
-    _simple(465, "CompressSpace", PAGE, page.CompressSpace, _KEY + " int cint"),
+    _keyed(465, "CompressSpace", page.CompressSpace, "int cint"),
 )
 
 BY_ID: dict[int, OperationType] = {line.number: line for line in _TYPES}
