@@ -115,12 +115,15 @@ CODES: dict[str, Code] = {
     "DRB-PAGE-007": Code(NOTE, "recovery makes the page again when the log initialises it", "none is needed"),
     "DRB-CONT-001": Code(ERROR, "the table or index cannot be read", "restore from a backup and roll forward"),
     "DRB-CONT-002": Code(
-        ERROR, "recovery stops with 'container vanished'", "bring the file back, or restore from a backup"
+        ERROR,
+        "the table or index cannot be used; recovery stops when the log names it",
+        "bring the file back, or restore from a backup",
     ),
     "DRB-CONT-003": Code(
         NOTE, "a dropped table or index was not removed; the file is ignored", "none is needed; it takes space only"
     ),
     "DRB-CONT-004": Code(NOTE, "the file is given back at a later checkpoint", "none is needed"),
+    "DRB-CONT-005": Code(NOTE, "it takes space only", "none is needed"),
     "DRB-REC-001": Code(NOTE, "recovery rolls it back", "none is needed"),
     "DRB-REC-002": Code(NOTE, "it keeps its locks until it is committed or rolled back", "ask the transaction manager"),
     "DRB-DB-001": Code(NOTE, "what is read may change under the check", "check a copy, or stop the JVM"),

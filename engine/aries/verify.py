@@ -6,6 +6,7 @@ What is checked, in this order:
 2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
    bookkeeping, what lies behind the end (``verify_log``).
 3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``verify_pages``).
+4. When there is nothing to redo or undo: the containers that the catalogue names against the files.
 
 Page versions against the log (R-DRB-34): for every page the records at or behind the redo low water mark run through
 versions v, v+1, ... w. The page on disk must have a version from v to w. Below v a record in front is missing, and
@@ -17,9 +18,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from engine.aries.catalog import conglomerates
 from engine.aries.database import CONTROL, MIRROR, Controls, Database
 from engine.aries.findings import Finding, finding
-from engine.aries.format import control, instant
+from engine.aries.format import container, control, instant
+from engine.aries.format.container import ContainerKey
 from engine.aries.log import LogFiles
 from engine.aries.verify_log import LogCheck, check_log
 from engine.aries.verify_pages import PageCheck, check_pages
@@ -71,6 +74,9 @@ def verify(database: Database, *, pages: bool = True, listener: Listener = SILEN
     findings += checked.findings
     found = check_pages(database, checked.ranges, listener) if pages else PageCheck([], 0, 0, 0)
     findings += found.findings
+    catalogue = conglomerates(database) if pages and checked.settled else None
+    if catalogue is not None:
+        findings += check_catalogue(database, catalogue)
     return Report(
         tuple(findings),
         checked.records,
@@ -78,7 +84,7 @@ def verify(database: Database, *, pages: bool = True, listener: Listener = SILEN
         found.containers,
         found.pages,
         found.rows,
-        _not_checked(checked, pages),
+        _not_checked(checked, pages, catalogue is not None),
     )
 
 
@@ -107,8 +113,27 @@ def check_controls(controls: Controls) -> list[Finding]:
     return findings
 
 
-def _not_checked(checked: LogCheck, pages: bool) -> tuple[str, ...]:
+def check_catalogue(database: Database, catalogue: set[int]) -> list[Finding]:
+    """Every table and index of the catalogue has its file, and every file is known to the catalogue."""
+    findings = []
+    present = {key.container for key, is_stub in database.containers().items() if not is_stub and key.segment == 0}
+    own = database.properties.get("derby.storage.propertiesId", "16")
+    for number in sorted(catalogue - present):
+        path = container.path_of(ContainerKey(0, number))
+        message = f"container {number} is in the catalogue and its file is missing"
+        findings.append(finding("DRB-CONT-002", message, file=path, container=number))
+    for number in sorted(present - catalogue):
+        if str(number) != own:
+            path = container.path_of(ContainerKey(0, number))
+            message = f"container {number} belongs to no table or index"
+            findings.append(finding("DRB-CONT-005", message, file=path, container=number))
+    return findings
+
+
+def _not_checked(checked: LogCheck, pages: bool, catalogue: bool) -> tuple[str, ...]:
     left_out = ["order of keys in indexes", "rows of tables against their indexes"]
+    if not catalogue:
+        left_out.append("tables and indexes of the catalogue against their files")
     if not pages:
         left_out.append("containers and pages")
     elif not checked.complete:

@@ -54,13 +54,18 @@ class Ranges(NamedTuple):
 
 
 class LogCheck(NamedTuple):
-    """The result; ``complete`` says whether the scan reached what the checkpoint promises."""
+    """The result.
+
+    ``complete`` says whether the scan reached what the checkpoint promises, ``settled`` whether there is nothing to
+    redo or undo, so that the pages on disk say all.
+    """
 
     findings: list[Finding]
     records: int
     log_bytes: int
     ranges: Ranges
     complete: bool
+    settled: bool
 
 
 def check_log(log: LogFiles, controls: Controls, listener: Listener) -> LogCheck:
@@ -70,7 +75,7 @@ def check_log(log: LogFiles, controls: Controls, listener: Listener) -> LogCheck
         start = find_start(log, controls)
     except DamageError as error:
         findings.append(finding("DRB-LOG-003", str(error), file=CONTROL))
-        return LogCheck(findings, 0, 0, Ranges({}, {}, set(), set()), False)
+        return LogCheck(findings, 0, 0, Ranges({}, {}, set(), set()), False, False)
     if start.problem is not None:
         message = f"the control file names {instant.show(controls.checkpoint)}, but {start.problem}"
         findings.append(finding("DRB-CTL-007", message, file=CONTROL, at=controls.checkpoint))
@@ -81,7 +86,8 @@ def check_log(log: LogFiles, controls: Controls, listener: Listener) -> LogCheck
     findings += _check_end(log, start, end)
     findings += _open_transactions(scan.table)
     complete = end.append >= start.redo_lwm and scan.consistent
-    return LogCheck(findings, scan.records, scan.bytes, scan.ranges, complete)
+    settled = complete and not scan.ranges.containers and not scan.table.open
+    return LogCheck(findings, scan.records, scan.bytes, scan.ranges, complete, settled)
 
 
 def _check_older(log: LogFiles, start: Start) -> list[Finding]:

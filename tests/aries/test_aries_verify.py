@@ -264,3 +264,17 @@ def test_container_whose_creation_was_interrupted_is_a_note() -> None:
     report = verify.verify(Database(storage))
     found = next(one for one in report.findings if one.container == 0x720)
     assert (found.code, found.severity) == ("DRB-PAGE-007", findings.NOTE)
+
+
+def test_catalogue_against_files() -> None:
+    """A table file that nothing in the log names is missed all the same."""
+    files = dict(files_of("clean-shutdown"))
+    report = verify.verify(Database(MemoryStorage(files)))
+    assert report.findings == ()
+    assert "tables and indexes of the catalogue against their files" not in report.not_checked
+    moved = files.pop("seg0/c490.dat")
+    files["seg0/c9990.dat"] = moved
+    found = verify.verify(Database(MemoryStorage(files))).findings
+    assert [(one.code, one.container) for one in found] == [("DRB-CONT-002", 0x490), ("DRB-CONT-005", 0x9990)]
+    crashed = verify.verify(Database(storage_of("crash-mixed")))
+    assert "tables and indexes of the catalogue against their files" in crashed.not_checked
