@@ -1,0 +1,146 @@
+"""Findings of ``verify``: stable codes, one line each, and the record that carries one.
+
+A code is never given another meaning. Severity: ``error`` = data is damaged or lost, or Derby would not open the
+database; ``warning`` = a copy or a precaution is gone; ``note`` = worth knowing, as it should be after a crash.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ERROR = "error"
+WARNING = "warning"
+NOTE = "note"
+
+
+class Finding(NamedTuple):
+    """One thing found.
+
+    Attributes:
+        code: stable code such as ``DRB-LOG-002``.
+        severity: ``error``, ``warning`` or ``note``.
+        file: path below the database directory, or None.
+        instant: log instant as a number, 0 when there is none.
+        container: container number, or None.
+        page: page number, or None.
+        message: what is wrong.
+        consequence: what it means.
+        remedy: the next command or action.
+    """
+
+    code: str
+    severity: str
+    file: str | None
+    instant: int
+    container: int | None
+    page: int | None
+    message: str
+    consequence: str
+    remedy: str
+
+
+class Code(NamedTuple):
+    """What all findings of a code have in common."""
+
+    severity: str
+    consequence: str
+    remedy: str
+
+
+CODES: dict[str, Code] = {
+    "DRB-CTL-001": Code(WARNING, "the mirror is used instead", "recover writes both control files again"),
+    "DRB-CTL-002": Code(
+        WARNING,
+        "Derby ignores the mirror, reads the whole log and writes no checksums until it is started again",
+        "copy log/logmirror.ctrl to log/log.ctrl, or run recover, before Derby is started",
+    ),
+    "DRB-CTL-003": Code(WARNING, "one copy of the control data is left", "recover writes both control files again"),
+    "DRB-CTL-004": Code(
+        ERROR,
+        "the log is read from its first file, which must still be there",
+        "run recover -n to see what would happen",
+    ),
+    "DRB-CTL-005": Code(NOTE, "the mirror is one checkpoint behind, which is safe", "none is needed"),
+    "DRB-CTL-006": Code(WARNING, "after a power failure any file may be incomplete", "unset derby.system.durability"),
+    "DRB-CTL-007": Code(WARNING, "the whole file that it lies in is scanned", "run recover to take a new checkpoint"),
+    "DRB-LOG-001": Code(
+        NOTE, "recovery drops it; no commit is in it", "none is needed, recover zeroes the rest of the file"
+    ),
+    "DRB-LOG-002": Code(
+        ERROR,
+        "Derby would drop these committed transactions without a word when it is started",
+        "do not start Derby; copy the database, then restore the damaged bytes or run recover --accept-loss",
+    ),
+    "DRB-LOG-003": Code(
+        ERROR, "recovery is not possible; Derby may open the database with wrong contents", "bring the file back"
+    ),
+    "DRB-LOG-004": Code(ERROR, "Derby refuses to start", "move the file away when it holds no records that you need"),
+    "DRB-LOG-005": Code(NOTE, "Derby ignores the file and replaces it at the next log switch", "none is needed"),
+    "DRB-LOG-006": Code(
+        ERROR, "the transactions in it cannot be trusted", "restore the file from a copy when it is still needed"
+    ),
+    "DRB-LOG-007": Code(
+        ERROR,
+        "which transactions are open cannot be told; Derby stops with an error",
+        "restore from a backup",
+    ),
+    "DRB-LOG-008": Code(
+        ERROR,
+        "changes that the checkpoint counts as logged are missing",
+        "restore the log from a copy, or the database from a backup",
+    ),
+    "DRB-LOG-009": Code(
+        WARNING, "Derby may take them for records after the next crash", "run recover, which zeroes them"
+    ),
+    "DRB-LOG-010": Code(
+        ERROR, "Derby fails to start instead of taking it for the end", "run recover, which zeroes the rest of the file"
+    ),
+    "DRB-LOG-011": Code(
+        ERROR, "records of the page are missing from the log or in the wrong order", "restore from a backup"
+    ),
+    "DRB-PAGE-001": Code(ERROR, "the page cannot be read", "restore from a backup and roll forward"),
+    "DRB-PAGE-002": Code(ERROR, "rows of the page cannot be found", "restore from a backup and roll forward"),
+    "DRB-PAGE-003": Code(ERROR, "the row cannot be read", "restore from a backup and roll forward"),
+    "DRB-PAGE-004": Code(
+        ERROR,
+        "a log record is missing in front: recovery stops at this page",
+        "restore from a backup and roll forward",
+    ),
+    "DRB-PAGE-005": Code(
+        ERROR,
+        "the log has lost records that the page already holds",
+        "restore the log from a copy; recovery would leave changes behind that nobody committed",
+    ),
+    "DRB-PAGE-006": Code(WARNING, "counts of deleted rows are wrong; space is not given back", "compress the table"),
+    "DRB-PAGE-007": Code(NOTE, "recovery makes the page again when the log initialises it", "none is needed"),
+    "DRB-CONT-001": Code(ERROR, "the table or index cannot be read", "restore from a backup and roll forward"),
+    "DRB-CONT-002": Code(
+        ERROR,
+        "the table or index cannot be used; recovery stops when the log names it",
+        "bring the file back, or restore from a backup",
+    ),
+    "DRB-CONT-003": Code(
+        NOTE, "a dropped table or index was not removed; the file is ignored", "none is needed; it takes space only"
+    ),
+    "DRB-CONT-004": Code(NOTE, "the file is given back at a later checkpoint", "none is needed"),
+    "DRB-CONT-005": Code(NOTE, "it takes space only", "none is needed"),
+    "DRB-REC-001": Code(NOTE, "recovery rolls it back", "none is needed"),
+    "DRB-REC-002": Code(NOTE, "it keeps its locks until it is committed or rolled back", "ask the transaction manager"),
+    "DRB-DB-001": Code(NOTE, "what is read may change under the check", "check a copy, or stop the JVM"),
+}
+
+
+def finding(
+    code: str,
+    message: str,
+    *,
+    file: str | None = None,
+    at: int = 0,
+    container: int | None = None,
+    page: int | None = None,
+    severity: str | None = None,
+) -> Finding:
+    """A finding with the severity, consequence and remedy of its code."""
+    line = CODES[code]
+    kind = severity or line.severity
+    return Finding(code, kind, file, at, container, page, message, line.consequence, line.remedy)

@@ -1,0 +1,85 @@
+"""B-tree pages as far as logical undo and checks need them.
+
+Slot 0 of every page of an index is the control row: two bytes 0x0085 (leaf) or 0x0086 (branch), left and right sibling
+(long, -1 = none), parent, level, 1 on the root page, and on the root page (page 1) the descriptor. Leaf rows are the
+key columns and the row location (clong page, cint record id); branch rows have the child page behind them.
+
+Descriptor: short format id (388, 466 or 470), long container, int segment, int columns, int *unique columns*, bool
+duplicates allowed, bool parent links, a short format id for each column, long container of the table, int position of
+the row location, bit set of ascending columns, then lists that only comparisons need.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.aries.format.codec import Cursor
+from engine.aries.format.row import Row
+from engine.errors import FormatError
+
+LEAF = 0x0085
+BRANCH = 0x0086
+ROOT_PAGE = 1
+CONTROL_SLOT = 0
+
+DESCRIPTOR_FORMATS = (388, 466, 470)
+_DESCRIPTOR_FIELD = 6
+
+
+class ControlRow(NamedTuple):
+    """The control row, fields in on-disk order; ``descriptor`` is None but on the root page."""
+
+    kind: int
+    left: int
+    right: int
+    parent: int
+    level: int
+    is_root: bool
+    descriptor: bytes | None
+
+
+class Descriptor(NamedTuple):
+    """What undo needs of the descriptor, fields in on-disk order."""
+
+    format_id: int
+    container: int
+    segment: int
+    columns: int
+    unique_columns: int
+    duplicates_allowed: bool
+    parent_links: bool
+
+
+def control_row(row: Row) -> ControlRow | None:
+    """The control row in slot 0 of an index page, or None when the row is none."""
+    data = [field.data for field in row.fields]
+    if len(data) < 6 or data[0] is None or len(data[0]) != 2:
+        return None
+    kind = int.from_bytes(data[0], "big")
+    if kind not in (LEAF, BRANCH) or any(part is None for part in data[:6]):
+        return None
+    numbers = [int.from_bytes(part or b"", "big", signed=True) for part in data[1:6]]
+    descriptor = data[_DESCRIPTOR_FIELD] if len(data) > _DESCRIPTOR_FIELD else None
+    return ControlRow(kind, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] == 1, descriptor or None)
+
+
+def decode_descriptor(data: bytes) -> Descriptor:
+    """The descriptor of an index; FormatError when it is none."""
+    cursor = Cursor(data)
+    format_id = cursor.short()
+    if format_id not in DESCRIPTOR_FORMATS:
+        raise FormatError("not an index descriptor", expected="format id 388, 466 or 470", found=str(format_id))
+    found = Descriptor(
+        format_id,
+        cursor.fixed_long(),
+        cursor.fixed_int(),
+        cursor.fixed_int(),
+        cursor.fixed_int(),
+        cursor.flag(),
+        cursor.flag(),
+    )
+    if not 0 < found.unique_columns <= found.columns:
+        raise FormatError(
+            "an index descriptor has impossible columns", found=f"{found.unique_columns} of {found.columns}"
+        )
+    return found

@@ -1,0 +1,188 @@
+"""The journal of saved bytes: entries, the manifest, and undo.
+
+Backup directory:
+
+==============  =================================================================================================
+file            content
+==============  =================================================================================================
+saved.journal   entries in the order of the changes, see below
+manifest.json   database, what was done, state (``running`` or ``done``), and the digest of every changed file
+==============  =================================================================================================
+
+Entry: byte kind (1 = bytes of a file, 2 = file created, 3 = file removed), int length of the path, long offset, long
+length of the file before the change, int number of bytes, the path, the bytes, int CRC-32 of everything in front. A
+torn entry at the end belongs to a change that was never made. Blocks are saved once, in units of 4096 bytes. Undo goes
+through the entries from the last to the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.storage.base import ReadFile, Storage
+
+JOURNAL = "saved.journal"
+MANIFEST = "manifest.json"
+RUNNING = "running"
+DONE = "done"
+UNDONE = "undone"
+
+BYTES = 1
+CREATED = 2
+REMOVED = 3
+
+_PIECE = 1 << 20
+_ENTRY = struct.Struct(">BiqqI")
+_CRC = struct.Struct(">I")
+
+
+class Entry(NamedTuple):
+    """One entry of the journal; ``length`` is the length of the file before the change."""
+
+    kind: int
+    path: str
+    offset: int
+    length: int
+    data: bytes
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The bytes of an entry."""
+    path = entry.path.encode("utf-8")
+    front = _ENTRY.pack(entry.kind, len(path), entry.offset, entry.length, len(entry.data)) + path + entry.data
+    return front + _CRC.pack(zlib.crc32(front))
+
+
+def entries_of(backup: Storage) -> list[Entry]:
+    """The whole entries of a journal, in order; what follows the first torn one is ignored."""
+    if backup.stat(JOURNAL) is None:
+        raise NotFoundError(f"no saved bytes in {backup.root}", file=backup.root, hint="name the backup directory")
+    file = backup.open(JOURNAL)
+    try:
+        return list(_read_entries(file))
+    finally:
+        file.close()
+
+
+def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
+    """Bring back the state before the run that a backup directory belongs to; the number of entries undone.
+
+    Arguments:
+        storage: the database directory.
+        backup: the backup directory.
+        force: go on although files were changed since.
+
+    Raises: NotFoundError without a journal; RefusedError when files were changed since the run.
+    """
+    manifest = read_manifest(backup)
+    entries = entries_of(backup)
+    if not force:
+        _require_unchanged(storage, manifest)
+    touched = set()
+    for entry in reversed(entries):
+        _undo_entry(storage, entry)
+        touched.add(entry.path)
+    for path in sorted(touched):
+        if storage.stat(path) is not None:
+            file = storage.open_rw(path)
+            file.sync()
+            file.close()
+    for directory in sorted({path.rpartition("/")[0] for path in touched}):
+        storage.sync_directory(directory)
+    write_manifest(backup, {**manifest, "state": UNDONE})
+    backup.rename(JOURNAL, f"{JOURNAL}.undone")
+    backup.sync_directory()
+    return len(entries)
+
+
+def read_manifest(backup: Storage) -> dict[str, object]:
+    """The manifest of a backup directory. DamageError when it is no JSON object."""
+    if backup.stat(MANIFEST) is None:
+        return {}
+    file = backup.open(MANIFEST)
+    try:
+        found = json.loads(file.read(0, file.size()).decode("utf-8"))
+    except ValueError as error:
+        raise DamageError("the manifest of the saved bytes cannot be read", file=f"{backup.root}/{MANIFEST}") from error
+    finally:
+        file.close()
+    return found if isinstance(found, dict) else {}
+
+
+def write_manifest(backup: Storage, content: dict[str, object]) -> None:
+    """Replace the manifest in one step."""
+    data = json.dumps(content, indent=1, sort_keys=True).encode("utf-8") + b"\n"
+    temporary = f"{MANIFEST}.new"
+    file = backup.open_rw(temporary, create=True)
+    file.truncate(0)
+    file.write(0, data)
+    file.sync()
+    file.close()
+    backup.rename(temporary, MANIFEST)
+    backup.sync_directory()
+
+
+def digest_of(storage: Storage, path: str) -> str | None:
+    """SHA-256 of a file, None when it is absent."""
+    if storage.stat(path) is None:
+        return None
+    digest = hashlib.sha256()
+    file = storage.open(path)
+    try:
+        offset = 0
+        while piece := file.read(offset, _PIECE):
+            digest.update(piece)
+            offset += len(piece)
+    finally:
+        file.close()
+    return digest.hexdigest()
+
+
+def _require_unchanged(storage: Storage, manifest: dict[str, object]) -> None:
+    files = manifest.get("files")
+    if manifest.get("state") != DONE or not isinstance(files, dict):
+        return
+    for path, digest in files.items():
+        if digest_of(storage, path) != digest:
+            raise RefusedError(
+                "the database was changed since the run that would be undone",
+                file=f"{storage.root}/{path}",
+                consequence="undo would mix old and new bytes",
+                hint="restore from a backup instead, or force the undo of a copy",
+            )
+
+
+def _read_entries(file: ReadFile) -> Iterator[Entry]:
+    at, size = 0, file.size()
+    while at + _ENTRY.size <= size:
+        kind, path_length, offset, length, count = _ENTRY.unpack(file.read(at, _ENTRY.size))
+        total = _ENTRY.size + path_length + count + _CRC.size
+        if path_length < 0 or at + total > size:
+            return
+        raw = file.read(at, total)
+        if _CRC.unpack(raw[-_CRC.size :])[0] != zlib.crc32(raw[: -_CRC.size]):
+            return
+        path = raw[_ENTRY.size : _ENTRY.size + path_length].decode("utf-8", "replace")
+        yield Entry(kind, path, offset, length, raw[_ENTRY.size + path_length : -_CRC.size])
+        at += total
+
+
+def _undo_entry(storage: Storage, entry: Entry) -> None:
+    if entry.kind == CREATED:
+        if storage.stat(entry.path) is not None:
+            storage.remove(entry.path)
+        return
+    file = storage.open_rw(entry.path, create=True)
+    try:
+        if entry.data:
+            file.write(entry.offset, entry.data)
+        if file.size() != entry.length:
+            file.truncate(entry.length)
+    finally:
+        file.close()

@@ -1,0 +1,217 @@
+"""A writable view of a storage that is never written: changes stay in memory.
+
+Rules: reads see the changes; the storage below sees nothing, not even a lock file; changed files are kept in blocks of
+4096 bytes, so memory grows with what is changed, not with what is there. A dry run is the real run on an overlay.
+"""
+
+from __future__ import annotations
+
+from engine.errors import NotFoundError
+from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
+
+BLOCK = 4096
+_ZEROS = bytes(BLOCK)
+
+
+class OverlayStorage:
+    """Arguments:
+    base: the storage to look through to.
+    """
+
+    __slots__ = ("_base", "_directories", "_files", "_gone")
+
+    def __init__(self, base: Storage) -> None:
+        self._base = base
+        self._files: dict[str, _Content] = {}
+        self._gone: set[str] = set()
+        self._directories: set[str] = set()
+
+    @property
+    def root(self) -> str:
+        """What the storage below is called."""
+        return self._base.root
+
+    def changed(self) -> dict[str, int]:
+        """Bytes kept in memory for each file that was opened for writing and changed."""
+        return {path: content.kept() for path, content in self._files.items() if content.kept()}
+
+    def names(self, path: str = "") -> list[str]:
+        """Names in a directory, sorted."""
+        prefix = f"{path}/" if path else ""
+        made = {p[len(prefix) :].split("/", 1)[0] for p in (*self._files, *self._directories) if p.startswith(prefix)}
+        try:
+            below = {name for name in self._base.names(path) if prefix + name not in self._gone}
+        except NotFoundError:
+            if not made and path not in self._directories:
+                raise
+            below = set()
+        return sorted(below | made - {""})
+
+    def stat(self, path: str = "") -> Stat | None:
+        """What is at ``path``, or None."""
+        content = self._files.get(path)
+        if content is not None:
+            return Stat(content.length, 0, False)
+        if path in self._directories:
+            return Stat(0, 0, True)
+        return None if path in self._gone else self._base.stat(path)
+
+    def open(self, path: str) -> ReadFile:
+        """Open an existing file for reading."""
+        content = self._files.get(path)
+        if content is not None:
+            return _OverlayFile(path, content)
+        if path in self._gone:
+            raise self._absent(path)
+        return self._base.open(path)
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file for reading and writing; what is written stays in memory."""
+        content = self._files.get(path)
+        if content is None:
+            exists = path not in self._gone and self._base.stat(path) is not None
+            if not exists and not create:
+                raise self._absent(path)
+            content = _Content(self._base.open(path) if exists else None)
+            self._files[path] = content
+        return _OverlayFile(path, content)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory."""
+        self._directories.add(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        self.open_rw(old)
+        self._files[new] = self._files.pop(old)
+        self._gone.discard(new)
+        self._gone.add(old)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        if self.stat(path) is None:
+            raise self._absent(path)
+        self._files.pop(path, None)
+        self._gone.add(path)
+
+    def sync_directory(self, path: str = "") -> None:
+        """Nothing to do in memory."""
+
+    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:  # noqa: ARG002
+        """No lock is taken: nobody else sees the changes."""
+        return _NoLock()
+
+    def lock_holder(self, path: str, byte: int) -> int | None:
+        """The holder of a lock in the storage below."""
+        return self._base.lock_holder(path, byte)
+
+    def _absent(self, path: str) -> NotFoundError:
+        name = f"{self.root}/{path}"
+        return NotFoundError(f"cannot open {name}: no such file or directory", file=name)
+
+
+class _Content:
+    """The content of one file: blocks that were written, and the file below for the others."""
+
+    __slots__ = ("_base", "_base_length", "_blocks", "length")
+
+    def __init__(self, base: ReadFile | None) -> None:
+        self._base = base
+        self._base_length = base.size() if base is not None else 0
+        self._blocks: dict[int, bytes] = {}
+        self.length = self._base_length
+
+    def kept(self) -> int:
+        """Bytes kept in memory."""
+        return len(self._blocks) * BLOCK
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes."""
+        end = min(offset + length, self.length)
+        parts = []
+        while offset < end:
+            number, start = divmod(offset, BLOCK)
+            stop = min(BLOCK, start + end - offset)
+            parts.append(self._block(number)[start:stop])
+            offset += stop - start
+        return b"".join(parts)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put the bytes into their blocks."""
+        end = offset + len(data)
+        at = offset
+        while at < end:
+            number, start = divmod(at, BLOCK)
+            stop = min(BLOCK, start + end - at)
+            part = data[at - offset : at - offset + stop - start]
+            block = self._block(number)
+            self._blocks[number] = block[:start] + part + block[stop:]
+            at += stop - start
+        self.length = max(self.length, end)
+
+    def truncate(self, length: int) -> None:
+        """Cut or extend; what lies behind a cut reads as zero when the file grows again."""
+        if length < self.length:
+            for number in [n for n in self._blocks if n * BLOCK >= length]:
+                del self._blocks[number]
+            number, start = divmod(length, BLOCK)
+            if start:
+                self._blocks[number] = self._block(number)[:start] + bytes(BLOCK - start)
+            self._base_length = min(self._base_length, length)
+        self.length = length
+
+    def _block(self, number: int) -> bytes:
+        """A whole block, zeros behind the end."""
+        block = self._blocks.get(number)
+        if block is not None:
+            return block
+        left = self._base_length - number * BLOCK
+        if self._base is None or left <= 0:
+            return _ZEROS
+        return self._base.read(number * BLOCK, min(left, BLOCK)).ljust(BLOCK, b"\0")
+
+
+class _OverlayFile:
+    """An opened file; every opener sees the same content."""
+
+    __slots__ = ("_content", "_path")
+
+    def __init__(self, path: str, content: _Content) -> None:
+        self._path = path
+        self._content = content
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened by."""
+        return self._path
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return self._content.length
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        return self._content.read(offset, length)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put all of ``data`` at ``offset``."""
+        self._content.write(offset, data)
+
+    def truncate(self, length: int) -> None:
+        """Cut or extend to ``length`` bytes."""
+        self._content.truncate(length)
+
+    def sync(self) -> None:
+        """Nothing to do in memory."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class _NoLock:
+    """A lock on nothing."""
+
+    __slots__ = ()
+
+    def release(self) -> None:
+        """Nothing to give back."""

@@ -1,0 +1,134 @@
+"""Recovery interrupted at every counted change, then run again: the same database (acceptance 2 of the page store)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from derby_compare import assert_as_derby, log_part, logged_content
+from derby_fixtures import NAMES, cut_of, json_of, storage_of
+
+from engine.aries import journal
+from engine.aries.database import Database
+from engine.aries.format import instant
+from engine.aries.info import gather
+from engine.aries.recovery import recover
+from engine.errors import RefusedError, StorageError
+from engine.storage.faulty import FaultyStorage
+from engine.storage.memory import MemoryStorage
+
+CRASHED = NAMES[1:]
+
+
+def whole(start: MemoryStorage) -> tuple[MemoryStorage, int]:
+    """The result of a run without interruption, and how many changes it makes."""
+    counted = FaultyStorage(start)
+    recover(counted)
+    return start, counted.changes
+
+
+def interrupted(start: MemoryStorage, at: int, torn_bytes: int = 0, backup: MemoryStorage | None = None) -> None:
+    with pytest.raises(StorageError, match="fault injected"):
+        recover(FaultyStorage(start, at, torn_bytes), backup=backup)
+
+
+def assert_same(again: MemoryStorage, reference: MemoryStorage, expected: dict[str, Any]) -> None:
+    assert logged_content(again) == logged_content(reference)
+    assert log_part(again, expected["undo_part"]) == expected["undo_part"]["sha256"]
+    analysis = gather(Database(again)).analysis
+    assert analysis is not None
+    assert analysis.clean
+
+
+@pytest.mark.parametrize("name", [n for n in CRASHED if n != "crash-log-files"])
+def test_interrupted_at_every_change(name: str) -> None:
+    expected = json_of(name, "manifest.json")["recovery"]
+    reference, changes = whole(storage_of(name))
+    assert changes >= 8
+    for at in range(changes):
+        storage = storage_of(name)
+        interrupted(storage, at)
+        recover(storage)
+        assert_same(storage, reference, expected)
+
+
+@pytest.mark.slow
+def test_interrupted_at_every_change_of_the_largest() -> None:
+    name = "crash-log-files"
+    expected = json_of(name, "manifest.json")["recovery"]
+    reference, changes = whole(storage_of(name))
+    for at in range(changes):
+        storage = storage_of(name)
+        interrupted(storage, at)
+        recover(storage)
+        assert_same(storage, reference, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["crash-ddl", "crash-five-transactions", "crash-mixed", "crash-log-files"])
+def test_cuts_interrupted_at_every_change(name: str) -> None:
+    for cut in json_of(name, "cuts.json")["cuts"]:
+        reference, changes = whole(cut_of(name, cut))
+        step = 1 if name != "crash-log-files" else 5
+        for at in range(0, changes, step):
+            storage = cut_of(name, cut)
+            interrupted(storage, at)
+            recover(storage)
+            assert_same(storage, reference, cut["expected"])
+
+
+@pytest.mark.parametrize("torn_bytes", [1, 1000])
+@pytest.mark.parametrize("name", [n for n in CRASHED if n != "crash-log-files"])
+def test_torn_writes_with_saved_bytes(name: str, torn_bytes: int) -> None:
+    """The interrupted run is taken back first, so every file ends byte for byte as without interruption."""
+    reference, changes = whole(storage_of(name))
+    for at in range(changes):
+        storage, backup = storage_of(name), MemoryStorage()
+        interrupted(storage, at, torn_bytes, backup)
+        done = journal.read_manifest(backup).get("state") == journal.DONE
+        if done:
+            # Only the lock file was left to remove.
+            with pytest.raises(RefusedError, match="holds saved bytes"):
+                recover(storage, backup=backup)
+        recover(storage, backup=None if done else backup)
+        assert storage.contents() == reference.contents()
+
+
+@pytest.mark.parametrize("name", [n for n in CRASHED if n != "crash-log-files"])
+def test_torn_log_writes_without_saved_bytes(name: str) -> None:
+    """A torn group fails its checksum, and the next recovery writes it again."""
+    expected = json_of(name, "manifest.json")["recovery"]
+    reference, changes = whole(storage_of(name))
+    for at in range(changes):
+        storage = storage_of(name)
+        before = storage.contents()
+        interrupted(storage, at, 30)
+        torn = {path for path, data in storage.contents().items() if before.get(path) != data}
+        if not any(path.startswith("seg0/") for path in torn):
+            recover(storage)
+            assert_same(storage, reference, expected)
+
+
+def test_undo_order_after_an_interruption_skips_what_is_done() -> None:
+    """R-DRB-57: a loser that was rolled back completely is not a loser any more."""
+    storage = storage_of("crash-mixed")
+    interrupted(storage, 2)
+    result = recover(storage)
+    left = [one.transaction for one in result.undone]
+    assert left in ([251, 207], [207], [])
+    expected = json_of("crash-mixed", "manifest.json")["recovery"]
+    assert log_part(storage, expected["undo_part"]) == expected["undo_part"]["sha256"]
+
+
+def test_checkpoint_without_its_control_file_is_an_internal_loser() -> None:
+    """R-DRB-25: stopped between steps 5 and 6."""
+    name = "crash-five-transactions"
+    reference, changes = whole(storage_of(name))
+    orders = set()
+    for at in range(changes):
+        storage = storage_of(name)
+        interrupted(storage, at)
+        orders.add(tuple((one.transaction, one.internal) for one in recover(storage).undone))
+    assert ((201, True),) in orders
+    assert instant.show(gather(Database(reference)).controls.checkpoint) == "(1,43174)"
+    assert_as_derby(reference, recover(reference, dry_run=True)._replace(undone=()), {"undo_order": []})
