@@ -14,7 +14,7 @@ from engine.aries import verify
 from engine.aries.checkpoint import STEPS
 from engine.aries.database import Database
 from engine.aries.findings import NOTE
-from engine.aries.format import container, control, instant, page, record
+from engine.aries.format import container, control, instant, page, record, row
 from engine.aries.format.operations.transaction import Checkpoint
 from engine.aries.info import gather
 from engine.aries.log import LogFiles
@@ -274,6 +274,24 @@ def test_prepared_transactions_are_kept() -> None:
     assert [(one.number, one.prepared) for one in analysis.in_doubt] == [(186, True), (194, True)]
     assert analysis.in_doubt[0].global_id is not None
     assert analysis.in_doubt[0].global_id.global_part == b"gtx-one"
+
+
+def test_archive_mode_in_the_property_table() -> None:
+    """SYSCS_SET_DATABASE_PROPERTY puts a row into container 16."""
+    files = dict(files_of("crash-log-files"))
+    image = bytearray(files["seg0/c10.dat"][4096:8192])
+    stored = page.decode(bytes(image))
+    texts = (b"derby.storage.keepTransactionLog", b"true")
+    fields = tuple(row.Field(0, b"\x00\x01" + len(text).to_bytes(2, "big") + text) for text in texts)
+    header = row.RowHeader(0, stored.header.next_record_id, 0, 0, 0, 2, 0)
+    last = max(stored.rows, key=lambda one: one.offset)
+    offset = last.offset + len(last.record) + len(last.slack)
+    new = page.StoredRow(offset, row.encode_row(row.Row(header, fields)), b"")
+    changed = page.StoredPage(stored.header._replace(next_record_id=header.record_id + 1), (*stored.rows, new))
+    files["seg0/c10.dat"] = files["seg0/c10.dat"][:4096] + page.encode(changed, 4096)
+    storage = MemoryStorage(files)
+    assert any("archiving is on" in note for note in recover(storage).notes)
+    assert LogFiles(Database(storage)).numbers() == [1, 2, 3, 4]
 
 
 def test_archive_mode_keeps_the_log() -> None:
