@@ -117,6 +117,22 @@ def test_derby_finds_its_own_contents_after_damage(look: Look, tmp_path: Path) -
         assert set(one["check"].values()) == {1}
 
 
+def test_accepted_loss_leaves_what_derby_leaves(look: Look, tmp_path: Path) -> None:
+    """Damage in the second of four log files: Derby drops the rest without a word; given up here, the same is left."""
+    files = storage_of("crash-log-files").contents()
+    log = bytearray(files["log/log2.dat"])
+    log[60_000:60_004] = b"\xff\xff\xff\xff"
+    image = {**files, "log/log2.dat": bytes(log)}
+    derbys = put(MemoryStorage(image), tmp_path / "derby")
+    storage = MemoryStorage(image)
+    result = recover(storage, Options(accept_loss=True))
+    ours = put(storage, tmp_path / "ours")
+    mine, theirs = look([ours, derbys])
+    assert contents(mine) == contents(theirs)
+    assert same_log(ours, derbys, result)
+    assert set(mine["check"].values()) == {1}
+
+
 def crashed(classes: Path, directory: Path, seed: int) -> None:
     """A database that a halted JVM left behind."""
     draw = random.Random(seed)

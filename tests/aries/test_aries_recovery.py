@@ -201,6 +201,25 @@ def test_foreign_next_log_file_is_put_aside_when_accepted() -> None:
     assert_as_derby(storage, result, expected_of(FIVE))
 
 
+def damaged_in_file_two() -> MemoryStorage:
+    files = dict(files_of("crash-log-files"))
+    log = bytearray(files["log/log2.dat"])
+    log[60_000:60_004] = b"\xff\xff\xff\xff"
+    return MemoryStorage({**files, "log/log2.dat": bytes(log)}, root="crash-log-files")
+
+
+def test_later_log_files_are_put_aside_when_their_loss_is_accepted() -> None:
+    storage = damaged_in_file_two()
+    with pytest.raises(RefusedError, match="committed transactions follow"):
+        recover(storage)
+    result = recover(storage, Options(accept_loss=True))
+    assert result.lost_commits > 50
+    assert instant.file_of(result.undo_from) == 2
+    assert LogFiles(Database(storage)).numbers() == [2]
+    assert {"log/log3.dat.aside", "log/log4.dat.aside"} <= storage.contents().keys()
+    assert_settled(storage)
+
+
 def test_log_that_ends_before_its_checkpoint_is_refused_even_with_loss_accepted() -> None:
     storage = storage_of(FIVE)
     files = storage.contents()
