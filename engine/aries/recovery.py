@@ -307,22 +307,25 @@ class _Recovery:
         return checkpointer.take(self._table.highest + 1, list(self._table.open.values()), base)
 
     def _keeps_log(self) -> bool:
-        """Whether log archiving is on: in the service properties, or in the database's own property table."""
+        """Whether old log files are to be kept; a note says so."""
         properties = self._database.properties
-        if any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY)):
+        keeps = any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY))
+        if keeps or self._property_table_keeps_log():
+            self.notes.append("log archiving is on: old log files are kept")
             return True
-        number = int(properties.get("derby.storage.propertiesId", str(_PROPERTIES_CONTAINER)))
-        found = self._containers.find(ContainerKey(0, number))
+        return False
+
+    def _property_table_keeps_log(self) -> bool:
+        """Whether the database's own property table says that the log is kept."""
+        properties = self._database.properties
+        number = properties.get("derby.storage.propertiesId", "")
+        key = ContainerKey(0, int(number) if number.isdigit() else _PROPERTIES_CONTAINER)
+        found = self._containers.find(key)
         if found is None:
             return False
-        for page_number in range(1, self._cache.page_count(found)):
-            target = self._cache.get(found, page_number)
-            if isinstance(target, LivePage):
-                for one in target.rows:
-                    if not one.deleted and _switches_archiving_on(one.record):
-                        self.notes.append("log archiving is on: old log files are kept")
-                        return True
-        return False
+        pages = (self._cache.get(found, page_number) for page_number in range(1, self._cache.page_count(found)))
+        rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows)
+        return any(not one.deleted and _switches_archiving_on(one.record) for one in rows)
 
 
 def _switches_archiving_on(record: bytes) -> bool:

@@ -7,7 +7,7 @@ checked in any case.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from engine.aries.database import CONTROL, Controls
 from engine.aries.findings import NOTE, Finding, finding
@@ -25,7 +25,7 @@ from engine.events import Listener
 
 _STEP = 1024
 
-PageKey = tuple[int, int, int]
+PageKey: TypeAlias = tuple[int, int, int]
 
 
 class VersionRange(NamedTuple):
