@@ -7,6 +7,7 @@ Packages, bottom up (a package imports only from those above it in this list):
 * ``engine.storage``: the one seam through which files are read and written.
 * ``engine.log``: log files of an environment, readers, end of log, resynchronisation past damage.
 * ``engine.verify``: checks that collect findings.
+* ``engine.aries``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.
 
 Nothing here prints, and nothing here knows the command line.
 """
