@@ -29,10 +29,14 @@ class Row(NamedTuple):
 GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
 
 COMMANDS: Final = (
+    Row("checkpoint", "Drive", "checkpoint", "Take a checkpoint of a Derby database"),
     Row("info", "Look", "info", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
     Row("dump-log", "Look", "dump_log", "Print the log, entry by entry", ("print-log",)),
+    Row("txns", "Look", "txns", "What became of every transaction in the log of a Derby database"),
     Row("vlsn", "Look", "vlsn", "VLSNs of a replicated environment: map, gaps"),
     Row("verify", "Check", "verify", "Check the log and its tail; findings with stable codes"),
+    Row("recover", "Repair", "recover", "Recover a Derby database after a crash, with a preview"),
+    Row("undo", "Repair", "undo", "Revert what recover or checkpoint changed in a Derby database"),
     Row("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
     Row("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )
