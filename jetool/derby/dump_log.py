@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from engine.aries.database import Database
+from engine.aries.explain import explain
 from engine.aries.format import instant
 from engine.aries.format.operations.transaction import Checksum
 from engine.aries.format.record import Record
@@ -77,6 +78,7 @@ class _Dump:
         self._total = sum(self._log.size(number) for number in self._numbers())
         self._entries = self._bad = self._skipped = self._behind = 0
         note_holder(run, database)
+        self._explained = {one.record.instant: one for one in explain(storage)} if options["explain"] else {}
 
     def print(self) -> int:
         """Print records and damage, then the summary."""
@@ -90,7 +92,7 @@ class _Dump:
 
     def count(self) -> int:
         """Count records and print a table."""
-        refuse_together(self._options, "stats", ("limit", "tail", "reverse"))
+        refuse_together(self._options, "stats", ("limit", "tail", "reverse", "explain"))
         totals: counting.Counts = {}
         for item in self._forward():
             self._note(item)
@@ -127,7 +129,9 @@ class _Dump:
             return "bad", bad_row(item, self._log.path(instant.file_of(item.at)))
         matches = self._log.group_matches(item) if isinstance(item.operation, Checksum) else None
         behind = self._is_behind(item)
-        return "entry", entry_row(item, behind_end=behind, checksum_ok=matches, data=self._options["data"])
+        explained = self._explained.get(item.instant)
+        data = self._options["data"]
+        return "entry", entry_row(item, behind_end=behind, checksum_ok=matches, data=data, explained=explained)
 
     def _is_behind(self, one: Record) -> bool:
         return bool(self._append) and one.instant >= self._append

@@ -256,7 +256,7 @@ def test_options_without_meaning_are_named(five: Path, options: list[str]) -> No
 
 def test_options_of_derby_are_named_on_a_je_environment(shared: Path) -> None:
     je = next((shared / "fixtures" / "je").glob("je-*/*/env"))
-    for options in (["--container", "1"], ["--page", "1"], ["--stats=container"], ["--type", "CopyRows"],
+    for options in (["--container", "1"], ["--page", "1"], ["--explain"], ["--stats=container"], ["--type", "CopyRows"],
                     ["--file", "log1.dat"], ["--from", "1,24"]):  # fmt: skip
         result = run("dump-log", je, *options, "--json")
         assert result.code == 2, options
@@ -314,3 +314,29 @@ def test_a_torn_tail_is_no_damage(tmp_path: Path) -> None:
     result = run("dump-log", database, "--format", "ndjson")
     assert result.code == 0
     assert [line["rec"] for line in result.lines()].count("bad") > 0
+
+
+def test_explain_says_what_recovery_does(five: Path) -> None:
+    """Nine records are redone from redoLWM (1,41652) on; loser 196 is compensated by nine CLRs."""
+    result = run("dump-log", five, "--explain", "--format", "ndjson")
+    assert_valid("dump-log", result.out, "ndjson")
+    found = result.lines()[:-1]
+    assert [one["instant"] for one in found] == [one["instant"] for one in recorded(FIVE)]
+    assert {one["recovery"] for one in found if one["instant"] < "(1,40674)" and len(one["instant"]) == 9} == {"unread"}
+    assert sum(one["recovery"] == "redo" for one in found) == 9
+    undone = [one for one in found if one["undone"]]
+    assert {one["transaction"] for one in undone} == {196}
+    assert len(undone) == 9
+    assert all(one["why"] for one in found)
+    text = run("dump-log", five, "--explain", "--from", "1,41924", "--limit", "1").text
+    assert "recovery=redo" in text
+
+
+def test_explain_of_a_damaged_log(tmp_path: Path) -> None:
+    for number, case in enumerate(damage_cases()):
+        database = extract(FIVE, tmp_path / str(number))
+        damage(database, case)
+        result = run("dump-log", database, "--explain", "--format", "ndjson")
+        assert result.code in (0, 1, 5, 7), case["damage"]
+        if result.code in (0, 1):
+            assert_valid("dump-log", result.out, "ndjson")
