@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from derby_compare import assert_as_derby, log_part, logged_content
-from derby_fixtures import NAMES, cut_of, json_of, storage_of
 
 from engine.aries import journal
 from engine.aries.database import Database
@@ -16,6 +14,8 @@ from engine.aries.recovery import recover
 from engine.errors import RefusedError, StorageError
 from engine.storage.faulty import FaultyStorage
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_compare import assert_as_derby, log_part, logged_content
+from tests.aries.derby_fixtures import NAMES, cut_of, json_of, storage_of
 
 CRASHED = NAMES[1:]
 
