@@ -1,6 +1,6 @@
 """Count the entries of a log by type, and print what is damaged.
 
-    python examples/entries_by_type.py tests/golden/je-17/corrupt-middle
+python examples/entries_by_type.py tests/golden/je-17/corrupt-middle
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Verify a log from Python and act on the codes of the findings.
 
-    python examples/is_it_whole.py tests/golden/je-17/corrupt-middle
+python examples/is_it_whole.py tests/golden/je-17/corrupt-middle
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Print the last three commits of a log, newest first, reading no more of it than needed.
 
-    python examples/last_commits.py tests/golden/je-17/txn-crash
+python examples/last_commits.py tests/golden/je-17/txn-crash
 """
 
 from __future__ import annotations
