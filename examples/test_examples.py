@@ -18,7 +18,7 @@ SCRIPTS = sorted(p for p in EXAMPLES.iterdir() if p.suffix in (".py", ".sh") and
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_example(script: Path) -> None:
-    words = re.search(rf"^#? +(?:python )?examples/{re.escape(script.name)} (.+)$", script.read_text(), re.MULTILINE)
+    words = re.search(rf"^#? *(?:python )?examples/{re.escape(script.name)} (.+)$", script.read_text(), re.MULTILINE)
     assert words is not None, "no call in the docstring"
     program = [sys.executable, str(script)] if script.suffix == ".py" else [str(script)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
