@@ -8,8 +8,8 @@ What is checked, in this order:
 3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
    FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30) or the
    log still counts live entries in it.
-4. Invisible entries: each must lie in a rollback period (R-RB-3). The bit is outside the checksum, so nothing else
-   finds a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the
+4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The bit is outside the checksum, so nothing
+   else finds a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the
    checksum out of use; the body and the old checksum together show it.
 5. The tail of the last file (R-LOG-30 to 36). Bytes that are no entries there are the usual trace of a crash, unless
    something durable stands behind them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
@@ -22,7 +22,7 @@ JE 18.3.20 opens this log and loses the three transactions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from engine.errors import StorageError
 from engine.events import SILENT, Listener
 from engine.format.checksum import entry_checksum
-from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn
@@ -44,6 +44,7 @@ from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.report import Finding, Report, Rule, finding
+from engine.verify.rollbacks import rollback_findings
 
 LEVELS: Final = ("log", "tail")
 
@@ -85,7 +86,7 @@ def verify_log(
         results.append(result)
         done += result.file.size_bytes
         listener.step("verify", done, total)
-    found = sorted(_all_findings(files, results, levels), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
+    found = sorted(_all_findings(storage, files, results, levels), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
     checks = [result.check for result in results if result.check is not None]
     return Report(
         findings=tuple(found),
@@ -110,7 +111,9 @@ def _check_one(storage: Storage, end_file: int, file: LogFile) -> _FileResult:
     return _FileResult(file, check, "", erased)
 
 
-def _all_findings(files: LogFiles, results: list[_FileResult], levels: Sequence[str]) -> Iterator[Finding]:
+def _all_findings(
+    storage: Storage, files: LogFiles, results: list[_FileResult], levels: Sequence[str]
+) -> Iterator[Finding]:
     checks = [result.check for result in results if result.check is not None]
     end_file = files.end_file()
     if "tail" in levels:
@@ -128,7 +131,7 @@ def _all_findings(files: LogFiles, results: list[_FileResult], levels: Sequence[
     for before, after in pairwise(checks):
         yield from _pair_findings(before, after)
     yield from _vlsn_findings(checks)
-    yield from _invisible_findings(checks)
+    yield from rollback_findings(storage, files, checks)
     yield from _missing_findings(files, checks)
     yield from _directory_findings(files)
 
@@ -220,28 +223,6 @@ def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
             last = check.last_vlsn
         elif restarts:
             last = min(last, *restarts)
-
-
-def _invisible_findings(checks: list[FileCheck]) -> Iterator[Finding]:
-    """Invisible entries that no rollback period contains."""
-    periods = _periods(check for check in checks)
-    for check in checks:
-        for offset, vlsn in check.invisible:
-            lsn = make_lsn(check.file.number, offset)
-            if not any(matchpoint < lsn < start for matchpoint, start in periods):
-                told = f"VLSN {vlsn}" if vlsn != NULL_VLSN else "not a replicated entry"
-                yield finding(rules.STRAY_INVISIBLE, told, lsn=lsn, file=check.file.path)
-
-
-def _periods(checks: Iterable[FileCheck]) -> list[tuple[int, int]]:
-    periods = set()
-    for check in checks:
-        for found in check.rollbacks:
-            if isinstance(found.record, RollbackEnd):
-                periods.add((found.record.matchpoint_lsn, found.record.rollback_start_lsn))
-            else:
-                periods.add((found.record.matchpoint_lsn, found.lsn))
-    return sorted(periods)
 
 
 def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
