@@ -9,8 +9,9 @@ What is checked, in this order:
    FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30) or the
    log still counts live entries in it.
 4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The bit is outside the checksum, so nothing
-   else finds a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the
-   checksum out of use; the body and the old checksum together show it.
+   else finds a flipped one.
+   Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the checksum out of use;
+   the body and the old checksum together show it.
 5. The tail of the last file (R-LOG-30 to 36). Bytes that are no entries there are the usual trace of a crash, unless
    something durable stands behind them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
    silence (deviation D-5).
@@ -39,6 +40,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
+from engine.log.judge import is_damaged_header
 from engine.log.parallel import map_in_order
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
@@ -47,6 +49,9 @@ from engine.verify.report import Finding, Report, Rule, finding
 from engine.verify.rollbacks import rollback_findings
 
 LEVELS: Final = ("log", "tail")
+
+# Files missing from the front that are named one by one.
+_MOST_NAMED: Final = 1000
 
 
 class _FileResult(NamedTuple):
@@ -119,7 +124,7 @@ def _all_findings(
     if "tail" in levels:
         for check in checks:
             if check.file.number >= end_file:
-                yield from _tail_findings(check, is_end=check.file.number == end_file)
+                yield from _tail_findings(check, end_file)
     if "log" not in levels:
         return
     for result in results:
@@ -127,7 +132,7 @@ def _all_findings(
         if result.check is None:
             yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
         else:
-            yield from _file_findings(result.check, in_tail=result.file.number >= end_file)
+            yield from _file_findings(result.check, end_file)
     for before, after in pairwise(checks):
         yield from _pair_findings(before, after)
     yield from _vlsn_findings(checks)
@@ -136,10 +141,11 @@ def _all_findings(
     yield from _directory_findings(files)
 
 
-def _file_findings(check: FileCheck, *, in_tail: bool) -> Iterator[Finding]:
+def _file_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
+    in_tail = check.file.number >= end_file
     for seen in check.damages:
         # In the last file, stretches of damage are judged as its tail; links and headers are what they are anywhere.
-        if in_tail and seen.damage.length and seen.damage.reason != "header":
+        if in_tail and seen.damage.length and not is_damaged_header(seen, end_file):
             continue
         yield _damage_finding(rules.BY_REASON[seen.damage.reason], seen)
     for step in check.vlsn_steps_back:
@@ -158,14 +164,16 @@ def _damage_finding(rule: Rule, seen: SeenDamage, *, extra: str = "") -> Finding
     return finding(rule, message + extra, lsn=damage.lsn, file=damage.path)
 
 
-def _tail_findings(check: FileCheck, *, is_end: bool) -> Iterator[Finding]:
-    if not is_end and not check.damages:
+def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
+    if check.file.number > end_file and not check.damages:
         yield finding(rules.EMPTY_LAST, f"{check.size_bytes} bytes", file=check.file.path)
     for seen in check.damages:
         damage = seen.damage
-        if not damage.length or damage.reason == "header":
+        if not damage.length or is_damaged_header(seen, end_file):
             continue
-        if damage.reason == "short":
+        if damage.reason == "header":
+            yield _damage_finding(rules.BAD_LAST_HEADER, seen)
+        elif damage.reason == "short":
             yield finding(rules.SHORT_LAST, f"{damage.length} bytes", lsn=damage.lsn, file=damage.path)
         elif any(seen.after):
             yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; behind it {_evidence(seen.after)}")
@@ -263,6 +271,9 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck]) -> Iterator[Find
     present = {file.number for file in files.files}
     gaps = set(files.missing())
     needed_from = file_of(checkpoint.record.first_active_lsn) if checkpoint else 0
+    if checkpoint is not None and files.files:
+        # Nothing but the CkptEnd tells of files that are gone from the front. A crafted one could name millions.
+        gaps.update(range(needed_from, min(files.files[0].number, needed_from + _MOST_NAMED)))
     cleaned = []
     for number in sorted(gaps | {n for n, word in words.items() if word.in_use and n not in present}):
         name = f"{number:08x}.jdb"

@@ -181,6 +181,13 @@ SHORT_LAST: Final = Rule(
     "none: JE renames it to .bad and goes on with the file before",
     "nothing",
 )
+BAD_LAST_HEADER: Final = Rule(
+    "JE-TAIL-007",
+    NOTE,
+    "last file is a damaged header and nothing else",
+    "none: JE renames it to .bad and goes on with the file before",
+    "nothing",
+)
 
 BY_REASON: Final[dict[str, Rule]] = {
     "checksum": CHECKSUM,
