@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from engine.catalog.catalog import Catalog, empty_root
 from engine.catalog.naming import DatabaseOptions, Naming
 from engine.checkpoint.checkpointer import Checkpointer, CheckpointReport, LastIds
+from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.database import Database
@@ -354,8 +355,14 @@ class Environment:
         if not self.config.read_only:
             self._check_tail(self.tail, files)
         self.ctx = self._context(LogAccess(self.storage, files.files))
+        self.utilization = UtilizationTracker(self.ctx)
         recovery = Recovery(
-            self.ctx, self.tail, self.config.comparators, self._listener, resurrect=not self.config.read_only
+            self.ctx,
+            self.tail,
+            self.config.comparators,
+            self._listener,
+            resurrect=not self.config.read_only,
+            hook=None if self.config.read_only else self.utilization,
         )
         self.catalog = recovery.run()
         self.recovery = recovery.result
@@ -395,6 +402,7 @@ class Environment:
         self.recovery.new_environment = True
         self.ctx = self._context(LogAccess(self.storage, ()))
         self.catalog = Catalog(self.ctx, empty_root(), self.config.comparators)
+        self.utilization = UtilizationTracker(self.ctx)
         self._wire()
         self._attach_writer(make_lsn(0, 0), NULL_LSN, new_file=False)
         self.naming.write_root()
@@ -454,6 +462,10 @@ class Environment:
             buffer_bytes=self.config.buffer_bytes,
             clock=self._clock,
         )
+        self.utilization.connect(self.catalog, self.naming, self.records, self.txns)
+        self.checkpointer.participants.append(self.utilization)
+        self.utilization.load()
+        writer.observer = self.utilization
         self.writer = writer
         self.ctx.writer = writer
         self.ctx.locks = self.compressor

@@ -69,6 +69,8 @@ class Payload(NamedTuple):
         data: None is a deletion.
         expiration: days, or negative hours, since 1970; 0 for none.
         content, tail: of internal records.
+        refresh: makes the content when the entry is logged, under the log write latch, for content that counts the
+            entry itself; its encoded size must not depend on when it is called.
     """
 
     data: bytes | None
@@ -76,6 +78,7 @@ class Payload(NamedTuple):
     expiration: int = 0
     content: Content | None = None
     tail: Tail | None = None
+    refresh: Callable[[], Content] | None = None
 
 
 class Records:
@@ -184,10 +187,16 @@ class Records:
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = _type_of(payload, exists, locker)
-        body = encode_body(number, WRITTEN_VERSION, record)
+        refresh = payload.refresh
+        if refresh is None:
+            body = encode_body(number, WRITTEN_VERSION, record)
+        else:
+            body = encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
         lsn = writer.log(
             number,
-            body,
+            body
+            if refresh is None
+            else lambda: encode_body(number, WRITTEN_VERSION, record._replace(content=refresh())),
             obsolete_lns=((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else (),
             born_obsolete=born_obsolete,
         )
