@@ -37,6 +37,7 @@ from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.events import SILENT, Listener
 from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
+from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.access import LogAccess
@@ -334,14 +335,16 @@ class Environment:
             self.storage.make_directory("")
         if not self.config.create:
             list_log_files(self.storage)
-        root = os.path.realpath(self.storage.root) if isinstance(self.storage, DiskStorage) else str(id(self.storage))
+        # Storages in memory exclude writers by their own locks.
+        root = os.path.realpath(self.storage.root) if isinstance(self.storage, DiskStorage) else ""
         with _open_mutex:
-            if root in _open_for_writing:
+            if root and root in _open_for_writing:
                 raise RefusedError("the environment is open for writing in this process", file=self.storage.root)
             self.storage.open_rw(LOCK_FILE, create=True).close()
             self._lock = self.storage.lock(LOCK_FILE, _WRITER_BYTE, exclusive=True)
-            _open_for_writing.add(root)
-            self._owned_root = root
+            if root:
+                _open_for_writing.add(root)
+                self._owned_root = root
 
     def _open(self) -> None:
         try:
@@ -351,7 +354,14 @@ class Environment:
                 raise
             self._create()
             return
+        if self.config.create and not self.config.read_only and _holds_nothing(files):
+            # A crash while the environment was being made: nothing was in it.
+            self._create()
+            return
         self.tail = find_end(self.storage, files)
+        if not self.config.read_only and self.config.create and self.tail.entries <= 1 and len(files.files) == 1:
+            self._create()
+            return
         if not self.config.read_only:
             self._check_tail(self.tail, files)
         self.ctx = self._context(LogAccess(self.storage, files.files))
@@ -581,6 +591,11 @@ class Environment:
             with _open_mutex:
                 _open_for_writing.discard(self._owned_root)
             self._owned_root = ""
+
+
+def _holds_nothing(files: LogFiles) -> bool:
+    """Whether there is but a file 0 without room for a header."""
+    return [file.number for file in files.files] == [0] and files.files[0].size_bytes < FILE_HEADER_BYTES
 
 
 def _system_clock() -> int:

@@ -49,9 +49,12 @@ class Workload:
         self.ddl = ddl
         self.committed: State = {}
         self.in_flight: State | None = None
+        self.marks: list[tuple[int, State]] = []
+        self._env: Environment | None = None
 
     def start(self, env: Environment) -> None:
         """Make the databases, one transaction each."""
+        self._env = env
         for name in NAMES:
             options = DatabaseOptions(name == "dups", name == "prefixed", env.config.node_max_entries)
             self.in_flight = {**self.committed, name: {}}
@@ -60,6 +63,7 @@ class Workload:
 
     def run(self, env: Environment, steps: int) -> None:
         """So many transactions, checkpoints and compressions."""
+        self._env = env
         for _ in range(steps):
             self.step(env)
 
@@ -138,3 +142,5 @@ class Workload:
     def _done(self) -> None:
         if self.in_flight is not None:
             self.committed, self.in_flight = self.in_flight, None
+            if self._env is not None and self._env.writer is not None:
+                self.marks.append((self._env.writer.last_lsn, self.committed))
