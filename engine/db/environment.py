@@ -35,6 +35,7 @@ from engine.db.database import Database
 from engine.db.transaction import Transaction
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.events import SILENT, Listener
+from engine.evictor.evictor import Evictor
 from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
@@ -276,6 +277,7 @@ class Environment:
         self._check_writable()
         if txn is not None:
             yield txn.inner
+            self.keep_budget()
             return
         transactional = self.config.transactional if db is None else db.transactional
         locker = self.txns.begin(transactional=transactional or db is None)
@@ -307,10 +309,21 @@ class Environment:
         self._abort(locker)
 
     def after_write(self) -> None:
-        """Checkpoint when enough was written; called without the latch."""
+        """Keep the cache within its budget, and checkpoint when enough was written; called without the latch."""
+        self.keep_budget()
         if self.checkpointer.is_due():
             self.compressor.run()
             self.checkpointer.run("daemon", wait=False)
+
+    def keep_budget(self) -> None:
+        """Evict when the nodes in memory take more than the cache may."""
+        if self.evictor.is_over():
+            self.evictor.run()
+
+    def evict(self) -> int:
+        """Evict everything that may leave; returns how many nodes did."""
+        self._check_open()
+        return self.evictor.run(0)
 
     def passing_locker(self) -> Txn:
         """A locker for one read without a transaction."""
@@ -461,6 +474,7 @@ class Environment:
         ids = self.recovery.ids
         self.checkpointer.ids = LastIds(ids.replicated_node, ids.extinction, ids.replicated_extinction)
         self.checkpointer.bytes_interval = config.checkpoint_bytes
+        self.evictor = Evictor(ctx, config.cache_bytes, self.checkpointer.map.eviction_provisional)
 
     def _attach_writer(self, end_lsn: int, last_lsn: int, *, new_file: bool) -> None:
         writer = LogWriter(

@@ -54,6 +54,8 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
                 break
         if not full:
             assert isinstance(node, BIN)
+            ctx.ticks += 1
+            node.touched = ctx.ticks
             return node
         _split_path(ctx, db, key)
 

@@ -74,6 +74,8 @@ class Workload:
             env.checkpoint(force=True, minimize=self.random.random() < 0.3)
         elif choice < 0.12:
             env.compress()
+        elif choice < 0.14:
+            env.evict()
         elif choice < 0.15 and self.ddl:
             self._naming(env)
         elif choice < 0.22:
