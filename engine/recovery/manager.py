@@ -94,6 +94,8 @@ class Recovery:
         self._verify()
         self._walk()
         result = self.result
+        # Before redo: its splits make new nodes, and ids are never used twice (R-TREE-7).
+        self._ctx.node_ids.last = result.ids.node
         self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)
         self._sets()
         self._redo_map_lns(catalog)
@@ -106,7 +108,6 @@ class Recovery:
         self._listener.step("REDO_DATA_RECORDS", 0, 0)
         lns.redo()
         legacy.finish()
-        self._ctx.node_ids.last = max(self._ctx.node_ids.last, result.ids.node)
         catalog.last_local_db_id = max(catalog.last_local_db_id, result.ids.db)
         catalog.last_replicated_db_id = min(catalog.last_replicated_db_id, result.ids.replicated_db)
         return catalog
@@ -137,7 +138,6 @@ class Recovery:
             )
         root = access.read(result.root_lsn).record()
         assert isinstance(root, DbTree)
-        self._ctx.node_ids.last = result.ids.node
         return Catalog(self._ctx, root, self._comparators)
 
     def _verify(self) -> None:
