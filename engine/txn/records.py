@@ -24,7 +24,7 @@ from engine.format.lsn import NULL_LSN, file_of
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import BIN, DELETED
-from engine.tree.keys import Key
+from engine.tree.keys import Key, unknown_order
 from engine.tree.split import bin_for_insert
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin, next_bin, slot_data
@@ -129,8 +129,7 @@ class Records:
             LockConflictError: the transaction can only be aborted. RefusedError: the environment is read-only.
         """
         ctx = self._ctx
-        if ctx.writer is None:
-            raise RefusedError("the environment is read-only", hint="open it for writing")
+        _check_writable(ctx, db)
         locker.check_usable()
         while True:
             with ctx.latch:
@@ -152,8 +151,7 @@ class Records:
     def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload) -> bool:
         """Delete a record; False when there is none."""
         ctx = self._ctx
-        if ctx.writer is None:
-            raise RefusedError("the environment is read-only", hint="open it for writing")
+        _check_writable(ctx, db)
         locker.check_usable()
         while True:
             with ctx.latch:
@@ -314,6 +312,13 @@ def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
                 return current.lsns[at]
         current, index = next_bin(ctx, current), 0
     return end_marker(node.db)
+
+
+def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
+    if ctx.writer is None:
+        raise RefusedError("the environment is read-only", hint="open it for writing")
+    if db.order.learned is not None:
+        raise unknown_order(db.order.learned.name)
 
 
 def _never() -> bool:
