@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import NotFoundError, StorageError
-from engine.storage.stopping import StoppingStorage
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.stopping import StoppingStorage
 
 CHANGES = st.lists(
     st.one_of(
