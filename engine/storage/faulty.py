@@ -53,24 +53,11 @@ class Rule:
 
 
 class FaultyStorage:
-<<<<<<< HEAD
     """A storage over another one.
 
     Arguments:
         inner: where operations go.
         rules: what goes wrong.
-=======
-    """A storage that fails at one change and at every later one.
-
-    Arguments:
-        base: where the changes go.
-        fail_at: number of the change that fails, counted from 0; ``NEVER`` only counts.
-        torn_bytes: bytes of a failing write that still reach the file.
-
-    Attributes:
-        changes: changes that were made.
-        failed: whether the failure has happened.
->>>>>>> derby
     """
 
     def __init__(self, inner: Storage, rules: list[Rule]) -> None:

@@ -14,10 +14,16 @@ NEVER = -1
 
 
 class StoppingStorage:
-    """Arguments:
-    base: where the changes go.
-    fail_at: number of the change that fails, counted from 0; ``NEVER`` only counts.
-    torn_bytes: bytes of a failing write that still reach the file.
+    """A storage that fails at one change and at every later one.
+
+    Arguments:
+        base: where the changes go.
+        fail_at: number of the change that fails, counted from 0; ``NEVER`` only counts.
+        torn_bytes: bytes of a failing write that still reach the file.
+
+    Attributes:
+        changes: changes that were made.
+        failed: whether the failure has happened.
     """
 
     __slots__ = ("_base", "_fail_at", "_torn_bytes", "changes", "failed")
