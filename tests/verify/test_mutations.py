@@ -331,6 +331,38 @@ def test_damage_in_the_last_file_by_what_stands_behind_it() -> None:
     assert found.message.endswith("behind it 2 intact Commits, 1 CkptEnd, 2 records outside transactions")
 
 
+def test_a_damaged_commit_that_intact_entries_follow() -> None:
+    """Nothing durable stands behind it, but it is itself what JE would cut off."""
+    log = LogWriter()
+    log.trace()
+    at = [log.commit(), log.checkpoint_end(0), log.add(8, b"\x01key\x00")]
+    log.trace()
+    for lsn_, behind in zip(at, ("JE-TAIL-002", "JE-TAIL-002", "JE-TAIL-008"), strict=True):
+        files = changed(log.files, "00000000.jdb", lsn_ + 16, b"?")
+        assert places(files) == [(behind, "error", lsn_, "00000000.jdb")]
+    for make in (LogWriter.commit, lambda log: log.checkpoint_end(0)):
+        log = LogWriter()
+        lsn_ = make(log)
+        log.trace()
+        assert places(changed(log.files, "00000000.jdb", lsn_ + 16, b"?")) == [
+            ("JE-TAIL-008", "error", lsn_, "00000000.jdb")
+        ]
+
+
+def test_an_invisible_entry_whose_period_was_cleaned_away() -> None:
+    """The RollbackStart was in file 1: nobody can say. Behind the gap the log is whole, and the bit is wrong."""
+    log = LogWriter()
+    before = log.stream(7, invisible=True)
+    log.next_file(2)
+    behind = log.stream(8, invisible=True)
+    log.checkpoint_end(behind)
+    assert places(log.files) == [
+        ("JE-LOG-025", "warning", before, "00000000.jdb"),
+        ("JE-LOG-015", "error", behind, "00000002.jdb"),
+        ("JE-LOG-011", "warning", NULL_LSN, "00000001.jdb"),
+    ]
+
+
 def test_an_entry_taken_out_and_one_put_in_twice() -> None:
     """All checksums are right; the link to the entry before shows it. One finding, not one for each entry behind."""
     files = whole()
