@@ -31,6 +31,9 @@ from engine.log.resync import look
 # Types of user records outside transactions.
 _PLAIN_LNS: Final = (2, 8, 32, 34, 36)
 
+# Entries that make something durable, by themselves.
+DURABLE_TYPES: Final = frozenset((COMMIT, CKPT_END, *_PLAIN_LNS))
+
 # Keys of _jeReservedFilesDb hold the file number with its sign bit flipped.
 _LONG_BIAS: Final = 1 << 63
 
@@ -258,12 +261,12 @@ class _Pass:
         return self._end
 
     def _note(self, offset: int, header: EntryHeader, examined: Examined) -> None:
+        if header.type_number == ERASED:
+            self._erased.append(offset)
         if is_invisible(header.flags, self._reader.version):
             self._invisible.append((offset, header.vlsn))
             return
-        if header.type_number == ERASED:
-            self._erased.append(offset)
-        elif header.type_number in RARE_TYPES:
+        if header.type_number in RARE_TYPES:
             self._control(offset, header, examined)
         if header.flags & REPLICATED:
             before = NULL_VLSN if self._stream == _STOP_AT_FIRST else self._stream

@@ -9,7 +9,7 @@ nothing stands behind it, in a file behind the one that the log ends in, JE was 
 
 from __future__ import annotations
 
-from engine.log.check import Evidence, SeenDamage
+from engine.log.check import DURABLE_TYPES, Evidence, SeenDamage
 
 
 def is_harmless(seen: SeenDamage, end_file: int) -> bool:
@@ -23,7 +23,16 @@ def is_harmless(seen: SeenDamage, end_file: int) -> bool:
     in_tail = damage.lsn >> 32 >= end_file
     if not in_tail or not damage.length or is_damaged_header(seen, end_file):
         return False
-    return seen.after == Evidence(0, 0, 0)
+    return seen.after == Evidence(0, 0, 0) and not was_durable(seen)
+
+
+def was_durable(seen: SeenDamage) -> bool:
+    """Whether the damaged entry itself once was durable: a Commit, say, that intact entries follow.
+
+    Arguments:
+        seen: as for ``is_harmless``.
+    """
+    return seen.damage.has_next and seen.damage.type_number in DURABLE_TYPES
 
 
 def is_damaged_header(seen: SeenDamage, end_file: int) -> bool:

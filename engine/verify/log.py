@@ -40,7 +40,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
-from engine.log.judge import is_damaged_header
+from engine.log.judge import is_damaged_header, was_durable
 from engine.log.parallel import map_in_order
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
@@ -177,6 +177,8 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
             yield finding(rules.SHORT_LAST, f"{damage.length} bytes", lsn=damage.lsn, file=damage.path)
         elif any(seen.after):
             yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; behind it {_evidence(seen.after)}")
+        elif was_durable(seen):
+            yield _damage_finding(rules.DAMAGED_COMMIT, seen)
         elif damage.has_next:
             yield _damage_finding(rules.UNCOMMITTED_BEHIND, seen)
         elif damage.type_number == COMMIT and damage.reason == "checksum":

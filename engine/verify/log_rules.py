@@ -141,6 +141,13 @@ VISIBLE_IN_PERIOD: Final = Rule(
     "its VLSN stands in the log twice; a replica that reads this log may take the wrong one",
     "restore this node from another member of the group",
 )
+UNKNOWN_INVISIBLE: Final = Rule(
+    "JE-LOG-025",
+    WARNING,
+    "invisible entry, and its rollback period is not in the log",
+    "none if the RollbackStart was in one of the missing files; else its change is lost",
+    "compare with another member of the group",
+)
 
 TORN: Final = Rule(
     "JE-TAIL-001",
@@ -187,6 +194,14 @@ BAD_LAST_HEADER: Final = Rule(
     "last file is a damaged header and nothing else",
     "none: JE renames it to .bad and goes on with the file before",
     "nothing",
+)
+DAMAGED_COMMIT: Final = Rule(
+    "JE-TAIL-008",
+    ERROR,
+    "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries behind it",
+    "the entries behind it show that it was complete; JE's default is to cut the log off here when it opens it, "
+    "silently, and what was committed is lost",
+    "copy the environment first; restore from a replica",
 )
 
 BY_REASON: Final[dict[str, Rule]] = {

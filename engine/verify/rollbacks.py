@@ -3,7 +3,8 @@
 A period is ``(matchpoint, RollbackStart)``, both ends outside (R-RB-3). Of it the log must hold true:
 
 * An invisible entry lies in a period and is part of the replication stream. Local entries between those of a period
-  are never rolled back.
+  are never rolled back. The RollbackStart may have been cleaned away before the entries: where files behind them are
+  missing, nobody can say.
 * Behind a RollbackEnd all LNs in the period of its transactions are invisible (R-RB-4, R-RB-33). While the end is
   missing they may be either: recovery sets the bits (R-RB-31).
 * Two periods lie one inside the other or apart (R-RB-12, 13, 16).
@@ -91,12 +92,20 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
     """
     periods = _periods(checks)
     inside = Stretches((period.matchpoint, period.start) for period in periods)
+    gaps = files.missing()
     for check in checks:
+        behind_all_gaps = not gaps or check.file.number > gaps[-1]
+        erased = frozenset(check.erased)
         for offset, vlsn in check.invisible:
             lsn = make_lsn(check.file.number, offset)
-            if vlsn == NULL_VLSN or lsn not in inside:
-                told = f"VLSN {vlsn}" if vlsn != NULL_VLSN else "not a replicated entry"
-                yield finding(rules.STRAY_INVISIBLE, told, lsn=lsn, file=check.file.path)
+            if offset in erased:
+                # An obsolete entry, whatever its flags say.
+                continue
+            if vlsn == NULL_VLSN:
+                yield finding(rules.STRAY_INVISIBLE, "not a replicated entry", lsn=lsn, file=check.file.path)
+            elif lsn not in inside:
+                rule = rules.STRAY_INVISIBLE if behind_all_gaps else rules.UNKNOWN_INVISIBLE
+                yield finding(rule, f"VLSN {vlsn}", lsn=lsn, file=check.file.path)
     paths = {check.file.number: check.file.path for check in checks}
     yield from _intersections(periods, paths)
     yield from _entries_inside(LogReader(storage, files._replace(marker=None)), periods, inside, paths)

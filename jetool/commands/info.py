@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from engine.format.lsn import format_lsn
+from typing import Final
+
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.entry import REASONS
 from engine.log.files import list_log_files
-from engine.log.survey import survey
+from engine.log.survey import Survey, survey
 from engine.storage.disk import DiskStorage
 from jetool import exits
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
 from jetool.output.info_rows import INFO, info_row
+
+_MOST_WARNINGS: Final = 8
 
 
 @command(
@@ -23,7 +27,7 @@ from jetool.output.info_rows import INFO, info_row
     ),
     exits={
         exits.DONE: "read; a torn tail is no damage",
-        exits.FINDINGS: "read, and damage was met on the way: see jetool verify",
+        exits.FINDINGS: "read, and damage was met on the way, or a file is missing: see jetool verify",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
         exits.INCOMPLETE: "a file cannot be read",
@@ -46,4 +50,21 @@ def info(run: Run, env: str) -> int:
             lsn=format_lsn(damage.lsn),
             hint=f"jetool verify {env}",
         )
-    return exits.FINDINGS if damages else exits.DONE
+    needed = missing_for_recovery(found)
+    for number in needed[:_MOST_WARNINGS]:
+        run.messages.warning(
+            "log file missing that recovery reads",
+            file=f"{number:08x}.jdb",
+            consequence="JE refuses to open the environment, or loses what the file held",
+            hint=f"jetool verify {env}",
+        )
+    return exits.FINDINGS if damages or needed else exits.DONE
+
+
+def missing_for_recovery(found: Survey) -> list[int]:
+    """Numbers of the files that are not there although recovery begins in them or before them."""
+    start = 0 if found.work.from_lsn == NULL_LSN else file_of(found.work.from_lsn)
+    needed = [number for number in found.files.missing() if number >= start]
+    if found.checkpoint is not None and found.files.files and start < found.files.files[0].number:
+        needed.insert(0, start)
+    return needed

@@ -331,6 +331,38 @@ def test_damage_in_the_last_file_by_what_stands_behind_it() -> None:
     assert found.message.endswith("behind it 2 intact Commits, 1 CkptEnd, 2 records outside transactions")
 
 
+def test_a_damaged_commit_that_intact_entries_follow() -> None:
+    """Nothing durable stands behind it, but it is itself what JE would cut off."""
+    log = LogWriter()
+    log.trace()
+    at = [log.commit(), log.checkpoint_end(0), log.add(8, b"\x01key\x00")]
+    log.trace()
+    for lsn_, behind in zip(at, ("JE-TAIL-002", "JE-TAIL-002", "JE-TAIL-008"), strict=True):
+        files = changed(log.files, "00000000.jdb", lsn_ + 16, b"?")
+        assert places(files) == [(behind, "error", lsn_, "00000000.jdb")]
+    for make in (LogWriter.commit, lambda log: log.checkpoint_end(0)):
+        log = LogWriter()
+        lsn_ = make(log)
+        log.trace()
+        assert places(changed(log.files, "00000000.jdb", lsn_ + 16, b"?")) == [
+            ("JE-TAIL-008", "error", lsn_, "00000000.jdb")
+        ]
+
+
+def test_an_invisible_entry_whose_period_was_cleaned_away() -> None:
+    """The RollbackStart was in file 1: nobody can say. Behind the gap the log is whole, and the bit is wrong."""
+    log = LogWriter()
+    before = log.stream(7, invisible=True)
+    log.next_file(2)
+    behind = log.stream(8, invisible=True)
+    log.checkpoint_end(behind)
+    assert places(log.files) == [
+        ("JE-LOG-025", "warning", before, "00000000.jdb"),
+        ("JE-LOG-015", "error", behind, "00000002.jdb"),
+        ("JE-LOG-011", "warning", NULL_LSN, "00000001.jdb"),
+    ]
+
+
 def test_an_entry_taken_out_and_one_put_in_twice() -> None:
     """All checksums are right; the link to the entry before shows it. One finding, not one for each entry behind."""
     files = whole()
@@ -352,6 +384,18 @@ def test_an_item_size_below_zero() -> None:
     assert places(changed(files, NAMES[3], at + 10, b"\xff\xff\xff\xff")) == [
         ("JE-LOG-003", "error", lsn(3, at), NAMES[3])
     ]
+
+
+def test_an_entry_erased_in_part() -> None:
+    """The eraser was interrupted: the entry is obsolete all the same. Erased whole, there is nothing to say."""
+    log = LogWriter()
+    log.add(43, bytes(40))
+    assert places(log.files) == []
+    at = log.add(43, bytes(20) + b"rest of a record")
+    log.trace()
+    (found,) = findings(log.files)
+    assert (found.code, found.severity, found.lsn) == ("JE-LOG-014", "note", at)
+    assert "16 of 36 bytes are not zero" in found.message
 
 
 class Unreadable(MemoryStorage):
@@ -381,3 +425,115 @@ def test_a_file_that_cannot_be_read(number: int) -> None:
 def test_a_restore_marker() -> None:
     files = {**whole(), "7fffffff.jdb": b"anything"}
     assert places(files) == [("JE-LOG-018", "error", NULL_LSN, "7fffffff.jdb")]
+
+
+def test_vlsns_that_step_back() -> None:
+    """Within a file and from one file to the next; a rollback is the one way to go back."""
+    log = LogWriter()
+    log.stream(5)
+    log.stream(6)
+    within = log.stream(6)
+    log.stream(7)
+    log.next_file()
+    across = log.stream(7)
+    assert places(log.files) == [
+        ("JE-LOG-016", "error", within, "00000000.jdb"),
+        ("JE-LOG-016", "error", lsn(1, 0), "00000001.jdb"),
+    ]
+    assert across > lsn(1, 0)
+
+
+@pytest.mark.parametrize("files", [1, 2, 3])
+def test_vlsns_that_step_back_behind_a_rollback(files: int) -> None:
+    """Matchpoint, rolled-back entries, RollbackStart and new entries in one file or over several."""
+    log = LogWriter()
+    matchpoint = log.commit(5)
+    log.stream(6, invisible=True)
+    if files > 1:
+        log.next_file()
+    log.stream(7, invisible=True)
+    start = log.rollback_start(matchpoint, 5)
+    log.rollback_end(matchpoint, start)
+    if files > 2:
+        log.next_file()
+    log.stream(6)
+    log.commit(7)
+    assert places(log.files) == []
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_several_periods_nested_and_apart(split: bool) -> None:
+    log = LogWriter()
+    outer = log.commit(1)
+    log.stream(2, invisible=True)
+    inner = log.add(30, b"\x00" * 8 + b"\x01", flags=0x28 | 0x10, vlsn=3)
+    log.stream(4, invisible=True)
+    start = log.rollback_start(inner, 3)
+    log.rollback_end(inner, start)
+    if split:
+        log.next_file()
+    log.stream(4, invisible=True)
+    start = log.rollback_start(outer, 1)
+    log.rollback_end(outer, start)
+    second = log.commit(2)
+    log.stream(3, invisible=True)
+    if split:
+        log.next_file()
+    start = log.rollback_start(second, 2)
+    log.rollback_end(second, start)
+    log.commit(3)
+    assert places(log.files) == []
+
+
+def test_periods_that_intersect() -> None:
+    """Also where one begins at the RollbackStart of the other (R-RB-16)."""
+    log = LogWriter()
+    first = log.trace()
+    middle = log.trace()
+    start = log.rollback_start(first, 1)
+    log.rollback_end(first, start)
+    later = log.rollback_start(middle, 1)
+    log.rollback_end(middle, later)
+    assert places(log.files) == [("JE-LOG-023", "error", later, "00000000.jdb")]
+    log = LogWriter()
+    first = log.trace()
+    start = log.rollback_start(first, 1)
+    log.rollback_end(first, start)
+    later = log.rollback_start(start, 1)
+    log.rollback_end(start, later)
+    assert places(log.files) == [("JE-LOG-023", "error", later, "00000000.jdb")]
+
+
+def test_thousands_of_periods_take_no_quadratic_time() -> None:
+    """A crafted log: each period begins where all the others do, and covers them."""
+    log = LogWriter()
+    first = log.commit(1)
+    for _ in range(5000):
+        start = log.rollback_start(first, 1)
+        log.rollback_end(first, start)
+    assert places(log.files) == []
+
+
+def test_the_levels_alone() -> None:
+    """``log`` says nothing of the tail, ``tail`` nothing of the rest."""
+    files = changed(whole(), NAMES[3], 200, b"????")
+    at = boundaries(files[NAMES[5]])[-1]
+    files[NAMES[5]] = files[NAMES[5]][:-1]
+    only_log, only_tail, both = (report(files, levels) for levels in (("log",), ("tail",), ("log", "tail")))
+    assert [f.code for f in only_log.findings] == ["JE-LOG-001"]
+    assert [(f.code, f.lsn) for f in only_tail.findings] == [("JE-TAIL-001", lsn(5, at))]
+    assert both.findings == only_log.findings + only_tail.findings
+    assert (only_log.checked, only_tail.checked, both.checked) == (("log",), ("tail",), ("log", "tail"))
+    assert only_log.not_checked[0] == "tail"
+    assert only_tail.not_checked[0] == "log"
+    assert set(both.not_checked) == set(only_log.not_checked) - {"tail"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_several_processes_say_the_same(jobs: int) -> None:
+    from engine.log.files import list_log_files
+    from engine.verify.log import verify_log
+
+    files = changed(whole(), NAMES[2], 300, b"????")
+    storage = MemoryStorage(files)
+    assert verify_log(storage, list_log_files(storage), jobs=jobs) == report(files)
