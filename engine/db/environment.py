@@ -40,7 +40,7 @@ from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.versions import PRIOR_VERSION, WRITTEN_VERSION
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles, list_log_files
 from engine.log.tail import Tail, find_end
@@ -507,6 +507,8 @@ class Environment:
             file.close()
         self._attach_writer(tail.end_lsn, tail.last_lsn, new_file=tail.immutable or tail.version < WRITTEN_VERSION)
         self._resurrect()
+        if tail.version < PRIOR_VERSION:
+            self._put_names_into_map_lns()
         self._finish_naming()
         result = self.recovery
         if not result.last_entry_is_ckpt_end or self.config.force_checkpoint or self._is_changed():
@@ -528,6 +530,14 @@ class Environment:
                 file.write(offset + _FLAGS_AT, bytes((flags | INVISIBLE,)))
             file.sync()
             file.close()
+
+    def _put_names_into_map_lns(self) -> None:
+        """Since log version 16 every MapLN holds its database's name, and readers of later logs rely on it."""
+        with self.ctx.latch:
+            for name, db_id in list(self.catalog.names(internal=True)):
+                state = self.catalog.by_id(db_id)
+                if state is not None:
+                    state.name, state.dirty = name, True
 
     def _resurrect(self) -> None:
         """Transactions that recovery leaves open keep their locks and their place in firstActive (R-REC-47, 51)."""
