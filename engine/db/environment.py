@@ -109,6 +109,7 @@ class Environment:
         self._lock: Lock | None = None
         self._closed = False
         self._owned_root = ""
+        self._data_directories = 0
         self.writer: LogWriter | None = None
         self.recovery = RecoveryResult()
         self.tail: Tail | None = None
@@ -371,12 +372,13 @@ class Environment:
             # A crash while the environment was being made: nothing was in it.
             self._create()
             return
+        self._data_directories = files.data_directories
         self.tail = find_end(self.storage, files)
         if not self.config.read_only and self.config.create and self.tail.entries <= 1 and len(files.files) == 1:
             self._create()
             return
         if not self.config.read_only:
-            self._check_tail(self.tail, files)
+            self._check_tail(self.tail)
         self.ctx = self._context(LogAccess(self.storage, files.files))
         self.utilization = UtilizationTracker(self.ctx)
         recovery = Recovery(
@@ -390,10 +392,17 @@ class Environment:
         self.catalog = recovery.run()
         self.recovery = recovery.result
         self._wire()
+        if self.replicated and not self.config.read_only:
+            raise RefusedError(
+                "the environment belongs to a replication group",
+                file=self.storage.root,
+                consequence="changing it here would leave its VLSN index behind its log",
+                hint="open it for reading only",
+            )
         if not self.config.read_only:
             self._make_writable(self.tail)
 
-    def _check_tail(self, tail: Tail, files: LogFiles) -> None:
+    def _check_tail(self, tail: Tail) -> None:
         """What forbids opening for writing; nothing has been changed yet."""
         if tail.commits_at_risk and self.config.halt_on_commit_after_bad:
             damage = tail.damage
@@ -411,12 +420,6 @@ class Environment:
                 file=self.storage.root,
                 expected=f"log version {WRITTEN_VERSION} or earlier",
                 found=str(tail.version),
-                consequence="it can be read, not changed",
-            )
-        if files.data_directories:
-            raise UnsupportedError(
-                "the log is spread over data directories",
-                file=self.storage.root,
                 consequence="it can be read, not changed",
             )
 
@@ -484,6 +487,7 @@ class Environment:
             new_file=new_file,
             file_max=self.config.file_max_bytes,
             buffer_bytes=self.config.buffer_bytes,
+            data_directories=self._data_directories,
             clock=self._clock,
         )
         self.utilization.connect(self.catalog, self.naming, self.records, self.txns)
