@@ -39,6 +39,7 @@ from engine.evictor.evictor import Evictor
 from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.ln import LN
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, WRITTEN_VERSION
 from engine.log.access import LogAccess
@@ -49,11 +50,13 @@ from engine.recovery.info import RecoveryResult
 from engine.recovery.manager import Recovery
 from engine.storage.base import Lock, Storage
 from engine.storage.disk import DiskStorage
+from engine.tree.apply import version_before
 from engine.tree.state import DatabaseState, TreeContext
+from engine.txn.lock_types import LockType
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
 from engine.txn.records import Records
-from engine.txn.txn import Durability, Isolation, Txn, TxnState
+from engine.txn.txn import Before, Durability, Isolation, Txn, TxnState
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
@@ -550,6 +553,42 @@ class Environment:
             txn.state = TxnState.PREPARED if found.prepare is not None else TxnState.OPEN
             txn.first_lsn, txn.last_lsn = found.first_lsn, found.last_lsn
             self.txns.adopt(txn)
+            for lsn in reversed(found.lns):
+                record = self.ctx.access.read(lsn).record()
+                assert isinstance(record, LN)
+                db = self.catalog.by_id(record.db_id)
+                if db is not None:
+                    self._relock(txn, db, record, lsn)
+
+    def _relock(self, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
+        self.locks.lock(lsn, txn, LockType.WRITE, wait=False)
+        txn.locks[lsn] = None
+        before = version_before(record)
+        countable = before.lsn != NULL_LSN and not before.known_deleted and before.data is None and not db.duplicates
+        txn.writes[lsn] = (
+            db,
+            Before(
+                before.lsn,
+                before.known_deleted,
+                before.data,
+                before.vlsn,
+                before.expiration,
+                record.prior_size,
+                countable,
+            ),
+        )
+        if record.data is None:
+            txn.deleted.append((db, db.order.wrap(record.key)))
+
+    def prepared(self) -> dict[tuple[int, bytes, bytes], Transaction]:
+        """Prepared transactions by their XID (format id, gtrid, bqual), to be committed or aborted (R-TXN-44)."""
+        found = {}
+        for txn_id, txn in self.txns.registered.items():
+            left = self.recovery.resurrected.get(txn_id)
+            if txn.state is TxnState.PREPARED and left is not None and left.prepare is not None:
+                xid = (left.prepare.format_id, left.prepare.gtrid or b"", left.prepare.bqual or b"")
+                found[xid] = Transaction(self, txn)
+        return found
 
     def _finish_naming(self) -> None:
         """Removals, truncations, renames that had committed; temporary databases (R-REC-60 to R-REC-62)."""
