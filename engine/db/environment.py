@@ -33,6 +33,8 @@ from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.database import Database
 from engine.db.transaction import Transaction
+from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
+from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.events import SILENT, Listener
 from engine.evictor.evictor import Evictor
@@ -57,6 +59,8 @@ from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
 from engine.txn.records import Records
 from engine.txn.txn import Before, Durability, Isolation, Txn, TxnState
+from engine.vlsn.index import VLSNIndex
+from engine.vlsn.merge import open_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
@@ -113,6 +117,8 @@ class Environment:
         self._closed = False
         self._owned_root = ""
         self._data_directories = 0
+        self._recovering = True
+        self.vlsn_index: VLSNIndex | None = None
         self.writer: LogWriter | None = None
         self.recovery = RecoveryResult()
         self.tail: Tail | None = None
@@ -203,7 +209,7 @@ class Environment:
         self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
     ) -> Transaction:
         """Begin a transaction. As a context manager it commits at the end, and aborts on an error."""
-        self._check_writable()
+        self._check_own_writes()
         return Transaction(self, self.txns.begin(isolation=isolation, durability=durability))
 
     def checkpoint(
@@ -278,7 +284,7 @@ class Environment:
     @contextmanager
     def operation(self, txn: Transaction | None, *, db: DatabaseState | None = None) -> Iterator[Txn]:
         """The locker of one writing operation: the given transaction, one of its own, or none at all (R-TXN-34)."""
-        self._check_writable()
+        self._check_own_writes()
         if txn is not None:
             yield txn.inner
             self.keep_budget()
@@ -384,24 +390,18 @@ class Environment:
             self._check_tail(self.tail)
         self.ctx = self._context(LogAccess(self.storage, files.files))
         self.utilization = UtilizationTracker(self.ctx)
+        self._vlsn_hook = VLSNHook()
         recovery = Recovery(
             self.ctx,
             self.tail,
             self.config.comparators,
             self._listener,
             resurrect=not self.config.read_only,
-            hook=None if self.config.read_only else self.utilization,
+            hook=None if self.config.read_only else HookGroup([self.utilization, self._vlsn_hook]),
         )
         self.catalog = recovery.run()
         self.recovery = recovery.result
         self._wire()
-        if self.replicated and not self.config.read_only:
-            raise RefusedError(
-                "the environment belongs to a replication group",
-                file=self.storage.root,
-                consequence="changing it here would leave its VLSN index behind its log",
-                hint="open it for reading only",
-            )
         if not self.config.read_only:
             self._make_writable(self.tail)
 
@@ -437,6 +437,7 @@ class Environment:
         self.naming.write_root()
         self._make_internal_databases()
         self.checkpointer.run("recovery", force=True, minimize=True)
+        self._recovering = False
 
     def _context(self, access: LogAccess) -> TreeContext:
         ctx = TreeContext(access)
@@ -517,9 +518,21 @@ class Environment:
         if tail.version < PRIOR_VERSION:
             self._put_names_into_map_lns()
         self._finish_naming()
+        if self.replicated:
+            self._open_vlsn_index()
         result = self.recovery
         if not result.last_entry_is_ckpt_end or self.config.force_checkpoint or self._is_changed():
             self.checkpointer.run("recovery", force=True, minimize=True)
+        self._recovering = False
+
+    def _open_vlsn_index(self) -> None:
+        """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
+        with self.ctx.latch:
+            state = self.catalog.by_name(VLSN_DATABASE)
+        if state is None:
+            return
+        self.vlsn_index = open_index(StoredIndex(self, state), recovered=self._vlsn_hook.tracker)
+        self.checkpointer.participants.insert(0, VLSNParticipant(self.vlsn_index))
 
     def _is_changed(self) -> bool:
         return self.writer is not None and self.writer.entries > 0
@@ -647,6 +660,17 @@ class Environment:
         self._check_open()
         if self.read_only:
             raise RefusedError("the environment is open for reading only", file=self.storage.root)
+
+    def _check_own_writes(self) -> None:
+        """Records of a replicated environment come from its master; here it can be recovered and checkpointed."""
+        self._check_writable()
+        if self.replicated and not self._recovering:
+            raise RefusedError(
+                "the environment belongs to a replication group",
+                file=self.storage.root,
+                consequence="a write that the group does not know would part this node from it",
+                hint="write through the group's master",
+            )
 
     def _release(self) -> None:
         if hasattr(self, "ctx"):
