@@ -397,7 +397,7 @@ class Environment:
             self.config.comparators,
             self._listener,
             resurrect=not self.config.read_only,
-            hook=None if self.config.read_only else HookGroup([self.utilization, self._vlsn_hook]),
+            hook=None if self.config.read_only else HookGroup(self.utilization, self._vlsn_hook),
         )
         self.catalog = recovery.run()
         self.recovery = recovery.result

@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
-from engine.format.entry.ln import LN
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry_types import ROLLBACK_START
 from engine.format.header import REPLICATED, is_invisible
@@ -103,48 +102,34 @@ class VLSNHook:
     def __init__(self) -> None:
         self.tracker = VLSNRecoveryTracker()
 
-    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:  # noqa: ARG002
-        """An entry of pass 1, in log order."""
+    def saw_entry(self, raw: Raw) -> None:
+        """A replicated entry, or a RollbackStart, in log order."""
         if raw.type_number == ROLLBACK_START:
             self.tracker.roll_back(decode_rollback_start(raw.body, raw.version))
-        elif raw.flags & REPLICATED and not is_invisible(raw.flags, raw.version):
+        elif not is_invisible(raw.flags, raw.version):
             self.tracker.track(raw.vlsn, raw.lsn, raw.type_number)
-
-    def saw_summary(self, raw: Raw, record: LN) -> None:
-        """Nothing to learn."""
-
-    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
-        """Nothing to learn."""
-
-    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
-        """Nothing to learn."""
 
 
 class HookGroup:
-    """Several hooks as one."""
+    """Utilization, which hears everything, and the replication stream, which hears its own entries.
 
-    def __init__(self, hooks: list[RecoveryHook]) -> None:
-        self._hooks = hooks
+    Arguments:
+        utilization: counts every entry.
+        stream: hears replicated entries and rollbacks.
+    """
+
+    def __init__(self, utilization: RecoveryHook, stream: VLSNHook) -> None:
+        self._stream = stream
+        self._count = utilization.saw_entry
+        self.saw_summary = utilization.saw_summary
+        self.redone = utilization.redone
+        self.undone = utilization.undone
 
     def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
         """An entry of pass 1."""
-        for hook in self._hooks:
-            hook.saw_entry(raw, provisional=provisional, partial_start=partial_start)
-
-    def saw_summary(self, raw: Raw, record: LN) -> None:
-        """A FileSummaryLN of pass 1."""
-        for hook in self._hooks:
-            hook.saw_summary(raw, record)
-
-    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
-        """An LN was eligible for redo."""
-        for hook in self._hooks:
-            hook.redone(raw, record, db, commit_lsn)
-
-    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
-        """An LN was taken back."""
-        for hook in self._hooks:
-            hook.undone(raw, record, db)
+        self._count(raw, provisional=provisional, partial_start=partial_start)
+        if raw.flags & REPLICATED or raw.type_number == ROLLBACK_START:
+            self._stream.saw_entry(raw)
 
 
 class VLSNParticipant:
