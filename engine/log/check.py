@@ -38,7 +38,7 @@ DURABLE_TYPES: Final = frozenset((COMMIT, CKPT_END, *_PLAIN_LNS))
 _LONG_BIAS: Final = 1 << 63
 
 # No VLSN is above it, so the loop stops at the first replicated entry.
-_STOP_AT_FIRST: Final = (1 << 63) - 1
+STOP_AT_FIRST: Final = (1 << 63) - 1
 
 
 class PairTotals(NamedTuple):
@@ -196,7 +196,7 @@ class _Pass:
         self._rollbacks: list[FoundRollback] = []
         self._first_vlsn = self._last_vlsn = NULL_VLSN
         # What the loop compares with; apart from _last_vlsn, since a rollback sets it back.
-        self._stream = _STOP_AT_FIRST
+        self._stream = STOP_AT_FIRST
         self._prev = 0
         self._last = -1
         self._end = 0
@@ -269,7 +269,7 @@ class _Pass:
         if header.type_number in RARE_TYPES:
             self._control(offset, header, examined)
         if header.flags & REPLICATED:
-            before = NULL_VLSN if self._stream == _STOP_AT_FIRST else self._stream
+            before = NULL_VLSN if self._stream == STOP_AT_FIRST else self._stream
             if header.vlsn <= before:
                 self._steps_back.append(SeenVLSN(offset, header.vlsn, before))
             if self._first_vlsn == NULL_VLSN:
@@ -288,7 +288,7 @@ class _Pass:
             self._checkpoint = FoundCheckpoint(lsn, record)
         elif isinstance(record, (RollbackStart, RollbackEnd)):
             self._rollbacks.append(FoundRollback(lsn, record))
-            if isinstance(record, RollbackStart) and self._stream != _STOP_AT_FIRST:
+            if isinstance(record, RollbackStart) and self._stream != STOP_AT_FIRST:
                 self._stream = min(self._stream, record.matchpoint_vlsn)
         elif isinstance(record, LN) and header.type_number == FILE_SUMMARY_LN:
             self._words[int.from_bytes(record.key[:4], "big")] = FileWord(lsn, record.data is not None)
