@@ -81,6 +81,7 @@ class Database:
         locker.check_usable()
         wanted = self._key(key)
         data = self._env.records.get(self.state, wanted, locker, lock_type_of(locker, write=for_update))
+        self._env.keep_budget()
         return None if data is None or self._is_expired(wanted) else data
 
     def has(self, key: bytes, data: bytes) -> bool:

@@ -28,14 +28,17 @@ from typing import Final, NamedTuple
 from engine.catalog.catalog import Catalog, empty_root
 from engine.catalog.naming import DatabaseOptions, Naming
 from engine.checkpoint.checkpointer import Checkpointer, CheckpointReport, LastIds
+from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.database import Database
 from engine.db.transaction import Transaction
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.events import SILENT, Listener
+from engine.evictor.evictor import Evictor
 from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
+from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.access import LogAccess
@@ -274,6 +277,7 @@ class Environment:
         self._check_writable()
         if txn is not None:
             yield txn.inner
+            self.keep_budget()
             return
         transactional = self.config.transactional if db is None else db.transactional
         locker = self.txns.begin(transactional=transactional or db is None)
@@ -305,10 +309,21 @@ class Environment:
         self._abort(locker)
 
     def after_write(self) -> None:
-        """Checkpoint when enough was written; called without the latch."""
+        """Keep the cache within its budget, and checkpoint when enough was written; called without the latch."""
+        self.keep_budget()
         if self.checkpointer.is_due():
             self.compressor.run()
             self.checkpointer.run("daemon", wait=False)
+
+    def keep_budget(self) -> None:
+        """Evict when the nodes in memory take more than the cache may."""
+        if self.evictor.is_over():
+            self.evictor.run()
+
+    def evict(self) -> int:
+        """Evict everything that may leave; returns how many nodes did."""
+        self._check_open()
+        return self.evictor.run(0)
 
     def passing_locker(self) -> Txn:
         """A locker for one read without a transaction."""
@@ -333,14 +348,16 @@ class Environment:
             self.storage.make_directory("")
         if not self.config.create:
             list_log_files(self.storage)
-        root = os.path.realpath(self.storage.root) if isinstance(self.storage, DiskStorage) else str(id(self.storage))
+        # Storages in memory exclude writers by their own locks.
+        root = os.path.realpath(self.storage.root) if isinstance(self.storage, DiskStorage) else ""
         with _open_mutex:
-            if root in _open_for_writing:
+            if root and root in _open_for_writing:
                 raise RefusedError("the environment is open for writing in this process", file=self.storage.root)
             self.storage.open_rw(LOCK_FILE, create=True).close()
             self._lock = self.storage.lock(LOCK_FILE, _WRITER_BYTE, exclusive=True)
-            _open_for_writing.add(root)
-            self._owned_root = root
+            if root:
+                _open_for_writing.add(root)
+                self._owned_root = root
 
     def _open(self) -> None:
         try:
@@ -350,12 +367,25 @@ class Environment:
                 raise
             self._create()
             return
+        if self.config.create and not self.config.read_only and _holds_nothing(files):
+            # A crash while the environment was being made: nothing was in it.
+            self._create()
+            return
         self.tail = find_end(self.storage, files)
+        if not self.config.read_only and self.config.create and self.tail.entries <= 1 and len(files.files) == 1:
+            self._create()
+            return
         if not self.config.read_only:
             self._check_tail(self.tail, files)
         self.ctx = self._context(LogAccess(self.storage, files.files))
+        self.utilization = UtilizationTracker(self.ctx)
         recovery = Recovery(
-            self.ctx, self.tail, self.config.comparators, self._listener, resurrect=not self.config.read_only
+            self.ctx,
+            self.tail,
+            self.config.comparators,
+            self._listener,
+            resurrect=not self.config.read_only,
+            hook=None if self.config.read_only else self.utilization,
         )
         self.catalog = recovery.run()
         self.recovery = recovery.result
@@ -395,6 +425,7 @@ class Environment:
         self.recovery.new_environment = True
         self.ctx = self._context(LogAccess(self.storage, ()))
         self.catalog = Catalog(self.ctx, empty_root(), self.config.comparators)
+        self.utilization = UtilizationTracker(self.ctx)
         self._wire()
         self._attach_writer(make_lsn(0, 0), NULL_LSN, new_file=False)
         self.naming.write_root()
@@ -443,6 +474,7 @@ class Environment:
         ids = self.recovery.ids
         self.checkpointer.ids = LastIds(ids.replicated_node, ids.extinction, ids.replicated_extinction)
         self.checkpointer.bytes_interval = config.checkpoint_bytes
+        self.evictor = Evictor(ctx, config.cache_bytes, self.checkpointer.map.eviction_provisional)
 
     def _attach_writer(self, end_lsn: int, last_lsn: int, *, new_file: bool) -> None:
         writer = LogWriter(
@@ -454,6 +486,10 @@ class Environment:
             buffer_bytes=self.config.buffer_bytes,
             clock=self._clock,
         )
+        self.utilization.connect(self.catalog, self.naming, self.records, self.txns)
+        self.checkpointer.participants.append(self.utilization)
+        self.utilization.load()
+        writer.observer = self.utilization
         self.writer = writer
         self.ctx.writer = writer
         self.ctx.locks = self.compressor
@@ -569,6 +605,11 @@ class Environment:
             with _open_mutex:
                 _open_for_writing.discard(self._owned_root)
             self._owned_root = ""
+
+
+def _holds_nothing(files: LogFiles) -> bool:
+    """Whether there is but a file 0 without room for a header."""
+    return [file.number for file in files.files] == [0] and files.files[0].size_bytes < FILE_HEADER_BYTES
 
 
 def _system_clock() -> int:

@@ -10,8 +10,10 @@ from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import BY_NUMBER
 from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.header import REPLICATED, is_invisible
+from engine.format.lsn import NULL_LSN
 from engine.format.versions import EMBEDDED_RECORDS
 from engine.log.passes import LogRange, Raw, backward, forward
+from engine.recovery.hooks import RecoveryHook
 from engine.recovery.info import PassCount, RecoveryResult, ResurrectedTxn
 from engine.recovery.ins import is_provisional
 from engine.recovery.legacy_dups import LegacyDuplicates
@@ -45,6 +47,7 @@ class LNPasses:
         result: the sets of pass 3; what is found goes there.
         tracker: the rollback periods.
         legacy: duplicates of v6 and v7.
+        hook: hears of every LN that is redone or undone.
     """
 
     def __init__(
@@ -54,12 +57,14 @@ class LNPasses:
         result: RecoveryResult,
         tracker: RollbackTracker,
         legacy: LegacyDuplicates,
+        hook: RecoveryHook | None = None,
     ) -> None:
         self._ctx = ctx
         self._catalog = catalog
         self._result = result
         self._rollback = RollbackScan(ctx, catalog, tracker)
         self._legacy = legacy
+        self._hook = hook
         self._hidden: set[int] = set()
         self.replicated = False
 
@@ -92,6 +97,8 @@ class LNPasses:
             else:
                 count.processed += 1
                 result.undone.add(txn_id)
+                if self._hook is not None:
+                    self._hook.undone(raw, record, db)
                 if self._legacy.owns(db):
                     self._legacy.undo(db, raw, record)
                 else:
@@ -120,6 +127,9 @@ class LNPasses:
                 count.deleted += 1
                 continue
             count.processed += 1
+            if self._hook is not None:
+                commit = NULL_LSN if txn_id is None else committed.get(txn_id, NULL_LSN)
+                self._hook.redone(raw, record, db, commit)
             self._apply(raw, record, db, resurrected)
 
     def _apply(self, raw: Raw, record: LN, db: DatabaseState, resurrected: bool) -> None:

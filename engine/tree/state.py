@@ -158,11 +158,12 @@ class TreeContext:
         root_logged: writes the MapLN of a database whose root has grown by a level (R-TREE-11).
         splits_watch: told of splits.
         used_bytes: estimate of the memory that nodes take.
+        ticks: counts searches; a node notes the last one that came by.
     """
 
     __slots__ = (
         "access", "delta_percent", "latch", "locks", "max_embedded", "node_ids", "nodes", "root_logged", "splits_watch",
-        "used_bytes", "writer",
+        "ticks", "used_bytes", "writer",
     )  # fmt: skip
 
     def __init__(self, access: LogAccess) -> None:
@@ -177,6 +178,7 @@ class TreeContext:
         self.locks: SlotLocks | None = None
         self.root_logged: Callable[[DatabaseState], None] | None = None
         self.used_bytes = 0
+        self.ticks = 0
 
     def account(self, node: IN) -> None:
         """Take a node's size into account again."""

@@ -24,7 +24,7 @@ from engine.format.lsn import NULL_LSN, file_of
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import BIN, DELETED
-from engine.tree.keys import Key
+from engine.tree.keys import Key, unknown_order
 from engine.tree.split import bin_for_insert
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin, next_bin, slot_data
@@ -69,6 +69,8 @@ class Payload(NamedTuple):
         data: None is a deletion.
         expiration: days, or negative hours, since 1970; 0 for none.
         content, tail: of internal records.
+        refresh: makes the content when the entry is logged, under the log write latch, for content that counts the
+            entry itself; its encoded size must not depend on when it is called.
     """
 
     data: bytes | None
@@ -76,6 +78,7 @@ class Payload(NamedTuple):
     expiration: int = 0
     content: Content | None = None
     tail: Tail | None = None
+    refresh: Callable[[], Content] | None = None
 
 
 class Records:
@@ -126,8 +129,7 @@ class Records:
             LockConflictError: the transaction can only be aborted. RefusedError: the environment is read-only.
         """
         ctx = self._ctx
-        if ctx.writer is None:
-            raise RefusedError("the environment is read-only", hint="open it for writing")
+        _check_writable(ctx, db)
         locker.check_usable()
         while True:
             with ctx.latch:
@@ -149,8 +151,7 @@ class Records:
     def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload) -> bool:
         """Delete a record; False when there is none."""
         ctx = self._ctx
-        if ctx.writer is None:
-            raise RefusedError("the environment is read-only", hint="open it for writing")
+        _check_writable(ctx, db)
         locker.check_usable()
         while True:
             with ctx.latch:
@@ -184,10 +185,16 @@ class Records:
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = _type_of(payload, exists, locker)
-        body = encode_body(number, WRITTEN_VERSION, record)
+        refresh = payload.refresh
+        if refresh is None:
+            body = encode_body(number, WRITTEN_VERSION, record)
+        else:
+            body = encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
         lsn = writer.log(
             number,
-            body,
+            body
+            if refresh is None
+            else lambda: encode_body(number, WRITTEN_VERSION, record._replace(content=refresh())),
             obsolete_lns=((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else (),
             born_obsolete=born_obsolete,
         )
@@ -305,6 +312,13 @@ def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
                 return current.lsns[at]
         current, index = next_bin(ctx, current), 0
     return end_marker(node.db)
+
+
+def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
+    if ctx.writer is None:
+        raise RefusedError("the environment is read-only", hint="open it for writing")
+    if db.order.learned is not None:
+        raise unknown_order(db.order.learned.name)
 
 
 def _never() -> bool:

@@ -14,7 +14,7 @@ from engine.aries.format import instant
 from engine.aries.info import gather
 from engine.aries.recovery import recover
 from engine.errors import RefusedError, StorageError
-from engine.storage.faulty import FaultyStorage
+from engine.storage.countdown import CountdownStorage
 from engine.storage.memory import MemoryStorage
 
 CRASHED = NAMES[1:]
@@ -22,14 +22,14 @@ CRASHED = NAMES[1:]
 
 def whole(start: MemoryStorage) -> tuple[MemoryStorage, int]:
     """The result of a run without interruption, and how many changes it makes."""
-    counted = FaultyStorage(start)
+    counted = CountdownStorage(start)
     recover(counted)
     return start, counted.changes
 
 
 def interrupted(start: MemoryStorage, at: int, torn_bytes: int = 0, backup: MemoryStorage | None = None) -> None:
     with pytest.raises(StorageError, match="fault injected"):
-        recover(FaultyStorage(start, at, torn_bytes), backup=backup)
+        recover(CountdownStorage(start, at, torn_bytes), backup=backup)
 
 
 def assert_same(again: MemoryStorage, reference: MemoryStorage, expected: dict[str, Any]) -> None:
