@@ -33,14 +33,17 @@ from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.database import Database
 from engine.db.transaction import Transaction
+from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
+from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.events import SILENT, Listener
 from engine.evictor.evictor import Evictor
 from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.ln import LN
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.versions import PRIOR_VERSION, WRITTEN_VERSION
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles, list_log_files
 from engine.log.tail import Tail, find_end
@@ -49,11 +52,15 @@ from engine.recovery.info import RecoveryResult
 from engine.recovery.manager import Recovery
 from engine.storage.base import Lock, Storage
 from engine.storage.disk import DiskStorage
+from engine.tree.apply import version_before
 from engine.tree.state import DatabaseState, TreeContext
+from engine.txn.lock_types import LockType
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
 from engine.txn.records import Records
-from engine.txn.txn import Durability, Isolation, Txn, TxnState
+from engine.txn.txn import Before, Durability, Isolation, Txn, TxnState
+from engine.vlsn.index import VLSNIndex
+from engine.vlsn.merge import open_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
@@ -109,6 +116,9 @@ class Environment:
         self._lock: Lock | None = None
         self._closed = False
         self._owned_root = ""
+        self._data_directories = 0
+        self._recovering = True
+        self.vlsn_index: VLSNIndex | None = None
         self.writer: LogWriter | None = None
         self.recovery = RecoveryResult()
         self.tail: Tail | None = None
@@ -199,7 +209,7 @@ class Environment:
         self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
     ) -> Transaction:
         """Begin a transaction. As a context manager it commits at the end, and aborts on an error."""
-        self._check_writable()
+        self._check_own_writes()
         return Transaction(self, self.txns.begin(isolation=isolation, durability=durability))
 
     def checkpoint(
@@ -274,7 +284,7 @@ class Environment:
     @contextmanager
     def operation(self, txn: Transaction | None, *, db: DatabaseState | None = None) -> Iterator[Txn]:
         """The locker of one writing operation: the given transaction, one of its own, or none at all (R-TXN-34)."""
-        self._check_writable()
+        self._check_own_writes()
         if txn is not None:
             yield txn.inner
             self.keep_budget()
@@ -371,21 +381,23 @@ class Environment:
             # A crash while the environment was being made: nothing was in it.
             self._create()
             return
+        self._data_directories = files.data_directories
         self.tail = find_end(self.storage, files)
         if not self.config.read_only and self.config.create and self.tail.entries <= 1 and len(files.files) == 1:
             self._create()
             return
         if not self.config.read_only:
-            self._check_tail(self.tail, files)
+            self._check_tail(self.tail)
         self.ctx = self._context(LogAccess(self.storage, files.files))
         self.utilization = UtilizationTracker(self.ctx)
+        self._vlsn_hook = VLSNHook()
         recovery = Recovery(
             self.ctx,
             self.tail,
             self.config.comparators,
             self._listener,
             resurrect=not self.config.read_only,
-            hook=None if self.config.read_only else self.utilization,
+            hook=None if self.config.read_only else HookGroup(self.utilization, self._vlsn_hook),
         )
         self.catalog = recovery.run()
         self.recovery = recovery.result
@@ -393,7 +405,7 @@ class Environment:
         if not self.config.read_only:
             self._make_writable(self.tail)
 
-    def _check_tail(self, tail: Tail, files: LogFiles) -> None:
+    def _check_tail(self, tail: Tail) -> None:
         """What forbids opening for writing; nothing has been changed yet."""
         if tail.commits_at_risk and self.config.halt_on_commit_after_bad:
             damage = tail.damage
@@ -413,12 +425,6 @@ class Environment:
                 found=str(tail.version),
                 consequence="it can be read, not changed",
             )
-        if files.data_directories:
-            raise UnsupportedError(
-                "the log is spread over data directories",
-                file=self.storage.root,
-                consequence="it can be read, not changed",
-            )
 
     def _create(self) -> None:
         """A new environment (R-REC-2, je-log-format.md 9.6)."""
@@ -431,6 +437,7 @@ class Environment:
         self.naming.write_root()
         self._make_internal_databases()
         self.checkpointer.run("recovery", force=True, minimize=True)
+        self._recovering = False
 
     def _context(self, access: LogAccess) -> TreeContext:
         ctx = TreeContext(access)
@@ -484,6 +491,7 @@ class Environment:
             new_file=new_file,
             file_max=self.config.file_max_bytes,
             buffer_bytes=self.config.buffer_bytes,
+            data_directories=self._data_directories,
             clock=self._clock,
         )
         self.utilization.connect(self.catalog, self.naming, self.records, self.txns)
@@ -507,10 +515,24 @@ class Environment:
             file.close()
         self._attach_writer(tail.end_lsn, tail.last_lsn, new_file=tail.immutable or tail.version < WRITTEN_VERSION)
         self._resurrect()
+        if tail.version < PRIOR_VERSION:
+            self._put_names_into_map_lns()
         self._finish_naming()
+        if self.replicated:
+            self._open_vlsn_index()
         result = self.recovery
         if not result.last_entry_is_ckpt_end or self.config.force_checkpoint or self._is_changed():
             self.checkpointer.run("recovery", force=True, minimize=True)
+        self._recovering = False
+
+    def _open_vlsn_index(self) -> None:
+        """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
+        with self.ctx.latch:
+            state = self.catalog.by_name(VLSN_DATABASE)
+        if state is None:
+            return
+        self.vlsn_index = open_index(StoredIndex(self, state), recovered=self._vlsn_hook.tracker)
+        self.checkpointer.participants.insert(0, VLSNParticipant(self.vlsn_index))
 
     def _is_changed(self) -> bool:
         return self.writer is not None and self.writer.entries > 0
@@ -529,6 +551,14 @@ class Environment:
             file.sync()
             file.close()
 
+    def _put_names_into_map_lns(self) -> None:
+        """Since log version 16 every MapLN holds its database's name, and readers of later logs rely on it."""
+        with self.ctx.latch:
+            for name, db_id in list(self.catalog.names(internal=True)):
+                state = self.catalog.by_id(db_id)
+                if state is not None:
+                    state.name, state.dirty = name, True
+
     def _resurrect(self) -> None:
         """Transactions that recovery leaves open keep their locks and their place in firstActive (R-REC-47, 51)."""
         for found in self.recovery.resurrected.values():
@@ -536,6 +566,42 @@ class Environment:
             txn.state = TxnState.PREPARED if found.prepare is not None else TxnState.OPEN
             txn.first_lsn, txn.last_lsn = found.first_lsn, found.last_lsn
             self.txns.adopt(txn)
+            for lsn in reversed(found.lns):
+                record = self.ctx.access.read(lsn).record()
+                assert isinstance(record, LN)
+                db = self.catalog.by_id(record.db_id)
+                if db is not None:
+                    self._relock(txn, db, record, lsn)
+
+    def _relock(self, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
+        self.locks.lock(lsn, txn, LockType.WRITE, wait=False)
+        txn.locks[lsn] = None
+        before = version_before(record)
+        countable = before.lsn != NULL_LSN and not before.known_deleted and before.data is None and not db.duplicates
+        txn.writes[lsn] = (
+            db,
+            Before(
+                before.lsn,
+                before.known_deleted,
+                before.data,
+                before.vlsn,
+                before.expiration,
+                record.prior_size,
+                countable,
+            ),
+        )
+        if record.data is None:
+            txn.deleted.append((db, db.order.wrap(record.key)))
+
+    def prepared(self) -> dict[tuple[int, bytes, bytes], Transaction]:
+        """Prepared transactions by their XID (format id, gtrid, bqual), to be committed or aborted (R-TXN-44)."""
+        found = {}
+        for txn_id, txn in self.txns.registered.items():
+            left = self.recovery.resurrected.get(txn_id)
+            if txn.state is TxnState.PREPARED and left is not None and left.prepare is not None:
+                xid = (left.prepare.format_id, left.prepare.gtrid or b"", left.prepare.bqual or b"")
+                found[xid] = Transaction(self, txn)
+        return found
 
     def _finish_naming(self) -> None:
         """Removals, truncations, renames that had committed; temporary databases (R-REC-60 to R-REC-62)."""
@@ -594,6 +660,17 @@ class Environment:
         self._check_open()
         if self.read_only:
             raise RefusedError("the environment is open for reading only", file=self.storage.root)
+
+    def _check_own_writes(self) -> None:
+        """Records of a replicated environment come from its master; here it can be recovered and checkpointed."""
+        self._check_writable()
+        if self.replicated and not self._recovering:
+            raise RefusedError(
+                "the environment belongs to a replication group",
+                file=self.storage.root,
+                consequence="a write that the group does not know would part this node from it",
+                hint="write through the group's master",
+            )
 
     def _release(self) -> None:
         if hasattr(self, "ctx"):

@@ -154,6 +154,10 @@ class CrashStorage:
                 _apply(files, torn._replace(data=torn.data[: chosen.randint(0, len(torn.data))]))
         return MemoryStorage({path: bytes(data) for path, data in files.items()}, "crash:")
 
+    def image_of(self, path: str) -> bytes:
+        """What of a file is durable now; empty when nothing is."""
+        return self._durable.get(path, b"")
+
     def contents(self) -> dict[str, bytes]:
         """Every file as a process that did not crash sees it."""
         return self._now.contents()

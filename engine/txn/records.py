@@ -186,7 +186,9 @@ class Records:
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = _type_of(payload, exists, locker)
         refresh = payload.refresh
-        if refresh is None:
+        if payload.kind is USER:
+            body = ln_codec.encode_user_ln(record)
+        elif refresh is None:
             body = encode_body(number, WRITTEN_VERSION, record)
         else:
             body = encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
