@@ -327,7 +327,7 @@ def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
     assert {one["path"] for one in bad} == {"log/log1.dat"}
     assert (summary["bad"], summary["skipped_bytes"]) == (2, 33)
     behind = [one for one in found if one.get("behind_end")]
-    assert [one["instant"] for one in behind][0] == "(1,41854)"
+    assert next(one["instant"] for one in behind) == "(1,41854)"
     assert [one["transaction"] for one in behind if "commit" in one["group"]] == [194, 200]
     assert "2 of them commits, lie behind the end of the log" in result.err
     assert "BEHIND-THE-END" in run("dump-log", database).text
