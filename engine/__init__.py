@@ -13,6 +13,7 @@ Packages, bottom up (a package imports only from those above it in this list):
 * ``engine.cleaner``, ``engine.evictor``: utilization; keeping the cache within its budget.
 * ``engine.db``: environments, databases, transactions, cursors.
 * ``engine.verify``: checks that collect findings.
+* ``engine.aries``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.
 
 The public names below are imported when first used, so that a dump of a log does not load the engine. Nothing here
 prints, and nothing here knows the command line.

@@ -4,10 +4,12 @@
 type       written                                                 value
 =========  ======================================================  ==========================
 ``LSN``    ``0x1f/0x2a3c``, ``ckpt``, ``first-active``, ``end``    ``Address``
+``PLACE``  the same, or Derby's instants: ``(1,41725)``            ``Address``
 ``LSNS``   ``A..B``, either end may be left out; ``A`` alone       ``AddressRange``
 ``VLSN``   ``17``                                                  int
 ``VLSNS``  ``A..B`` likewise; ``A`` alone is ``A..A``              ``VlsnRange``
 ``FILE``   ``0x1f``, ``0000001f.jdb``, ``0000001f``                int
+``FILES``  the same, or Derby's ``log31.dat``                      ``FileNumber``
 ``TIME``   ``2026-11-21T14:01:01Z``, ``2026-11-21``, ``-15m``      int, ms since 1970 UTC
 ``KEY``    text, or ``0x`` and hex; --key-format changes the text  bytes
 ``DATA``   the same for --data-format                              bytes
@@ -31,6 +33,10 @@ import click
 _AGO: Final = re.compile(r"-(\d{1,9})([smhd])")
 _OFFSET: Final = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _FILE: Final = re.compile(r"0x([0-9a-f]{1,8})|([0-9a-f]{8})(?:\.jdb)?", re.IGNORECASE)
+_DERBY_FILE: Final = re.compile(r"log([0-9]{1,10})\.dat")
+_INSTANT: Final = re.compile(r"\(?\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)?")
+_MAX_LOG_FILE: Final = (1 << 31) - 1
+_MAX_POSITION: Final = (1 << 32) - 1
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SYMBOLS: Final = ("ckpt", "first-active", "end")
 _MAX_VLSN: Final = (1 << 63) - 1
@@ -42,10 +48,24 @@ class Address(NamedTuple):
     Attributes:
         lsn: a 64-bit LSN, file number in the upper half.
         symbol: ``ckpt`` (start of the last checkpoint), ``first-active`` (its firstActiveLsn) or ``end``.
+        is_instant: whether it was written as an instant of a Derby log, packed like an LSN.
     """
 
     lsn: int | None
     symbol: str | None
+    is_instant: bool = False
+
+
+class FileNumber(NamedTuple):
+    """A log file.
+
+    Attributes:
+        number: its number.
+        kind: ``je`` or ``derby`` where the way it is written tells, else None.
+    """
+
+    number: int
+    kind: str | None
 
 
 class AddressRange(NamedTuple):
@@ -98,6 +118,22 @@ class LsnType(click.ParamType[Address]):
             return Address(parse_lsn(text), None)
         except UsageError:
             self.fail(f"{value!r} is not an LSN; {_lsn_hint(text)}", param, ctx)
+
+
+class PlaceType(LsnType):
+    """One place in the log of a JE environment or of a Derby database."""
+
+    name = "PLACE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """The place that a text names. Raises BadParameter."""
+        found = _INSTANT.fullmatch(str(value).strip()) if isinstance(value, str) else None
+        if found is None:
+            return super().convert(value, param, ctx)
+        number, position = int(found[1]), int(found[2])
+        if number > _MAX_LOG_FILE or position > _MAX_POSITION:
+            self.fail(f"{value!r} is no log instant: the file or the position is too large", param, ctx)
+        return Address(number << 32 | position, None, is_instant=True)
 
 
 def _lsn_hint(text: str) -> str:
@@ -267,6 +303,24 @@ class FileType(click.ParamType[int]):
         return int(found[1] or found[2], 16)
 
 
+class AnyFileType(click.ParamType[FileNumber]):
+    """A log file of a JE environment or of a Derby database."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FileNumber:
+        """The file that a name or ``0x1f`` names. Raises BadParameter."""
+        if isinstance(value, FileNumber):
+            return value
+        text = str(value).strip()
+        found = _DERBY_FILE.fullmatch(text)
+        if found is not None:
+            return FileNumber(int(found[1]), "derby")
+        if _FILE.fullmatch(text) is None:
+            self.fail(f"{value!r} names no log file; write 0x1f, 0000001f.jdb or (Derby) log31.dat", param, ctx)
+        return FileNumber(FILE.convert(text, param, ctx), None if text[:2].lower() == "0x" else "je")
+
+
 class FieldsType(click.ParamType[tuple[str, ...]]):
     """Names of fields, with commas between them."""
 
@@ -284,6 +338,7 @@ class FieldsType(click.ParamType[tuple[str, ...]]):
 
 DIRECTORY: Final = DirectoryType()
 LSN: Final = LsnType()
+PLACE: Final = PlaceType()
 LSNS: Final = LsnRangeType()
 VLSN: Final = VlsnType()
 VLSNS: Final = VlsnRangeType()
@@ -292,4 +347,5 @@ TIME: Final = TimeType()
 KEY: Final = BytesType("KEY", "key_format")
 DATA: Final = BytesType("DATA", "data_format")
 FILE: Final = FileType()
+FILES: Final = AnyFileType()
 FIELDS: Final = FieldsType()

@@ -78,7 +78,8 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
 def _value(outputs: Outputs) -> dict[str, Any]:
     """The schema of the value of ``--format json``."""
     if outputs.form == "document":
-        return outputs.shapes[0].schema(with_rec=False)
+        documents = [shape.schema(with_rec=False) for shape in outputs.shapes]
+        return {"oneOf": documents} if len(documents) > 1 else documents[0]
     if outputs.form == "table":
         return {"type": "array", "items": outputs.shapes[0].schema(with_rec=False)}
     assert outputs.summary is not None

@@ -48,7 +48,7 @@ def check(log: LogFiles, analysis: Analysis, notes: list[str], *, accept_loss: b
         analysis: what was found.
         notes: gets a clause for each thing that is wrong and stepped over.
         accept_loss: go on although committed transactions are given up.
-        accept_file: put a next log file aside although it may hold records.
+        accept_file: put later log files aside although they hold records.
 
     Raises: RefusedError or DamageError.
     """
@@ -59,6 +59,11 @@ def check(log: LogFiles, analysis: Analysis, notes: list[str], *, accept_loss: b
         _step_over(log, analysis.end.stopped_at, analysis.end.obstacle, notes, accept_file=accept_file)
     if not accept_loss:
         _check_behind(log, analysis)
+    elif accept_file and analysis.behind.commits:
+        # Otherwise they would stop the next run again, and Derby may not meet them in a later log switch.
+        for number in analysis.behind.files:
+            if log.exists(number):
+                _put_aside(log, number, "its transactions are given up", notes)
     end = analysis.end
     if end.derby_fails:
         notes.append(f"Derby itself would fail at {instant.show(end.stopped_at)}: {end.reason}")
@@ -107,10 +112,16 @@ def _step_over(log: LogFiles, stopped_at: int, obstacle: str, notes: list[str], 
             consequence="Derby refuses to start with it",
             hint="find out where the file comes from; recover --accept-loss puts it aside",
         )
+    _put_aside(log, number, obstacle, notes)
+
+
+def _put_aside(log: LogFiles, number: int, why: str, notes: list[str]) -> None:
+    """Give a log file a name that Derby does not look at."""
+    path = log.path(number)
     log.forget()
     log.database.storage.rename(path, f"{path}.aside")
     log.database.storage.sync_directory(LOG_DIRECTORY)
-    notes.append(f"{path} was put aside as {path}.aside: {obstacle}")
+    notes.append(f"{path} was put aside as {path}.aside: {why}")
 
 
 def _name(log: LogFiles, at: int) -> str:

@@ -21,7 +21,6 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from engine.errors import DamageError, NotFoundError, RefusedError
@@ -61,11 +60,9 @@ def encode_entry(entry: Entry) -> bytes:
 
 def entries_of(backup: Storage) -> list[Entry]:
     """The whole entries of a journal, in order; what follows the first torn one is ignored."""
-    if backup.stat(JOURNAL) is None:
-        raise NotFoundError(f"no saved bytes in {backup.root}", file=backup.root, hint="name the backup directory")
-    file = backup.open(JOURNAL)
+    file = _opened(backup)
     try:
-        return list(_read_entries(file))
+        return [_read_entry(file, at, length) for at, length in _places(file)]
     finally:
         file.close()
 
@@ -76,18 +73,33 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     Arguments:
         storage: the database directory.
         backup: the backup directory.
-        force: go on although files were changed since.
+        force: go on although the run was interrupted or files were changed since.
 
-    Raises: NotFoundError without a journal; RefusedError when files were changed since the run.
+    Raises: NotFoundError without a journal; without ``force`` RefusedError when the run was interrupted, since then
+    nobody can tell whether the database was used afterwards, and when files were changed since.
     """
     manifest = read_manifest(backup)
-    entries = entries_of(backup)
-    if not force:
-        _require_unchanged(storage, manifest)
-    touched = set()
-    for entry in reversed(entries):
-        _undo_entry(storage, entry)
-        touched.add(entry.path)
+    file = _opened(backup)
+    try:
+        places = _places(file)
+        if not force:
+            _require_unchanged(storage, manifest)
+        touched = set()
+        for at, length in reversed(places):
+            entry = _read_entry(file, at, length)
+            _undo_entry(storage, entry)
+            touched.add(entry.path)
+    finally:
+        file.close()
+    _sync(storage, touched)
+    write_manifest(backup, {**manifest, "state": UNDONE})
+    backup.rename(JOURNAL, f"{JOURNAL}.undone")
+    backup.sync_directory()
+    return len(places)
+
+
+def _sync(storage: Storage, touched: set[str]) -> None:
+    """Make files, and the directories that hold their names, durable."""
     for path in sorted(touched):
         if storage.stat(path) is not None:
             file = storage.open_rw(path)
@@ -95,10 +107,6 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
             file.close()
     for directory in sorted({path.rpartition("/")[0] for path in touched}):
         storage.sync_directory(directory)
-    write_manifest(backup, {**manifest, "state": UNDONE})
-    backup.rename(JOURNAL, f"{JOURNAL}.undone")
-    backup.sync_directory()
-    return len(entries)
 
 
 def read_manifest(backup: Storage) -> dict[str, object]:
@@ -147,7 +155,12 @@ def digest_of(storage: Storage, path: str) -> str | None:
 def _require_unchanged(storage: Storage, manifest: dict[str, object]) -> None:
     files = manifest.get("files")
     if manifest.get("state") != DONE or not isinstance(files, dict):
-        return
+        raise RefusedError(
+            "the run that would be undone was interrupted",
+            file=storage.root,
+            consequence="whatever was done to the database since would be lost",
+            hint="when nothing has opened it since, undo with --force, then recover again",
+        )
     for path, digest in files.items():
         if digest_of(storage, path) != digest:
             raise RefusedError(
@@ -158,19 +171,34 @@ def _require_unchanged(storage: Storage, manifest: dict[str, object]) -> None:
             )
 
 
-def _read_entries(file: ReadFile) -> Iterator[Entry]:
+def _opened(backup: Storage) -> ReadFile:
+    if backup.stat(JOURNAL) is None:
+        raise NotFoundError(f"no saved bytes in {backup.root}", file=backup.root, hint="name the backup directory")
+    return backup.open(JOURNAL)
+
+
+def _places(file: ReadFile) -> list[tuple[int, int]]:
+    """Offset and length of every whole entry, to the first one that is torn."""
+    found = []
     at, size = 0, file.size()
     while at + _ENTRY.size <= size:
-        kind, path_length, offset, length, count = _ENTRY.unpack(file.read(at, _ENTRY.size))
-        total = _ENTRY.size + path_length + count + _CRC.size
-        if path_length < 0 or at + total > size:
-            return
-        raw = file.read(at, total)
+        _, path_length, _, _, count = _ENTRY.unpack(file.read(at, _ENTRY.size))
+        length = _ENTRY.size + path_length + count + _CRC.size
+        if path_length < 0 or at + length > size:
+            break
+        raw = file.read(at, length)
         if _CRC.unpack(raw[-_CRC.size :])[0] != zlib.crc32(raw[: -_CRC.size]):
-            return
-        path = raw[_ENTRY.size : _ENTRY.size + path_length].decode("utf-8", "replace")
-        yield Entry(kind, path, offset, length, raw[_ENTRY.size + path_length : -_CRC.size])
-        at += total
+            break
+        found.append((at, length))
+        at += length
+    return found
+
+
+def _read_entry(file: ReadFile, at: int, length: int) -> Entry:
+    raw = file.read(at, length)
+    kind, path_length, offset, old_length, _ = _ENTRY.unpack_from(raw)
+    path = raw[_ENTRY.size : _ENTRY.size + path_length].decode("utf-8", "replace")
+    return Entry(kind, path, offset, old_length, raw[_ENTRY.size + path_length : -_CRC.size])
 
 
 def _undo_entry(storage: Storage, entry: Entry) -> None:

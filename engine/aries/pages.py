@@ -15,6 +15,8 @@ follow from ``layout`` alone.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from engine.aries.format import allocation, page, row
 from engine.aries.format.allocation import AllocationPage, BitSet
 from engine.aries.format.codec import Cursor
@@ -232,7 +234,7 @@ class LiveAllocation:
         )
 
 
-Page = LivePage | LiveAllocation
+Page: TypeAlias = LivePage | LiveAllocation
 
 
 def decode_page(data: bytes, minimum_record: int) -> Page:

@@ -12,8 +12,9 @@ Order (duties of section J of the behaviour document):
 6. The closing checkpoint (``checkpoint``), unless the database was clean (R-DRB-62). Derby also leaves it out when
    there is little to redo and nothing to undo (R-DRB-60); here nothing is left to redo in any case (duty 6).
 
-A dry run is the same on an overlay in memory. With a backup directory every byte is saved before it is overwritten; a
-run that was interrupted is rolled back from there before the new one starts, so that not even a torn page is left.
+A dry run is the same on an overlay in memory. With a backup directory every byte is saved before it is overwritten, and
+``take_back`` brings the old state back, also after an interrupted run, even when that left a torn page. Without it an
+interrupted run is simply started again: what it wrote to the log is there, and the rest is done.
 
 Example, ``crash-five-transactions``: scan from (1,40674), redo of 9 records from (1,41652), end at (1,42645); loser 196
 gets nine CLRs from (1,42682) on and an abort end; checkpoint at (1,43174). Derby writes the same bytes.
@@ -148,13 +149,27 @@ def recover(
         _unlock(storage, lock)
 
 
+def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
+    """Bring back the state before the recovery that a backup directory belongs to; the number of entries undone.
+
+    Arguments:
+        storage: the database directory.
+        backup: the backup directory.
+        force: go on although the run was interrupted or files were changed since.
+
+    Raises: NotFoundError without saved bytes; RefusedError when a JVM has the database open, and without ``force``.
+    """
+    lock = Database(storage).lock()
+    try:
+        return journal.undo(storage, backup, force=force)
+    finally:
+        _unlock(storage, lock)
+
+
 def _recover_saved(storage: Storage, options: Options, backup: Storage | None, listener: Listener) -> Recovered:
-    """Recover with the old bytes saved, after an interrupted run has been taken back."""
+    """Recover with the old bytes saved, where that was asked for."""
     if backup is None:
         return _Recovery(Database(storage), options, listener).run()
-    interrupted = backup.stat(journal.JOURNAL) is not None
-    if interrupted and journal.read_manifest(backup).get("state") != journal.DONE:
-        journal.undo(storage, backup)
     saving = SavingStorage(storage, backup)
     result = _Recovery(Database(saving), options, listener, saving).run()
     saving.finish({"operation": "recover", "undone": [one.transaction for one in result.undone]})
@@ -164,7 +179,7 @@ def _recover_saved(storage: Storage, options: Options, backup: Storage | None, l
 def _unlock(storage: Storage, lock: Lock) -> None:
     """Give the lock back; a lock file that no JVM made goes away."""
     try:
-        if storage.stat(OWNER_FILE) is None:
+        if storage.stat(OWNER_FILE) is None and storage.stat(LOCK_FILE) is not None:
             storage.remove(LOCK_FILE)
     finally:
         lock.release()
@@ -307,22 +322,25 @@ class _Recovery:
         return checkpointer.take(self._table.highest + 1, list(self._table.open.values()), base)
 
     def _keeps_log(self) -> bool:
-        """Whether log archiving is on: in the service properties, or in the database's own property table."""
+        """Whether old log files are to be kept; a note says so."""
         properties = self._database.properties
-        if any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY)):
+        keeps = any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY))
+        if keeps or self._property_table_keeps_log():
+            self.notes.append("log archiving is on: old log files are kept")
             return True
-        number = int(properties.get("derby.storage.propertiesId", str(_PROPERTIES_CONTAINER)))
-        found = self._containers.find(ContainerKey(0, number))
+        return False
+
+    def _property_table_keeps_log(self) -> bool:
+        """Whether the database's own property table says that the log is kept."""
+        properties = self._database.properties
+        number = properties.get("derby.storage.propertiesId", "")
+        key = ContainerKey(0, int(number) if number.isdigit() else _PROPERTIES_CONTAINER)
+        found = self._containers.find(key)
         if found is None:
             return False
-        for page_number in range(1, self._cache.page_count(found)):
-            target = self._cache.get(found, page_number)
-            if isinstance(target, LivePage):
-                for one in target.rows:
-                    if not one.deleted and _switches_archiving_on(one.record):
-                        self.notes.append("log archiving is on: old log files are kept")
-                        return True
-        return False
+        pages = (self._cache.get(found, page_number) for page_number in range(1, self._cache.page_count(found)))
+        rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows)
+        return any(not one.deleted and _switches_archiving_on(one.record) for one in rows)
 
 
 def _switches_archiving_on(record: bytes) -> bool:

@@ -43,9 +43,10 @@ class SavingStorage:
     def __init__(self, base: Storage, backup: Storage) -> None:
         if backup.stat(JOURNAL) is not None:
             raise RefusedError(
-                "the backup directory holds saved bytes already",
+                "the backup directory holds the saved bytes of another run",
                 file=backup.root,
-                hint="name another directory, or run undo first",
+                consequence="they would be mixed up",
+                hint="name another directory; after an interrupted run, undo that one first if it left a torn page",
             )
         self._base = base
         self._backup = backup

@@ -3,11 +3,20 @@
 The scan starts at the first log file that exists, which may be older than recovery needs. When that older part is
 damaged the finding says so, and a second scan starts at the undo low water mark, so that the part that matters is
 checked in any case.
+
+The second scan follows three things at once. Transactions: every record but those of T1 in the diagram (R-DRB-31)
+belongs to one that has begun. Page versions: each record of a page must carry the version that the record in front of
+it led to, where a purge of n rows counts n (R-DRB-4); a break means that a record is missing in the middle. Containers:
+which ones the log names, makes and removes.
+
+At the end, what lies behind it decides how bad it is: committed transactions (DRB-LOG-002) are lost when Derby starts;
+a torn write without any (DRB-LOG-001) is what a crash leaves; stale bytes (DRB-LOG-009) may be taken for records after
+the next crash.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from engine.aries.database import CONTROL, Controls
 from engine.aries.findings import NOTE, Finding, finding
@@ -25,7 +34,7 @@ from engine.events import Listener
 
 _STEP = 1024
 
-PageKey = tuple[int, int, int]
+PageKey: TypeAlias = tuple[int, int, int]
 
 
 class VersionRange(NamedTuple):

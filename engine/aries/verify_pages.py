@@ -1,4 +1,17 @@
-"""Checks of containers and pages, each page against itself and against the log."""
+"""Checks of containers and pages, each page against itself and against the log.
+
+For each container file: its header and checksum; whether it is marked dropped; whether the file ends with a whole page.
+For each page: the checksum; the slot table, which must cover the records without gap or overlap; that every row can be
+decoded to its last byte; that record ids are unique and below the next record id; that the stated number of deleted
+rows is right; and the version against the range that the log allows (see ``verify``).
+
+A page of zeros, or page 0 with nothing but a container header, is what a crash leaves in the middle of growing or
+creating a container. It is a note as long as the log makes the page again, or never names it.
+
+Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
+it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with
+version 20 would be DRB-PAGE-005 (the log has lost its end).
+"""
 
 from __future__ import annotations
 

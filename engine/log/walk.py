@@ -95,6 +95,17 @@ class LogReader:
                 first = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else 0
                 yield from _backward(reader, first, last)
 
+    def entry_at(self, lsn: int) -> LogEntry | None:
+        """The entry that begins at an LSN, None when no good one does or its file is gone."""
+        file = next((file for file in self._files if file.number == file_of(lsn)), None)
+        if lsn == NULL_LSN or file is None:
+            return None
+        with self.open(file) as reader:
+            if not reader.is_entry(offset_of(lsn)):
+                return None
+            item = next(reader.entries(offset_of(lsn)), None)
+        return item if isinstance(item, LogEntry) else None
+
     def _within(self, start: int, end: int) -> tuple[LogFile, ...]:
         low = 0 if start == NULL_LSN else file_of(start)
         high = self._files[-1].number if end == NULL_LSN and self._files else file_of(end)

@@ -14,8 +14,10 @@ _ZEROS = bytes(BLOCK)
 
 
 class OverlayStorage:
-    """Arguments:
-    base: the storage to look through to.
+    """A storage whose changes nobody else sees.
+
+    Arguments:
+        base: the storage to look through to.
     """
 
     __slots__ = ("_base", "_directories", "_files", "_gone")

@@ -12,7 +12,7 @@ from engine.storage.disk import DiskStorage
 from engine.verify.log import LEVELS, verify_log
 from engine.verify.log_rules import RULES
 from engine.verify.report import ERROR, NOTE, WARNING, Finding
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
 from jetool.output.findings import FINDING
@@ -32,11 +32,21 @@ SUMMARY: Final = Shape(
         Field("not_checked", "texts", "what was not checked"),
     ),
 )
+DERBY_SUMMARY: Final = Shape(
+    SUMMARY.rec,
+    SUMMARY.help,
+    (
+        *SUMMARY.fields,
+        Field("containers", "int", "Derby: containers checked", optional=True),
+        Field("pages", "int", "Derby: pages checked", optional=True),
+        Field("rows", "int", "Derby: rows checked", optional=True),
+    ),
+)
 
 
 @command(
     "verify",
-    outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
+    outputs=lambda: Outputs("findings", (FINDING,), DERBY_SUMMARY),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
     features=("fields", "progress", "jobs"),
     examples=(
@@ -47,7 +57,7 @@ SUMMARY: Final = Shape(
         exits.DONE: "checked and clean; a torn tail that holds no commit is clean, with a note",
         exits.FINDINGS: "damage",
         exits.NOT_FOUND: "no environment",
-        exits.UNSUPPORTED: "a log version that this program does not read",
+        exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
         exits.INCOMPLETE: "a file cannot be read",
         exits.WARNINGS: "only warnings, and --strict",
     },
@@ -60,11 +70,17 @@ def verify(run: Run, env: str, log: bool, tail: bool, strict: bool) -> int:
     """Check an environment and print findings with stable codes. Without --log or --tail both are checked.
 
     Every byte of the log is read: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
-    rollback
-    periods. The summary says what was not checked. Nothing is locked or changed; a running environment can be checked,
-    and what its writer is just writing may then look like a torn tail.
+    rollback periods. Of a Derby database both control files, the log and valid records behind its end are checked, and
+    without --log or --tail every page of every container too, its version against the log.
+
+    The summary says what was not checked. Nothing is locked or changed; a running environment can be checked, and what
+    its writer is just writing may then look like a torn tail.
     """
     storage = DiskStorage(env)
+    if kinds.kind_of(storage) == kinds.DERBY:
+        from jetool.derby.verify import verify_database
+
+        return verify_database(run, storage, DERBY_SUMMARY, log_only=log or tail, strict=strict)
     files = list_log_files(storage)
     asked = [level for level, given in zip(LEVELS, (log, tail), strict=True) if given] or list(LEVELS)
     report = verify_log(storage, files, jobs=run.jobs, listener=run.listener, levels=asked)

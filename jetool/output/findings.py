@@ -1,17 +1,20 @@
 """Findings: what a check has to say, in all formats.
 
-A finding has a stable code, a severity, a place, a message, a consequence and a remedy. Text, JSON, NDJSON and CSV go
-through the ordinary encoders; JUnit, SARIF and the Prometheus text format are in ``findings_formats``.
+A finding has a stable code, a severity, a place, a message, a consequence and a remedy. Findings on Derby databases
+have places of their own (instant, container, page), which those on JE environments do not have. Text, JSON, NDJSON and
+CSV go through the ordinary encoders; JUnit, SARIF and the Prometheus text format are in ``findings_formats``.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row, Style, to_text
 
 SEVERITIES = ("error", "warning", "note")
+# Formats that carry totals in front, so that findings are collected first; the renderers are in ``findings_formats``.
+COLLECTED_FORMATS = ("junit", "sarif", "prometheus")
 
 
 class Finding(Protocol):
@@ -62,15 +65,37 @@ FINDING = Shape(
         Field("message", "text", "what is wrong"),
         Field("consequence", "text", "what it means for the data"),
         Field("remedy", "text", "what to do next"),
+        Field("instant", "instant", "Derby: where in the log", optional=True),
+        Field("container", "int", "Derby: number of the container", optional=True),
+        Field("page", "int", "Derby: number of the page", optional=True),
     ),
 )
 
 _COLORS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
 
 
+_PLACE: Final = tuple(field for field in FINDING.fields if field.optional)
+_ALWAYS: Final = Shape("finding", "", tuple(field for field in FINDING.fields if not field.optional))
+
+
 def row(finding: Finding) -> Row:
-    """A finding as a row."""
-    return FINDING.row([getattr(finding, name) for name in FINDING.names()])
+    """A finding as a row; a Derby place is there when the finding has one."""
+    always = _ALWAYS.row([getattr(finding, name) for name in _ALWAYS.names()])
+    place = [(field.name, field.kind, getattr(finding, field.name, None)) for field in _PLACE]
+    return [*always, *(field for field in place if field[2] is not None)]
+
+
+def byte_offset(finding: Finding) -> int | None:
+    """The offset in the damaged file, in bytes, or None. LSNs and instants both have it in their lower half."""
+    at: int | None = finding.lsn if finding.lsn is not None else getattr(finding, "instant", None)
+    return None if at is None else at & 0xFFFFFFFF
+
+
+def place_words(row: Row, style: Style) -> list[str]:
+    """Where a finding is, in words: file, place in the log, then what is named."""
+    found = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
+    where = [found[name] for name in ("file", "lsn", "instant") if found.get(name, "-") != "-"]
+    return where + [f"{name} {found[name]}" for name in ("db", "key", "container", "page") if name in found]
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - a TextLine
@@ -78,8 +103,6 @@ def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - a Text
     found = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
     severity = found["severity"]
     shown = f"{_COLORS[severity]}{severity.upper()}\x1b[0m" if style.color else severity.upper()
-    where = [found[name] for name in ("file", "lsn") if found.get(name, "-") != "-"]
-    where += [f"{name} {found[name]}" for name in ("db", "key") if name in found]
-    lines = [" ".join([shown, found["code"], *where]), f"  {found['message']}"]
+    lines = [" ".join([shown, found["code"], *place_words(row, style)]), f"  {found['message']}"]
     lines += [f"  {name}: {found[name]}" for name in ("consequence", "remedy") if found[name]]
     return "\n".join(lines)

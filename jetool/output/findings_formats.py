@@ -15,10 +15,11 @@ from xml.sax.saxutils import escape, quoteattr
 
 from engine.version import VERSION
 from jetool.output import jsonl
-from jetool.output.findings import SEVERITIES, Finding
-from jetool.output.values import Row, Style, lsn_text, printable, to_json
+from jetool.output.findings import SEVERITIES, Finding, byte_offset, place_words, row
+from jetool.output.values import PLAIN, Row, Style, lsn_text, printable, to_json
 
 _KEPT: Final = 1000
+_DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
 
 Rules = Sequence[tuple[str, str]]
 
@@ -49,17 +50,15 @@ class Collected:
 
 
 def render(form: str, found: Collected, summary: Row, style: Style) -> bytes:
-    """The report in one of the formats of ``FORMATS``."""
+    """The report in one of ``COLLECTED_FORMATS``."""
     return {"junit": _junit, "sarif": _sarif, "prometheus": _prometheus}[form](found, summary, style)
-
-
-FORMATS: Final = ("junit", "sarif", "prometheus")
 
 
 def _place(finding: Finding) -> str:
     lsn = lsn_text(finding.lsn) if finding.lsn is not None else None
     parts = [finding.file, lsn, f"database {finding.db}" if finding.db is not None else None]
-    return " ".join(part for part in parts if part)
+    named = place_words([field for field in row(finding) if field[0] in _DERBY_PLACE], PLAIN)
+    return " ".join([*(part for part in parts if part), *named])
 
 
 def _sentence(finding: Finding) -> str:
@@ -114,8 +113,9 @@ def _result(finding: Finding) -> dict[str, Any]:
     }
     if finding.file is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": finding.file}}
-        if finding.lsn is not None:
-            place["region"] = {"byteOffset": finding.lsn & 0xFFFFFFFF}
+        offset = byte_offset(finding)
+        if offset is not None:
+            place["region"] = {"byteOffset": offset}
         result["locations"] = [{"physicalLocation": place}]
     return result
 

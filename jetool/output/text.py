@@ -14,7 +14,7 @@ from jetool.output.shape import Shape
 from jetool.output.values import KINDS, Row, Style, to_text
 
 # Width of a stream's column: streams are not held back to measure them.
-_WIDTHS = {"lsn": 21, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
+_WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
 
 
 def encode(text: str) -> bytes:

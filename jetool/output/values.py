@@ -14,6 +14,7 @@ text           str                    control characters as ``\\xx``  the string
 bytes          bytes                  ``0x`` and hex digits        hex digits
 key, data      bytes                  --key-format, --data-format  the same
 lsn            64-bit int             ``0x1f/0x2a3c``              the same text; -1 is null
+instant        64-bit int             ``(1,41725)``, as in Derby   the same text; 0 is null
 vlsn           int                    ``17``                       17; -1 is null
 time           int, ms since 1970     ``2026-11-21T14:01:01.250Z``    the same text
 expiration     int, days or -hours    ``2026-11-21``, or with hour    the same text; 0 is null
@@ -69,7 +70,7 @@ def to_text(kind: str, value: Any, style: Style = PLAIN) -> str:
     if value is None:
         return "-"
     if kind in LISTS:
-        return ", ".join(to_text(LISTS[kind], item, style) for item in value)
+        return ", ".join(to_text(LISTS[kind], item, style) for item in value) or "-"
     return KINDS[kind].text(value, style)
 
 
@@ -90,6 +91,11 @@ def row_to_json(row: Row, style: Style = PLAIN) -> dict[str, Any]:
 def lsn_text(lsn: int) -> str | None:
     """An LSN in JE's spelling, or None for one that points to nothing."""
     return None if is_null(lsn) else format_lsn(lsn)
+
+
+def instant_text(instant: int) -> str | None:
+    """A log instant as Derby prints it, ``(file,position)``, or None for one that points to nothing."""
+    return f"({instant >> 32},{instant & 0xFFFFFFFF})" if instant else None
 
 
 def time_text(ms: int, tz: tzinfo = UTC) -> str:
@@ -162,6 +168,7 @@ class Kind(NamedTuple):
 
 
 _LSN_SCHEMA: Final = {"type": "string", "pattern": "^0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}$"}
+_INSTANT_SCHEMA: Final = {"type": "string", "pattern": r"^\([0-9]{1,10},[0-9]{1,10}\)$"}
 _INTEGER: Final = {"type": "integer"}
 _STRING: Final = {"type": "string"}
 
@@ -181,6 +188,7 @@ KINDS: Final[dict[str, Kind]] = {
     "key": Kind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: keyformats.show(v, s.key_format), _STRING),
     "data": Kind(lambda v, s: _bytes_text(v, s.data_format), lambda v, s: keyformats.show(v, s.data_format), _STRING),
     "lsn": Kind(lambda v, _: _or_dash(lsn_text(v)), lambda v, _: lsn_text(v), _LSN_SCHEMA, null=True),
+    "instant": Kind(lambda v, _: _or_dash(instant_text(v)), lambda v, _: instant_text(v), _INSTANT_SCHEMA, null=True),
     "vlsn": Kind(
         lambda v, _: "-" if v == NULL_VLSN else str(v),
         lambda v, _: None if v == NULL_VLSN else v,

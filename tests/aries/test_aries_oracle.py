@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from derby_fixtures import NAMES, SHARED, cut_of, damaged_of, json_of, storage_of
 
 from engine.aries.database import Database
 from engine.aries.format import instant
@@ -27,6 +26,7 @@ from engine.aries.verify import verify
 from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_fixtures import NAMES, SHARED, cut_of, damaged_of, json_of, storage_of
 
 JAR = Path(os.environ.get("DERBY_JAR", "/usr/share/java/derby.jar"))
 HERE = Path(__file__).parent
@@ -40,7 +40,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pytest.fail(f"DERBY_JAR is set, but {JAR} or javac is missing")
         pytest.skip("real Derby or javac is not installed")
     target = tmp_path_factory.mktemp("classes")
-    sources = [str(HERE / "DerbyOracle.java"), str(HERE / "DerbyWorkload.java")]
+    sources = [str(HERE / f"{name}.java") for name in ("DerbyOracle", "DerbyScript", "DerbyWorkload")]
     subprocess.run(["javac", "-cp", str(JAR), "-d", str(target), *sources], check=True)
     return target
 
@@ -115,6 +115,22 @@ def test_derby_finds_its_own_contents_after_damage(look: Look, tmp_path: Path) -
     for one, (path, wanted) in zip(look([path for path, _ in expected]), expected, strict=True):
         assert digest(one) == wanted, path
         assert set(one["check"].values()) == {1}
+
+
+def test_accepted_loss_leaves_what_derby_leaves(look: Look, tmp_path: Path) -> None:
+    """Damage in the second of four log files: Derby drops the rest without a word; given up here, the same is left."""
+    files = storage_of("crash-log-files").contents()
+    log = bytearray(files["log/log2.dat"])
+    log[60_000:60_004] = b"\xff\xff\xff\xff"
+    image = {**files, "log/log2.dat": bytes(log)}
+    derbys = put(MemoryStorage(image), tmp_path / "derby")
+    storage = MemoryStorage(image)
+    result = recover(storage, Options(accept_loss=True))
+    ours = put(storage, tmp_path / "ours")
+    mine, theirs = look([ours, derbys])
+    assert contents(mine) == contents(theirs)
+    assert same_log(ours, derbys, result)
+    assert set(mine["check"].values()) == {1}
 
 
 def crashed(classes: Path, directory: Path, seed: int) -> None:
@@ -200,3 +216,85 @@ def wait_for_log(directory: Path) -> None:
             return
         time.sleep(0.1)
     pytest.fail("the JVM has not started to work")
+
+
+def script(classes: Path, url: str, *lines: str, halt: bool = False) -> None:
+    """Run SQL in real Derby; ``halt`` says that the script ends in the death of the process."""
+    done = java(classes, "DerbyScript", url, text="".join(f"{line}\n" for line in lines))
+    assert done.returncode == (9 if halt else 0), done.stderr
+
+
+def test_roll_forward_from_a_backup(classes: Path, look: Look, tmp_path: Path) -> None:
+    """R-DRB-72, 73: backup with archiving, more work, crash; backup data and online log give everything back."""
+    online, copies, rolled = tmp_path / "online", tmp_path / "copies", tmp_path / "rolled"
+    backup = f"CALL SYSCS_UTIL.SYSCS_BACKUP_DATABASE_AND_ENABLE_LOG_ARCHIVE_MODE('{copies}', 0)"
+    script(
+        classes,
+        f"jdbc:derby:{online};create=true",
+        "CREATE TABLE K (ID INT NOT NULL PRIMARY KEY, A VARCHAR(900))",
+        "!repeat 50 INSERT INTO K VALUES (?, 'before')",
+        "!commit",
+        backup,
+        "!repeat 60 INSERT INTO K VALUES (? + 1000, REPEAT_ME)".replace("REPEAT_ME", "'" + "x" * 700 + "'"),
+        "CREATE TABLE LATER (ID INT NOT NULL PRIMARY KEY)",
+        "!repeat 20 INSERT INTO LATER VALUES (?)",
+        "!commit",
+        "CALL SYSCS_UTIL.SYSCS_CHECKPOINT_DATABASE()",
+        "DELETE FROM K WHERE ID < 10",
+        "!commit",
+        "INSERT INTO K VALUES (5000, 'open')",
+        "CALL SYSCS_UTIL.SYSCS_CHECKPOINT_DATABASE()",
+        "!halt",
+        halt=True,
+    )
+    assert (online / "log" / "log2.dat").exists()
+    shutil.copytree(copies / "online", rolled)
+    for file in (online / "log").glob("log*.dat"):
+        shutil.copy(file, rolled / "log" / file.name)
+    result = recover(DiskStorage(rolled))
+    assert any("archiving is on" in note for note in result.notes)
+    assert result.checkpoint is not None
+    assert result.checkpoint.log_files_removed == ()
+    assert (rolled / "log" / "log1.dat").exists()
+    recover(DiskStorage(online))
+    after, before = look([rolled, online])
+    assert contents(after) == contents(before)
+    assert len(after["tables"]["K"]) == 100
+    assert len(after["tables"]["LATER"]) == 20
+    assert set(after["check"].values()) == {1}
+
+
+@pytest.mark.slow
+def test_second_allocation_page(classes: Path, look: Look, tmp_path: Path) -> None:
+    """More pages than one allocation page of 4096 bytes manages, as they are and made again from the log."""
+    ours, derbys, cut = tmp_path / "ours", tmp_path / "derby", tmp_path / "cut"
+    row = "'" + "x" * 3300 + "'"
+    done = java(
+        classes,
+        "DerbyScript",
+        f"jdbc:derby:{ours};create=true",
+        text=(
+            "CREATE TABLE B (ID INT, C VARCHAR(3500))\n!commit\nCALL SYSCS_UTIL.SYSCS_CHECKPOINT_DATABASE()\n"
+            f"!repeat 10300 INSERT INTO B VALUES (?, {row})\n!commit\n"
+            f"!repeat 60 INSERT INTO B VALUES (? + 100000, {row})\n!halt\n"
+        ),
+        properties=(
+            "-Dderby.storage.pageSize=4096",
+            "-Dderby.system.durability=test",
+            "-Dderby.storage.checkpointInterval=134217728",
+        ),
+    )
+    assert done.returncode == 9, done.stderr
+    shutil.copytree(ours, derbys)
+    shutil.copytree(ours, cut)
+    largest = max((cut / "seg0").iterdir(), key=lambda path: path.stat().st_size)
+    os.truncate(largest, 2 * 4096)
+    for directory in (ours, cut):
+        result = recover(DiskStorage(directory))
+        assert [one.clrs for one in result.undone if one.clrs] != []
+        codes = {one.code for one in verify(Database(DiskStorage(directory))).findings if one.severity != "note"}
+        # The script ran without syncing, which the control file remembers.
+        assert codes <= {"DRB-CTL-006"}
+    found = [contents(one) for one in look([ours, cut, derbys])]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]["tables"]["B"]) == 10300

@@ -7,20 +7,20 @@ import random
 from typing import Any
 
 import pytest
-from derby_compare import assert_as_derby, log_part, logged_content, page_state, pages_of
-from derby_fixtures import NAMES, cut_of, damaged_of, files_of, json_of, storage_of
 
 from engine.aries import verify
 from engine.aries.checkpoint import STEPS
 from engine.aries.database import Database
 from engine.aries.findings import NOTE
-from engine.aries.format import container, control, instant, page, record
+from engine.aries.format import container, control, instant, page, record, row
 from engine.aries.format.operations.transaction import Checkpoint
 from engine.aries.info import gather
 from engine.aries.log import LogFiles
 from engine.aries.recovery import Options, recover
 from engine.errors import DamageError, JetoolError, RefusedError, UnsupportedError
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_compare import assert_as_derby, log_part, logged_content, page_state, pages_of
+from tests.aries.derby_fixtures import NAMES, cut_of, damaged_of, files_of, json_of, storage_of
 
 FIVE = "crash-five-transactions"
 WITH_CUTS = ("crash-ddl", FIVE, "crash-log-files", "crash-mixed")
@@ -201,6 +201,25 @@ def test_foreign_next_log_file_is_put_aside_when_accepted() -> None:
     assert_as_derby(storage, result, expected_of(FIVE))
 
 
+def damaged_in_file_two() -> MemoryStorage:
+    files = dict(files_of("crash-log-files"))
+    log = bytearray(files["log/log2.dat"])
+    log[60_000:60_004] = b"\xff\xff\xff\xff"
+    return MemoryStorage({**files, "log/log2.dat": bytes(log)}, root="crash-log-files")
+
+
+def test_later_log_files_are_put_aside_when_their_loss_is_accepted() -> None:
+    storage = damaged_in_file_two()
+    with pytest.raises(RefusedError, match="committed transactions follow"):
+        recover(storage)
+    result = recover(storage, Options(accept_loss=True))
+    assert result.lost_commits > 50
+    assert instant.file_of(result.undo_from) == 2
+    assert LogFiles(Database(storage)).numbers() == [2]
+    assert {"log/log3.dat.aside", "log/log4.dat.aside"} <= storage.contents().keys()
+    assert_settled(storage)
+
+
 def test_log_that_ends_before_its_checkpoint_is_refused_even_with_loss_accepted() -> None:
     storage = storage_of(FIVE)
     files = storage.contents()
@@ -274,6 +293,24 @@ def test_prepared_transactions_are_kept() -> None:
     assert [(one.number, one.prepared) for one in analysis.in_doubt] == [(186, True), (194, True)]
     assert analysis.in_doubt[0].global_id is not None
     assert analysis.in_doubt[0].global_id.global_part == b"gtx-one"
+
+
+def test_archive_mode_in_the_property_table() -> None:
+    """SYSCS_SET_DATABASE_PROPERTY puts a row into container 16."""
+    files = dict(files_of("crash-log-files"))
+    image = bytearray(files["seg0/c10.dat"][4096:8192])
+    stored = page.decode(bytes(image))
+    texts = (b"derby.storage.keepTransactionLog", b"true")
+    fields = tuple(row.Field(0, b"\x00\x01" + len(text).to_bytes(2, "big") + text) for text in texts)
+    header = row.RowHeader(0, stored.header.next_record_id, 0, 0, 0, 2, 0)
+    last = max(stored.rows, key=lambda one: one.offset)
+    offset = last.offset + len(last.record) + len(last.slack)
+    new = page.StoredRow(offset, row.encode_row(row.Row(header, fields)), b"")
+    changed = page.StoredPage(stored.header._replace(next_record_id=header.record_id + 1), (*stored.rows, new))
+    files["seg0/c10.dat"] = files["seg0/c10.dat"][:4096] + page.encode(changed, 4096)
+    storage = MemoryStorage(files)
+    assert any("archiving is on" in note for note in recover(storage).notes)
+    assert LogFiles(Database(storage)).numbers() == [1, 2, 3, 4]
 
 
 def test_archive_mode_keeps_the_log() -> None:

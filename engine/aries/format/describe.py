@@ -6,6 +6,8 @@ hexadecimal text; a repeated part is a list. Rows in optional data are described
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from engine.aries.format import instant, row
 from engine.aries.format.codec import Cursor
 from engine.aries.format.operations import container, page, registry, transaction
@@ -13,8 +15,8 @@ from engine.aries.format.operations.layout import GlobalId
 from engine.aries.format.record import GROUP_NAMES, Record
 from engine.errors import FormatError
 
-FieldValue = str | int | bool | None | list["FieldValue"] | dict[str, "FieldValue"]
-Fields = list[tuple[str, FieldValue]]
+FieldValue: TypeAlias = str | int | bool | list["FieldValue"] | dict[str, "FieldValue"] | None
+Fields: TypeAlias = list[tuple[str, FieldValue]]
 
 _INSTANTS = frozenset(("redo_lwm", "undo_lwm", "first", "last"))
 _FIXED_ROWS = {page.Insert: 1, page.Delete: 1, page.Update: 2}

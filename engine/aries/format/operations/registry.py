@@ -7,7 +7,7 @@ Scanner, dump, recovery dispatch and statistics all read ``BY_ID`` and ``BY_CLAS
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from engine.aries.format import codec
 from engine.aries.format.codec import Cursor
@@ -18,7 +18,7 @@ CONTAINER = "container"
 TRANSACTION = "transaction"
 PAGE = "page"
 
-PageOperation = (
+PageOperation: TypeAlias = (
     page.Insert
     | page.Delete
     | page.UpdateField
@@ -35,15 +35,15 @@ PageOperation = (
     | page.LogicalUndo
     | page.PhysicalUndo
 )
-ContainerFamily = (
+ContainerFamily: TypeAlias = (
     container.ContainerOperation
     | container.ContainerUndo
     | container.RemoveFile
     | container.EncryptContainer
     | container.EncryptContainerUndo
 )
-TransactionFamily = transaction.Begin | transaction.End | transaction.Checkpoint | transaction.Checksum
-Operation = PageOperation | ContainerFamily | TransactionFamily
+TransactionFamily: TypeAlias = transaction.Begin | transaction.End | transaction.Checkpoint | transaction.Checksum
+Operation: TypeAlias = PageOperation | ContainerFamily | TransactionFamily
 
 
 class OperationType(NamedTuple):

@@ -13,11 +13,17 @@ from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
 NEVER = -1
 
 
-class CountdownStorage:
-    """Arguments:
-    base: where the changes go.
-    fail_at: number of the change that fails, counted from 0; ``NEVER`` only counts.
-    torn_bytes: bytes of a failing write that still reach the file.
+class StoppingStorage:
+    """A storage that fails at one change and at every later one.
+
+    Arguments:
+        base: where the changes go.
+        fail_at: number of the change that fails, counted from 0; ``NEVER`` only counts.
+        torn_bytes: bytes of a failing write that still reach the file.
+
+    Attributes:
+        changes: changes that were made.
+        failed: whether the failure has happened.
     """
 
     __slots__ = ("_base", "_fail_at", "_torn_bytes", "changes", "failed")
@@ -64,7 +70,7 @@ class CountdownStorage:
         """Open for writing; creating a file is a change."""
         if create and self._base.stat(path) is None:
             self.count(f"creation of {path}")
-        return _FaultyFile(self, self._base.open_rw(path, create=create))
+        return _StoppingFile(self, self._base.open_rw(path, create=create))
 
     def make_directory(self, path: str) -> None:
         """Make a directory."""
@@ -94,12 +100,12 @@ class CountdownStorage:
         return self._base.lock_holder(path, byte)
 
 
-class _FaultyFile:
+class _StoppingFile:
     """A file whose changes are counted."""
 
     __slots__ = ("_file", "_storage")
 
-    def __init__(self, storage: CountdownStorage, file: WriteFile) -> None:
+    def __init__(self, storage: StoppingStorage, file: WriteFile) -> None:
         self._storage = storage
         self._file = file
 

@@ -1,0 +1,71 @@
+"""``dump-log --stats`` on a Derby database: records and bytes by operation, file, transaction or container."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from engine.aries.format import instant
+from engine.aries.format.operations import registry
+from engine.aries.format.record import Record
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+
+COUNTED: Final = Shape(
+    "counted",
+    "Records of one group.",
+    (
+        Field("group", "text", "operation, log file, transaction or container"),
+        Field("records", "int", "how many"),
+        Field("compensations", "int", "CLRs among them"),
+        Field("total_bytes", "int", "their bytes, envelopes included"),
+        Field("min_bytes", "int", "the smallest"),
+        Field("max_bytes", "int", "the largest"),
+        Field("avg_bytes", "int", "average, rounded down"),
+        Field("percent", "float", "share of the bytes of all records counted"),
+    ),
+)
+Group: TypeAlias = str | int | None
+Counts: TypeAlias = dict[Group, list[int]]
+
+
+def add(counts: Counts, by: str, one: Record) -> None:
+    """Count one record; ``by`` is ``type``, ``file``, ``txn`` or ``container``."""
+    size = one.end - one.instant
+    totals = counts.setdefault(_group(by, one), [0, 0, 0, size, size])
+    totals[0] += 1
+    totals[1] += one.undo_instant is not None
+    totals[2] += size
+    totals[3] = min(totals[3], size)
+    totals[4] = max(totals[4], size)
+
+
+def print_counts(run: Run, counts: Counts, summary: Any) -> None:
+    """Print the groups in order, and their sum."""
+    all_bytes = sum(totals[2] for totals in counts.values()) or 1
+    ordered = sorted(counts.items(), key=lambda item: (item[0] is None, isinstance(item[0], str), item[0] or 0))
+    rows = [_row("-" if group is None else str(group), totals, all_bytes) for group, totals in ordered]
+    if counts:
+        parts = list(zip(*counts.values(), strict=True))
+        rows.append(_row("total", [*map(sum, parts[:3]), min(parts[3]), max(parts[4])], all_bytes))
+    if run.out.format == "text":
+        run.out.table(COUNTED, rows)
+        return
+    with run.out.stream(COUNTED) as stream:
+        for row in rows:
+            stream.row("counted", row)
+        stream.end(summary)
+
+
+def _group(by: str, one: Record) -> Group:
+    if by == "file":
+        return f"log{instant.file_of(one.instant)}.dat"
+    if by == "txn":
+        return one.transaction
+    if by == "container":
+        return getattr(one.operation, "container", None)
+    return registry.type_of(one.operation).name
+
+
+def _row(name: str, totals: list[int], all_bytes: int) -> Any:
+    average = totals[2] // totals[0]
+    return COUNTED.row((name, *totals, average, round(100 * totals[2] / all_bytes, 1)))

@@ -1,0 +1,220 @@
+"""``dump-log`` on a Derby database.
+
+The end of the log is looked for first, as recovery would do it, so that each record can be told to lie in front of it
+or behind it. Then the whole log is walked, past damage.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from engine.aries.database import Controls, Database
+from engine.aries.findings import ERROR
+from engine.aries.format import instant
+from engine.aries.format.operations.transaction import Checksum
+from engine.aries.format.record import Record
+from engine.aries.log import LogFiles
+from engine.aries.tail import look_behind
+from engine.aries.verify_log import check_log
+from engine.aries.walk import Damage, Selection, walk
+from engine.errors import DamageError
+from engine.events import SILENT
+from engine.storage.base import Storage
+from jetool import addresses, exits
+from jetool.derby import counting
+from jetool.derby.selecting import Ends, find_ends, refuse_foreign, selection
+from jetool.dump_modes import refuse_together
+from jetool.options import Run
+from jetool.output.base import Stream
+from jetool.output.derby_rows import BAD, ENTRY, bad_row, entry_row
+from jetool.output.derby_text import HEADING, text_line
+from jetool.output.dump_rows import SUMMARY
+from jetool.output.values import instant_text
+
+_BATCH: Final = 500
+_STEP: Final = 4096
+
+Item = Record | Damage
+
+
+def dump_database(run: Run, storage: Storage, options: dict[str, Any]) -> int:
+    """Print the log of a Derby database.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+        options: the parameters of the command.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: options that mean nothing here, or exclude each other.
+        UnsupportedError: encrypted, or of an unknown release.
+        DamageError: with ``--stop-on-error``, at the first damage.
+    """
+    refuse_foreign(options, run.out.format)
+    refuse_together(options, "tail", ("limit",))
+    if any(not types.words for types in options["types"]):
+        run.out.text(addresses.operations_text())
+        return exits.DONE
+    dump = _Dump(run, storage, options)
+    return dump.count() if options["stats"] else dump.print()
+
+
+class _Dump:
+    """One run."""
+
+    def __init__(self, run: Run, storage: Storage, options: dict[str, Any]) -> None:
+        database = Database(storage)
+        database.require_clear()
+        controls = database.controls()
+        database.require_version(controls)
+        self._run, self._options = run, options
+        self._database, self._controls = database, controls
+        self._log = LogFiles(database)
+        self._ends = find_ends(self._log, controls)
+        self._selection = selection(database, self._log, options, self._ends)
+        self._append = self._ends.end.append if self._ends.end else 0
+        self._total = sum(self._log.size(number) for number in self._numbers())
+        self._entries = self._bad = self._skipped = self._behind = 0
+        if (holder := database.lock_holder()) is not None:
+            who = f"process {holder}" if holder else "another process"
+            run.messages.notice(f"{who} has the database open; the end of the log may change", file=storage.root)
+
+    def print(self) -> int:
+        """Print records and damage, then the summary."""
+        plain = self._run.out.format == "text" and not self._run.out.selected
+        with self._run.out.stream(ENTRY, BAD, line=text_line if plain else None) as stream:
+            if plain:
+                stream.write(f"{HEADING}\n".encode())
+            self._write(stream, self._items())
+            stream.end(SUMMARY.row((self._entries, self._bad, self._skipped, len(self._numbers()), True)))
+        return self._code()
+
+    def count(self) -> int:
+        """Count records and print a table."""
+        refuse_together(self._options, "stats", ("limit", "tail", "reverse"))
+        totals: counting.Counts = {}
+        for item in self._forward():
+            self._note(item)
+            if isinstance(item, Record):
+                counting.add(totals, self._options["stats"], item)
+        summary = (self._entries, self._bad, self._skipped, len(self._numbers()), True)
+        counting.print_counts(self._run, totals, SUMMARY.row(summary))
+        return self._code()
+
+    def _write(self, stream: Stream, items: Iterable[Item]) -> None:
+        batch: list[tuple[str, Any]] = []
+        for item in items:
+            self._note(item)
+            batch.append(self._row(item))
+            stop = isinstance(item, Damage) and not self._options["keep_going"]
+            if stop or len(batch) >= _BATCH:
+                stream.write(stream.encoder.rows(batch))
+                batch = []
+            if stop and isinstance(item, Damage):
+                raise self._stopped(item)
+        if batch:
+            stream.write(stream.encoder.rows(batch))
+
+    def _note(self, item: Item) -> None:
+        if isinstance(item, Damage):
+            self._bad += 1
+            self._skipped += item.skipped_bytes
+            return
+        self._entries += 1
+        self._behind += self._is_behind(item)
+
+    def _row(self, item: Item) -> tuple[str, Any]:
+        if isinstance(item, Damage):
+            return "bad", bad_row(item, self._log.path(instant.file_of(item.at)))
+        matches = self._log.group_matches(item) if isinstance(item.operation, Checksum) else None
+        behind = self._is_behind(item)
+        return "entry", entry_row(item, behind_end=behind, checksum_ok=matches, data=self._options["data"])
+
+    def _is_behind(self, one: Record) -> bool:
+        return bool(self._append) and one.instant >= self._append
+
+    def _items(self) -> Iterable[Item]:
+        """What is asked for, in the order in which it is printed."""
+        tail, limit = self._options["tail"], self._options["limit"]
+        if tail:
+            last = deque(_first(self._backward(), tail))
+            return last if self._options["reverse"] else reversed(last)
+        items = self._backward() if self._options["reverse"] else self._forward()
+        return _first(items, limit) if limit else items
+
+    def _forward(self) -> Iterator[Item]:
+        done = 0
+        for count, item in enumerate(walk(self._log, self._selection)):
+            if isinstance(item, Record):
+                done += item.end - item.instant
+            if count % _STEP == 0:
+                self._run.listener.step("dump", done, self._total)
+            yield item
+
+    def _backward(self) -> Iterator[Item]:
+        """Newest first; the records of one file are held at a time."""
+        for number in reversed(self._numbers()):
+            yield from reversed(list(walk(self._log, self._selection._replace(files=frozenset((number,))))))
+
+    def _numbers(self) -> list[int]:
+        """The log files that are looked at."""
+        return [number for number in self._log.numbers() if _wants_file(self._selection, number)]
+
+    def _stopped(self, damage: Damage) -> DamageError:
+        return DamageError(
+            f"stopped at the first damage: {damage.reason}",
+            file=self._database.name(self._log.path(instant.file_of(damage.at))),
+            lsn=instant.show(damage.at),
+            consequence="what stands behind it was not read",
+            hint="leave out --stop-on-error to go on behind the damage",
+        )
+
+    def _code(self) -> int:
+        _warn_of_ends(self._run, self._database, self._log, self._ends)
+        if not self._bad and not self._behind:
+            return exits.DONE
+        return exits.FINDINGS if _is_harmful(self._log, self._controls) else exits.DONE
+
+
+def _warn_of_ends(run: Run, database: Database, log: LogFiles, ends: Ends) -> None:
+    """Say what is wrong with the end of the log, printed or not."""
+    hint = f"jetool verify {database.storage.root}"
+    if ends.end is None:
+        what = f"the end of the log cannot be told: {ends.problem}"
+        run.messages.warning(what, hint=hint, consequence="records behind it are not marked")
+        return
+    behind = look_behind(log, ends.end)
+    if behind.records:
+        run.messages.warning(
+            f"{behind.records} valid records, {behind.commits} of them commits, lie behind the end of the log",
+            lsn=instant_text(ends.end.append),
+            consequence="Derby drops them without a word",
+            hint=hint,
+        )
+
+
+def _is_harmful(log: LogFiles, controls: Controls) -> bool:
+    """Whether the damage is more than a torn tail."""
+    return any(found.severity == ERROR for found in check_log(log, controls, SILENT).findings)
+
+
+def _first(items: Iterator[Item], count: int) -> Iterator[Item]:
+    """Items up to a number of records, with the damage among them."""
+    for item in items:
+        yield item
+        count -= isinstance(item, Record)
+        if count <= 0:
+            return
+
+
+def _wants_file(wanted: Selection, number: int) -> bool:
+    if wanted.files and number not in wanted.files:
+        return False
+    if wanted.start and number < instant.file_of(wanted.start):
+        return False
+    return not wanted.stop or number <= instant.file_of(wanted.stop)

@@ -1,0 +1,123 @@
+"""The options of ``dump-log`` for a Derby database: which of them there are, and what they select."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from engine.aries.database import Controls, Database
+from engine.aries.format import instant
+from engine.aries.log import ForwardScan, LogFiles, ScanEnd
+from engine.aries.start import Start, find_start
+from engine.aries.walk import Selection
+from engine.errors import DamageError, NotFoundError
+from jetool import kinds
+from jetool.params import Address
+
+# Parameters that mean nothing here, and how the user writes them.
+_ONLY_JE: Final = {
+    "vlsns": "--vlsn",
+    "since": "--since",
+    "until": "--until",
+    "dbs": "--db",
+    "keys": "--key",
+    "prefixes": "--key-prefix",
+    "nodes": "--node",
+    "provisional": "--provisional",
+    "replicated": "--replicated",
+    "invisible": "--invisible",
+    "rolled_back": "--rolled-back",
+    "follow": "--follow",
+}
+_DEFAULT_DETAIL: Final = "summary"
+
+
+class Ends(NamedTuple):
+    """Where the log starts and ends for recovery.
+
+    Attributes:
+        start: its start; None when it cannot be found.
+        end: its end; None when the start cannot be found.
+        last: instant of the last record in front of the end, 0 when there is none.
+        problem: why the start cannot be found, else None.
+    """
+
+    start: Start | None
+    end: ScanEnd | None
+    last: int
+    problem: str | None
+
+
+def find_ends(log: LogFiles, controls: Controls) -> Ends:
+    """Where recovery would start and end to read."""
+    try:
+        start = find_start(log, controls)
+    except DamageError as error:
+        return Ends(None, None, instant.NONE, str(error))
+    scan = ForwardScan(log, start.undo_lwm)
+    last = instant.NONE
+    for one in scan:
+        last = one.instant
+    return Ends(start, scan.end, last, None)
+
+
+def refuse_foreign(options: dict[str, Any], form: str) -> None:
+    """UsageError for options that mean nothing for a Derby database; the message names all of them."""
+    wrong = [shown for name, shown in _ONLY_JE.items() if options[name] not in (None, False, ())]
+    if options["detail"] != _DEFAULT_DETAIL:
+        wrong.append("--nodes")
+    if options["stats"] == "db":
+        wrong.append("--stats=db")
+    if form == "xml":
+        wrong.append("--format xml")
+    wrong += [f"--type {word}" for types in options["types"] for word in types.only_je]
+    wrong += [f"--file with {file.number:08x}.jdb" for file in options["numbers"] if file.kind == kinds.JE]
+    if wrong:
+        raise kinds.not_for(kinds.DERBY, ", ".join(wrong))
+
+
+def selection(database: Database, log: LogFiles, options: dict[str, Any], ends: Ends) -> Selection:
+    """What the options select.
+
+    Raises:
+        NotFoundError: a log file that is named does not exist; there is no checkpoint that an address could name.
+    """
+    numbers = frozenset(file.number for file in options["numbers"])
+    first, last = options["first"], options["last"]
+    start = resolve(database, first, ends) if first else instant.NONE
+    asked = {instant.file_of(start)} if first else set()
+    for number in sorted(numbers | asked):
+        if not log.exists(number):
+            raise NotFoundError(
+                f"there is no log file {number}",
+                file=database.name(log.path(number)),
+                hint="jetool info lists the log files",
+            )
+    return Selection(
+        start=start,
+        stop=resolve(database, last, ends) + 1 if last else instant.NONE,
+        files=numbers,
+        transactions=frozenset(options["txns"]),
+        operations=frozenset().union(*(types.operations for types in options["types"])),
+        containers=frozenset(options["containers"]),
+        pages=frozenset(options["pages"]),
+    )
+
+
+def resolve(database: Database, address: Address, ends: Ends) -> int:
+    """The instant of an address: ``ckpt`` the checkpoint record, ``first-active`` undoLWM, ``end`` the last record.
+
+    Raises:
+        NotFoundError: there is none of that name.
+    """
+    if address.lsn is not None:
+        return address.lsn
+    found = instant.NONE
+    if address.symbol == "end":
+        found = ends.last
+    elif ends.start is not None:
+        found = ends.start.checkpoint_at if address.symbol == "ckpt" else ends.start.undo_lwm
+    if found == instant.NONE:
+        raise NotFoundError(
+            f"no usable checkpoint, so there is no {address.symbol}", file=database.storage.root, hint="name an instant"
+        )
+    return found

@@ -1,0 +1,120 @@
+"""``verify`` on a Derby database: the engine's findings through the command's output."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.aries.database import Database
+from engine.aries.findings import ERROR, NOTE, WARNING, Finding
+from engine.aries.log import LogFiles
+from engine.aries.verify import Report, verify
+from engine.storage.base import Storage
+from jetool import exits
+from jetool.options import Run
+from jetool.output.shape import Shape
+
+RULES: Final = (
+    ("DRB-CTL-001", "log.ctrl cannot be used"),
+    ("DRB-CTL-002", "log.ctrl is missing and the mirror is there"),
+    ("DRB-CTL-003", "logmirror.ctrl is missing or cannot be used"),
+    ("DRB-CTL-004", "neither control file can be used"),
+    ("DRB-CTL-005", "the control files name different checkpoints"),
+    ("DRB-CTL-006", "the database was run without syncing"),
+    ("DRB-CTL-007", "the record that the control file names is no checkpoint"),
+    ("DRB-LOG-001", "the log ends in a torn write"),
+    ("DRB-LOG-002", "committed transactions lie behind the end of the log"),
+    ("DRB-LOG-003", "a log file that recovery needs is missing or no log file"),
+    ("DRB-LOG-004", "the next log file keeps Derby from starting"),
+    ("DRB-LOG-005", "a log file does not continue the log"),
+    ("DRB-LOG-006", "a part of the log cannot be read"),
+    ("DRB-LOG-007", "a record belongs to no transaction"),
+    ("DRB-LOG-008", "the log ends in front of its last checkpoint"),
+    ("DRB-LOG-009", "bytes stand behind the end of the log"),
+    ("DRB-LOG-010", "the log has no end that Derby understands"),
+    ("DRB-LOG-011", "page versions in the log do not follow each other"),
+    ("DRB-PAGE-001", "a page fails its checksum or its header is wrong"),
+    ("DRB-PAGE-002", "the slot table of a page is wrong"),
+    ("DRB-PAGE-003", "a row cannot be decoded"),
+    ("DRB-PAGE-004", "a page is older than the log allows"),
+    ("DRB-PAGE-005", "a page is newer than the log"),
+    ("DRB-PAGE-006", "a page counts its deleted rows wrongly"),
+    ("DRB-PAGE-007", "a page that the log makes again cannot be read"),
+    ("DRB-CONT-001", "the header of a container is wrong"),
+    ("DRB-CONT-002", "a container is referenced and its file is missing"),
+    ("DRB-CONT-003", "a dropped container was not removed"),
+    ("DRB-CONT-004", "the stub of a removed container is left"),
+    ("DRB-CONT-005", "a container belongs to no table or index"),
+    ("DRB-REC-001", "a transaction is not ended"),
+    ("DRB-REC-002", "a transaction is prepared and not ended"),
+    ("DRB-DB-001", "the database is open in another process"),
+)
+_LOG_CHECKS: Final = ("control files", "log", "tail")
+_PAGE_CHECKS: Final = ("containers", "pages", "page versions against the log")
+
+
+class Shown(NamedTuple):
+    """A finding as the renderers take it."""
+
+    code: str
+    severity: str
+    lsn: None
+    file: str | None
+    db: None
+    key: None
+    message: str
+    consequence: str
+    remedy: str
+    instant: int | None
+    container: int | None
+    page: int | None
+
+
+def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: bool, strict: bool) -> int:
+    """Check a Derby database and print what is found.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+        summary: shape of the summary.
+        log_only: leave containers and pages out.
+        strict: whether warnings count.
+
+    Returns:
+        The exit code.
+    """
+    database = Database(storage)
+    files = len(LogFiles(database).numbers())
+    report = verify(database, pages=not log_only, listener=run.listener)
+    found = run.out.findings(RULES)
+    for one in report.findings:
+        found.add(shown(one))
+    counts = [sum(one.severity == severity for one in report.findings) for severity in (ERROR, WARNING, NOTE)]
+    checked = [name for name in _LOG_CHECKS + (() if log_only else _PAGE_CHECKS) if name not in report.not_checked]
+    values = (*counts, files, report.records, report.log_bytes, checked, report.not_checked)
+    found.end(summary.row((*values, report.containers, report.pages, report.rows)))
+    return _code(report, strict=strict)
+
+
+def _code(report: Report, *, strict: bool) -> int:
+    severities = {one.severity for one in report.findings}
+    if ERROR in severities:
+        return exits.FINDINGS
+    return exits.WARNINGS if WARNING in severities and strict else exits.DONE
+
+
+def shown(one: Finding) -> Shown:
+    """A finding of the engine for the renderers."""
+    return Shown(
+        one.code,
+        one.severity,
+        None,
+        one.file,
+        None,
+        None,
+        one.message,
+        one.consequence,
+        one.remedy,
+        one.instant or None,
+        one.container,
+        one.page,
+    )

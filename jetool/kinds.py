@@ -1,0 +1,99 @@
+"""Which kind of environment a directory is: Berkeley DB JE or Apache Derby.
+
+Marks of a JE environment are its log files, ``00000000.jdb`` and so on, in the directory or in ``data001/``. Marks of a
+Derby database are ``service.properties``, the directory ``log`` with ``log.ctrl`` and ``log1.dat``, and the directory
+``seg0``. One of these files may be missing from a damaged database, so any two of the three are enough, and so is a
+control file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from engine.errors import NotFoundError, UsageError
+from engine.storage.base import Storage
+
+JE: Final = "je"
+DERBY: Final = "derby"
+
+_JE_FILE: Final = re.compile(r"[0-9a-f]{8}\.jdb")
+_JE_DIRECTORY: Final = re.compile(r"data\d{3}")
+_CONTROLS: Final = ("log/log.ctrl", "log/logmirror.ctrl")
+
+
+def kind_of(storage: Storage) -> str:
+    """``JE`` or ``DERBY``.
+
+    Raises:
+        NotFoundError: there is no such directory, or it is neither.
+        UsageError: it is both.
+    """
+    found = storage.stat()
+    if found is None:
+        raise NotFoundError("no such directory", file=storage.root, hint="check the path of the environment")
+    if not found.is_directory:
+        raise NotFoundError(
+            "not a directory", file=storage.root, hint="name the environment directory, not a file inside it"
+        )
+    names = storage.names()
+    is_je, is_derby = _is_je(storage, names), _is_derby(storage)
+    if is_je and is_derby:
+        raise UsageError(
+            "the directory holds both a JE environment and a Derby database",
+            file=storage.root,
+            consequence="nothing was read or changed",
+            hint="move one of them to a directory of its own, or make copies, and name that",
+        )
+    if not is_je and not is_derby:
+        raise _neither(storage, names)
+    return DERBY if is_derby else JE
+
+
+def not_for(kind: str, what: str) -> UsageError:
+    """The error for a verb or an option that has no meaning for a kind, or does not exist for it.
+
+    Arguments:
+        kind: ``JE`` or ``DERBY``.
+        what: the verb or the options, as the user writes them.
+    """
+    named = "JE environments" if kind == JE else "Derby databases"
+    return UsageError(f"{what}: not available for {named}", hint="leave it out, or see --help for what there is")
+
+
+def _is_je(storage: Storage, names: list[str]) -> bool:
+    if any(_JE_FILE.fullmatch(name) for name in names):
+        return True
+    directories = [name for name in names if _JE_DIRECTORY.fullmatch(name) and _is_directory(storage, name)]
+    return any(_JE_FILE.fullmatch(name) for directory in directories for name in storage.names(directory))
+
+
+def _is_derby(storage: Storage) -> bool:
+    if any(storage.stat(path) is not None for path in _CONTROLS):
+        return True
+    marks = (
+        storage.stat("service.properties") is not None,
+        _is_directory(storage, "log"),
+        _is_directory(storage, "seg0"),
+    )
+    return sum(marks) > 1
+
+
+def _is_directory(storage: Storage, path: str) -> bool:
+    found = storage.stat(path)
+    return found is not None and found.is_directory
+
+
+def _neither(storage: Storage, names: list[str]) -> NotFoundError:
+    hint = "check the path; log files may be in another directory than the application's configuration"
+    if "log.ctrl" in names or "log1.dat" in names:
+        hint = "this is the log directory of a Derby database: name the directory above it"
+    elif "c10.dat" in names:
+        hint = "this is a segment of a Derby database: name the directory above it"
+    return NotFoundError(
+        "no Berkeley DB JE environment and no Derby database",
+        file=storage.root,
+        expected="log files such as 00000000.jdb, or service.properties with log/ and seg0/",
+        found="an empty directory" if not names else f"{len(names)} other files",
+        hint=hint,
+    )

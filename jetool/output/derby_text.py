@@ -1,0 +1,80 @@
+"""Records of a Derby log as lines of text.
+
+``INSTANT OPERATION TXN CONTAINER PAGE VERSION LENGTH UNDO detail``. The detail names what the operation holds; empty
+fields are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jetool.output.values import Row, Style, fields_of, printable, to_text
+
+HEADING: Final = (
+    f"{'INSTANT':<16} {'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6} "
+    f"{'UNDOES':<16} DETAIL"
+)
+_IN_COLUMNS: Final = frozenset(
+    (
+        "instant", "file", "offset", "operation", "transaction", "undo_instant", "container", "page", "version",
+        "length", "group", "segment",
+    )
+)  # fmt: skip
+_QUIET: Final = (None, False, "", b"")
+# Of the flags only those say something that the columns do not say.
+_TELLING: Final = frozenset(("commit", "abort", "prepared"))
+
+
+def text_line(rec: str, row: Row, style: Style) -> str:
+    """A record or damage as one line, without the newline."""
+    values = {name: value for name, _, value in row}
+    if rec == "bad":
+        return _bad(values, row, style)
+    cell = {name: to_text(kind, value, style) for name, kind, value in row[:11]}
+    words = [flag for flag in values["group"] if flag in _TELLING]
+    words += [word for name, kind, value in row if (word := _word(name, kind, value, style))]
+    if values["behind_end"]:
+        words.insert(0, "BEHIND-THE-END")
+    return (
+        f"{cell['instant']:<16} {cell['operation']:<17} {cell['transaction']:>8} {cell['container']:>9} "
+        f"{cell['page']:>6} {cell['version']:>7} {cell['length']:>6} {cell['undo_instant']:<16} {' '.join(words)}"
+    ).rstrip()
+
+
+def _bad(values: dict[str, Any], row: Row, style: Style) -> str:
+    place = {name: to_text(kind, value, style) for name, kind, value in row}
+    text = f"{place['instant']:<16} BAD {values['path']}: {printable(values['reason'])}"
+    if values["skipped"]:
+        following = f"next record {place['next_instant']}" if values["next_instant"] else "no record follows"
+        text += f"; {values['skipped']} bytes skipped, {following}"
+    return text
+
+
+def _word(name: str, kind: str, value: Any, style: Style) -> str:
+    if name in _IN_COLUMNS or name == "behind_end" or (kind != "int" and value in _QUIET) or value is None:
+        return "" if name != "checksum_ok" or value is None else "checksum-mismatch"
+    if name == "checksum_ok" or (name == "data_bytes" and not value):
+        return ""
+    if kind == "bool":
+        return name
+    if kind == "records":
+        return f"{name}=[{', '.join(_nested(item, style) for item in value)}]"
+    return f"{name}={_shown(name, kind, value, style)}"
+
+
+def _nested(record: Any, style: Style) -> str:
+    return "{" + " ".join(word for field in fields_of(record) if (word := _inner(*field, style))) + "}"
+
+
+def _inner(name: str, kind: str, value: Any, style: Style) -> str:
+    if kind == "bool":
+        return name if value else ""
+    if kind == "records":
+        return f"{name}=[{', '.join(_nested(item, style) for item in value)}]"
+    return f"{name.removesuffix('_hex')}={_shown(name, kind, value, style)}"
+
+
+def _shown(name: str, kind: str, value: Any, style: Style) -> str:
+    shown_as = "data" if name == "data_hex" else kind
+    text = to_text(shown_as, value, style).replace(", ", ",")
+    return f'"{text}"' if kind == "text" and " " in text else text
