@@ -93,7 +93,7 @@ class DirtyMap:
         level = node.level
         if not node.is_root and (node.is_bin or self._extra_level):
             level += 1
-        if self._flush_all and node.db.root is not None:
+        if (self._flush_all or node.db.deferred) and node.db.root is not None:
             level = node.db.root.level
         self._highest[node.db.id] = max(self._highest.get(node.db.id, NO_LEVEL), level)
 

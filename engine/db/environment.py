@@ -24,7 +24,7 @@ from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.database import Database
 from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
 from engine.db.transaction import Transaction
-from engine.errors import NotFoundError, RefusedError
+from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.storage.base import Storage
@@ -145,7 +145,6 @@ class Environment:
         options = options or DatabaseOptions(max_entries=self.config.node_max_entries)
         with self.operation(txn) as locker:
             state = self.naming.create(name, options, locker)
-        state.transactional = self.config.transactional
         return Database(self, state)
 
     def remove_database(self, name: str, txn: Transaction | None = None) -> None:
@@ -218,6 +217,7 @@ class Environment:
             writer = self.writer
             if writer is not None and not writer.failed:
                 left = self._end_transactions()
+                self._remove_temporary()
                 if writer.last_lsn != self.checkpointer.last_end:
                     self.compressor.run()
                     self.checkpointer.run("close", force=True, minimize=True)
@@ -247,6 +247,8 @@ class Environment:
         """The locker of one writing operation: the given transaction, one of its own, or none at all (R-TXN-34)."""
         self._check_own_writes()
         if txn is not None:
+            if db is not None and db.deferred:
+                raise UsageError(f"database {db.label} is deferred-write and takes no transactions")
             yield txn.inner
             self.keep_budget()
             return
@@ -326,6 +328,16 @@ class Environment:
     def _is_visible(self, db_id: int) -> bool:
         state = self.catalog.by_id(db_id)
         return state is not None and not state.temporary
+
+    def _remove_temporary(self) -> None:
+        """Temporary databases end with the environment (R-TREE-60)."""
+        for state in self.catalog.loaded():
+            if state.temporary and not self.replicated and state.name is not None:
+                state.handles = 0
+                txn = self.txns.begin(durability=Durability.NO_SYNC)
+                self.naming.remove(state.name, txn)
+                self.txns.commit(txn)
+                self.naming.finish_removal(state)
 
     def _end_transactions(self) -> list[int]:
         left = []

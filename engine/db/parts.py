@@ -119,6 +119,7 @@ class Parts:
         self.ctx.writer = self.writer
         self.ctx.locks = self.compressor
         self.ctx.root_logged = self._root_logged
+        self.naming.removed = self.utilization.count_removed
 
     def _root_logged(self, db: DatabaseState) -> None:
         self.naming.write_map_ln(db)
