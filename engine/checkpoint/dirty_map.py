@@ -124,6 +124,10 @@ class DirtyMap:
             del self._levels[level]
         return found
 
+    def get(self, node: IN) -> Selected | None:
+        """The entry of a node, or None."""
+        return self._levels.get(node.level, {}).get((node.db.id, node.node_id))
+
     def __len__(self) -> int:
         return sum(len(entries) for entries in self._levels.values())
 

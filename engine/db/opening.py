@@ -197,7 +197,7 @@ def _make_writable(parts: Parts, tail: Tail, stream: VLSNHook, data_directories:
         file.truncate(offset_of(tail.end_lsn))
         file.sync()
         file.close()
-    new_file = tail.immutable or tail.version < WRITTEN_VERSION
+    new_file = tail.immutable or tail.version < WRITTEN_VERSION or parts.config.force_new_file
     parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=data_directories)
     _resurrect(parts)
     if tail.version < PRIOR_VERSION:

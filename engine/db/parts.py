@@ -65,7 +65,9 @@ class Parts:
         self.tail: Tail | None = None
         self.writer: LogWriter | None = None
         self.vlsn_index: VLSNIndex | None = None
-        self.locks = LockTable()
+        self.locks = LockTable(
+            deadlock_detect=config.deadlock_detect, deadlock_detect_delay_ms=config.deadlock_delay_ms
+        )
         ids = recovery.ids
         self.txns = TxnManager(
             ctx, self.locks, catalog, last_id=ids.txn, last_replicated_id=ids.replicated_txn, clock=self.clock
@@ -91,6 +93,8 @@ class Parts:
         )
         self.checkpointer.ids = LastIds(ids.replicated_node, ids.extinction, ids.replicated_extinction)
         self.checkpointer.bytes_interval = config.checkpoint_bytes
+        self.checkpointer.time_interval_ms = config.checkpoint_interval_ms
+        self.checkpointer.high_priority = config.checkpoint_high_priority
         self.evictor = Evictor(ctx, config.cache_bytes, self.checkpointer.map.eviction_provisional)
 
     def attach_writer(self, end_lsn: int, last_lsn: int, *, new_file: bool, data_directories: int) -> None:
