@@ -17,6 +17,8 @@ from engine.log.select import Selection, db_of, time_of, txn_of
 from engine.log.stats import BY, count_file
 from engine.log.walk import LogReader
 from engine.storage.memory import MemoryStorage
+from tests.golden_logs import GOLDEN
+from tests.harness import run
 from tests.verify.logs import Files, golden, whole
 
 
@@ -151,6 +153,21 @@ def test_times_together_with_lsns_and_out_of_range() -> None:
     low, high = everything[20].lsn, everything[90].lsn
     assert chosen(files, since_ms=first, until_ms=last, from_lsn=low, to_lsn=high) == everything[20:91]
     assert chosen(files, since_ms=last, until_ms=first - 1) == []
+
+
+@pytest.mark.parametrize("way", [(), ("--limit", "3"), ("--tail", "3"), ("--reverse",), ("--stats",), ("--jobs", "2")])
+def test_a_range_of_time_that_nothing_lies_in(way: tuple[str, ...]) -> None:
+    """Before the log, behind it, and ending before it begins: no entry, and no error, whichever way it is read."""
+    env = GOLDEN / "je-17" / "empty"
+    for options in (
+        ("--until", "2001-01-01T00:00:00Z"),
+        ("--since", "2101-01-01T00:00:00Z"),
+        ("--since", "2101-01-01T00:00:00Z", "--until", "2001-01-01T00:00:00Z"),
+    ):
+        result = run("dump-log", env, "--format", "ndjson", *options, *way)
+        assert result.code == 0, result.err
+        (summary,) = result.lines()
+        assert summary["rec"] == "summary"
 
 
 def test_a_prepared_selection_holds_no_times() -> None:
