@@ -7,21 +7,36 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
+from engine.aries.saved import SavingStorage
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import LOCK_FILE, Environment
-from engine.errors import UsageError
+from engine.errors import RefusedError, UsageError
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail
-from engine.storage.base import Storage
+from engine.storage.base import Storage, WriteFile
 from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
 from jetool import exits
 from jetool.options import Run
 
 WRITER_BYTE: Final = 0
+BACKUPS: Final = ".jetool-backup"
+_POLL_S: Final = 0.05
 
+WRITE_EXITS: Final = {
+    exits.REFUSED: "the environment is locked or must not be opened, or committed work stands behind a bad entry",
+    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.UNSUPPORTED: "a log version that this program does not read, or does not write",
+    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
+}
 READ_EXITS: Final = {
     exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
     exits.NOT_FOUND: "no environment, no database of the name",
@@ -86,4 +101,88 @@ def require_byte_order(db: Database, options: dict[str, Any]) -> None:
             expected="a database without a comparator",
             found=db.state.order.comparator,
             hint=f"leave out {', '.join(named)}",
+        )
+
+
+class BackupDirectory(DiskStorage):
+    """A backup directory that is made when the first byte is saved."""
+
+    __slots__ = ()
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file; make the directory, durably, before the first one."""
+        if create and self.stat() is None:
+            root = Path(self.root)
+            root.mkdir(parents=True, exist_ok=True)
+            for made in (root.parent, root.parent.parent):
+                DiskStorage(made).sync_directory()
+        return super().open_rw(path, create=create)
+
+
+def backup_directory(run: Run, env: str) -> BackupDirectory | None:
+    """Where old bytes go: ``--backup-dir``, or a new directory beside the environment; None for ``none``."""
+    if run.backup_dir == "none":
+        return None
+    if run.backup_dir is not None:
+        return BackupDirectory(run.backup_dir)
+    return BackupDirectory(Path(backups_of(env)) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+
+
+def backups_of(env: str) -> str:
+    """The directory of all backup directories of an environment."""
+    return os.path.realpath(env) + BACKUPS
+
+
+def wait_for_lock(run: Run, storage: Storage) -> None:
+    """Wait until nobody has the environment open for writing, or until the time is over; opening then says who has."""
+    deadline = time.monotonic() + run.lock_timeout_s
+    while writer_of(storage) is not None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -> Iterator[Environment]:
+    """Open an environment for writing: recovered, locked, with a checkpoint at the end.
+
+    A dry run is the same on a view whose changes stay in memory. Otherwise bytes that recovery cuts off or changes are
+    saved first.
+
+    Arguments:
+        run: says how long to wait, where bytes are saved, and whether this is a dry run.
+        env: its directory.
+        config: how it is opened.
+
+    Raises:
+        JetoolError: as ``Environment``.
+    """
+    disk = DiskStorage(env)
+    saved: SavingStorage | None = None
+    backup: BackupDirectory | None = None
+    storage: Storage = OverlayStorage(disk) if run.dry_run else disk
+    if not run.dry_run:
+        wait_for_lock(run, disk)
+        backup = backup_directory(run, env)
+        if backup is not None:
+            storage = saved = SavingStorage(disk, backup, appends=False)
+    try:
+        with Environment(storage, config or EnvironmentConfig(), run.listener) as found:
+            yield found
+    finally:
+        if saved is not None and saved.touched:
+            saved.finish({"command": "open for writing"})
+            run.messages.notice(f"the bytes that recovery changed were saved in {backup.root if backup else ''}")
+
+
+def require_stand_alone(env: Environment) -> None:
+    """Refuse to change records of a replicated environment: the other nodes would not have the change.
+
+    Raises:
+        RefusedError: it belongs to a group.
+    """
+    if env.replicated:
+        raise RefusedError(
+            "the environment belongs to a replication group",
+            file=env.storage.root,
+            consequence="a change made here would be missing on the other nodes",
+            hint="change the record through the master of the group",
         )

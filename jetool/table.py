@@ -29,7 +29,12 @@ class Row(NamedTuple):
 GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
 
 COMMANDS: Final = (
+    Row("create", "Drive", "create", "New environment"),
+    Row("load", "Drive", "load", "Records from a JE dump file or standard input"),
+    Row("put", "Drive", "put", "Write one record"),
     Row("get", "Drive", "get", "The record of one key"),
+    Row("delete", "Drive", "delete", "Delete one record"),
+    Row("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
     Row("info", "Look", "info", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
     Row("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
     Row("scan", "Look", "scan", "Records by range or prefix"),

@@ -1,0 +1,97 @@
+"""``jetool checkpoint``: force a checkpoint."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+import click
+
+from engine.checkpoint.checkpointer import CheckpointReport
+from engine.db.environment import Environment
+from engine.errors import JetoolError
+from engine.format.lsn import NULL_LSN
+from jetool import exits
+from jetool.command import Outputs, command, environment
+from jetool.opening import WRITE_EXITS, open_to_write
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row
+
+_LEVEL: Final = (
+    Field("level", "int", "level of the nodes; 1 is that of BINs"),
+    Field("no", "int", "logged not provisional"),
+    Field("yes", "int", "logged provisional"),
+    Field("before_ckpt_end", "int", "logged provisional before the CkptEnd"),
+)
+CHECKPOINT: Final = Shape(
+    "checkpoint",
+    "One checkpoint.",
+    (
+        Field("id", "int", "its id"),
+        Field("ckpt_start_lsn", "lsn", "the CkptStart"),
+        Field("ckpt_end_lsn", "lsn", "the CkptEnd"),
+        Field("first_active_lsn", "lsn", "where recovery will begin to undo"),
+        Field("root_lsn", "lsn", "the root of the environment"),
+        Field("ins", "int", "upper nodes flushed"),
+        Field("bins", "int", "BINs flushed whole"),
+        Field("deltas", "int", "BINs flushed as deltas"),
+        Field("interval_before", "size_bytes", "log that recovery would have read when the command began"),
+        Field("interval_after", "size_bytes", "log that it would read now"),
+        Field("recovered", "bool", "the environment was recovered first, with a checkpoint of its own"),
+        Field("dry_run", "bool", "nothing was changed"),
+        Field("levels", "records", "provisional flags of the nodes, by level", fields=_LEVEL),
+    ),
+)
+
+
+@command(
+    "checkpoint",
+    outputs=lambda: Outputs("document", (CHECKPOINT,)),
+    features=("fields", "progress", "lock", "write"),
+    examples=(
+        ("Shorten the next recovery", "jetool checkpoint /data/env"),
+        ("What would be flushed", "jetool checkpoint /data/env --minimize -n --json"),
+    ),
+    exits={exits.DONE: "the checkpoint is durable", **WRITE_EXITS},
+)
+@environment
+@click.option("--minimize", is_flag=True, help="Flush up to the roots (minimizeRecoveryTime).")
+def checkpoint(run: Run, env: str, minimize: bool) -> int:
+    """Force a checkpoint, and print what it flushed.
+
+    The environment is recovered first when it needs it; that ends with a checkpoint of its own, which the forced one
+    follows.
+    """
+    with open_to_write(run, env) as found:
+        before = _interval(found)
+        recovered = found.checkpointer.last_end != found.recovery.ckpt_end_lsn
+        report = found.checkpoint(force=True, minimize=minimize, invoker="api")
+    if report is None:
+        raise JetoolError("a forced checkpoint was not taken", file=env)
+    run.out.document(CHECKPOINT, _row(report, before, recovered=recovered, dry_run=run.dry_run))
+    return exits.DONE
+
+
+def _interval(env: Environment) -> int:
+    """Bytes of log from the last CkptStart that was found to the end, as the checkpointer measures them."""
+    writer, start = env.writer, env.recovery.ckpt_start_lsn
+    if writer is None or env.recovery.end_lsn == NULL_LSN:
+        return 0
+    return writer.distance_from(start) - (writer.distance_from(env.recovery.end_lsn))
+
+
+def _row(report: CheckpointReport, before: int, *, recovered: bool, dry_run: bool) -> Row:
+    levels: dict[int, dict[str, int]] = defaultdict(lambda: {"no": 0, "yes": 0, "before_ckpt_end": 0})
+    for (level, flag), count in report.provisional.items():
+        levels[level][flag] += count
+    rows = [
+        [("level", "int", level), *((name, "int", count) for name, count in levels[level].items())]
+        for level in sorted(levels)
+    ]
+    return CHECKPOINT.row(
+        (
+            report.id, report.ckpt_start_lsn, report.ckpt_end_lsn, report.first_active_lsn, report.root_lsn,
+            report.full_ins, report.full_bins, report.deltas, before, report.interval_after, recovered, dry_run, rows,
+        )
+    )  # fmt: skip
