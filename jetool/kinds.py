@@ -17,6 +17,7 @@ from engine.storage.base import Storage
 JE: Final = "je"
 DERBY: Final = "derby"
 
+_NAMES: Final = {JE: "JE environments", DERBY: "Derby databases"}
 _JE_FILE: Final = re.compile(r"[0-9a-f]{8}\.jdb")
 _JE_DIRECTORY: Final = re.compile(r"data\d{3}")
 _CONTROLS: Final = ("log/log.ctrl", "log/logmirror.ctrl")
@@ -50,15 +51,20 @@ def kind_of(storage: Storage) -> str:
     return DERBY if is_derby else JE
 
 
-def not_for(kind: str, what: str) -> UsageError:
-    """The error for a verb or an option that has no meaning for a kind, or does not exist for it.
+def not_for(kind: str, options: str) -> UsageError:
+    """The error for options that have no meaning for a kind.
 
     Arguments:
         kind: ``JE`` or ``DERBY``.
-        what: the verb or the options, as the user writes them.
+        options: the options, as the user writes them.
     """
-    named = "JE environments" if kind == JE else "Derby databases"
-    return UsageError(f"{what}: not available for {named}", hint="leave it out, or see --help for what there is")
+    return UsageError(f"{options}: not available for {_NAMES[kind]}", hint="leave it out, or see --help")
+
+
+def no_verb(kind: str, verb: str) -> UsageError:
+    """The error for a verb that does not exist for a kind, in this version or at all."""
+    text = f"{verb} is not available for {_NAMES[kind]} in this version"
+    return UsageError(text, consequence="nothing was read or changed", hint="see jetool --help")
 
 
 def _is_je(storage: Storage, names: list[str]) -> bool:

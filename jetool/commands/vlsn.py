@@ -12,7 +12,7 @@ from engine.log.judge import is_harmless
 from engine.log.vlsn_map import FileVlsns, find_gaps, gaps_of_file, map_file
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment, group
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
@@ -104,6 +104,8 @@ def _read(run: Run, env: str, read_file: Callable[[Storage, int, LogFile], FileV
     from engine.log.parallel import map_in_order
 
     storage = DiskStorage(env)
+    if kinds.kind_of(storage) == kinds.DERBY:
+        raise kinds.no_verb(kinds.DERBY, "vlsn")
     files = list_log_files(storage)
     total, done = sum(file.size_bytes for file in files.files), 0
     found = []
