@@ -1,13 +1,74 @@
-"""The storage engine under jetool: Berkeley DB JE's log format, read and checked without a JVM.
+"""The storage engine under jetool: Berkeley DB JE's log format, read and written without a JVM.
 
 Packages, bottom up (a package imports only from those above it in this list):
 
 * ``engine.errors``, ``engine.events``: the error tree and the progress listener protocol.
 * ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
 * ``engine.storage``: the one seam through which files are read and written.
-* ``engine.log``: log files of an environment, readers, end of log, resynchronisation past damage.
+* ``engine.log``: log files of an environment, readers, end of log, resynchronisation past damage, the writer.
+* ``engine.tree``: B+trees in memory, splits, deltas, redo and undo of one record.
+* ``engine.txn``: transactions and locks.
+* ``engine.catalog``: databases by id and by name.
+* ``engine.checkpoint``, ``engine.recovery``: bounding recovery, and recovering.
+* ``engine.cleaner``, ``engine.evictor``: utilization; keeping the cache within its budget.
+* ``engine.db``: environments, databases, transactions, cursors.
 * ``engine.verify``: checks that collect findings.
 * ``engine.aries``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.
 
-Nothing here prints, and nothing here knows the command line.
+The public names below are imported when first used, so that a dump of a log does not load the engine. Nothing here
+prints, and nothing here knows the command line.
+
+Example::
+
+    from engine import Environment, EnvironmentConfig
+
+    with Environment("/data/env", EnvironmentConfig(create=True)) as env:
+        with env.create_database("orders") as orders, env.begin() as txn:
+            orders.put(b"4711", b"three crates", txn)
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.catalog.naming import DatabaseOptions
+    from engine.db.config import EnvironmentConfig
+    from engine.db.cursor import Cursor
+    from engine.db.database import Database
+    from engine.db.environment import Environment
+    from engine.db.transaction import Transaction
+    from engine.txn.records import PutMode
+    from engine.txn.txn import Durability, Isolation
+
+__all__ = [
+    "Cursor",
+    "Database",
+    "DatabaseOptions",
+    "Durability",
+    "Environment",
+    "EnvironmentConfig",
+    "Isolation",
+    "PutMode",
+    "Transaction",
+]
+
+_WHERE = {
+    "Cursor": "engine.db.cursor",
+    "Database": "engine.db.database",
+    "DatabaseOptions": "engine.catalog.naming",
+    "Durability": "engine.txn.txn",
+    "Environment": "engine.db.environment",
+    "EnvironmentConfig": "engine.db.config",
+    "Isolation": "engine.txn.txn",
+    "PutMode": "engine.txn.records",
+    "Transaction": "engine.db.transaction",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)

@@ -29,10 +29,20 @@ class Row(NamedTuple):
 GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
 
 COMMANDS: Final = (
-    Row("checkpoint", "Drive", "checkpoint", "Take a checkpoint of a Derby database"),
+    Row("create", "Drive", "create", "New environment"),
+    Row("load", "Drive", "load", "Records from a JE dump file or standard input"),
+    Row("put", "Drive", "put", "Write one record"),
+    Row("get", "Drive", "get", "The record of one key"),
+    Row("delete", "Drive", "delete", "Delete one record"),
+    Row("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
     Row("info", "Look", "info", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
+    Row("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
+    Row("scan", "Look", "scan", "Records by range or prefix"),
+    Row("dump", "Look", "dump", "A whole database, as DbDump writes it or as rows"),
     Row("dump-log", "Look", "dump_log", "Print the log, entry by entry", ("print-log",)),
-    Row("txns", "Look", "txns", "What became of every transaction in the log of a Derby database"),
+    Row("txns", "Look", "txns", "What became of every transaction in the log"),
+    Row("history", "Look", "history", "All versions of one key, with the fate of each"),
+    Row("rollbacks", "Look", "rollbacks", "Rollback periods as a nested list and a timeline"),
     Row("vlsn", "Look", "vlsn", "VLSNs of a replicated environment: map, gaps"),
     Row("verify", "Check", "verify", "Check the log and its tail; findings with stable codes"),
     Row("recover", "Repair", "recover", "Recover a Derby database after a crash, with a preview"),

@@ -34,13 +34,15 @@ class SavingStorage:
     Arguments:
         base: the database directory.
         backup: the backup directory; it must not hold a journal yet.
+        appends: also note what is appended and created, so that undo removes it; otherwise only bytes that are
+            overwritten, cut off or removed are kept.
 
     Raises: RefusedError when the backup directory is in use.
     """
 
-    __slots__ = ("_backup", "_base", "_end", "_journal", "_lengths", "_saved", "touched")
+    __slots__ = ("_appends", "_backup", "_base", "_end", "_journal", "_lengths", "_saved", "touched")
 
-    def __init__(self, base: Storage, backup: Storage) -> None:
+    def __init__(self, base: Storage, backup: Storage, *, appends: bool = True) -> None:
         if backup.stat(JOURNAL) is not None:
             raise RefusedError(
                 "the backup directory holds the saved bytes of another run",
@@ -50,6 +52,7 @@ class SavingStorage:
             )
         self._base = base
         self._backup = backup
+        self._appends = appends
         # Made when the first byte is saved, so that a run that changes nothing leaves nothing.
         self._journal: WriteFile | None = None
         self._end = 0
@@ -137,6 +140,8 @@ class SavingStorage:
     def _save(self, path: str, offset: int, length: int) -> None:
         """Append the old bytes of every block of a range that is not saved yet."""
         old_length = self._length_of(path)
+        if not self._appends and (old_length is None or offset >= old_length):
+            return
         self.touched.add(path)
         if old_length is None:
             return
@@ -157,6 +162,8 @@ class SavingStorage:
 
     def _note_created(self, path: str) -> None:
         self._lengths.setdefault(path, None)
+        if not self._appends:
+            return
         self.touched.add(path)
         self._append(Entry(CREATED, path, 0, 0, b""))
         self._sync()

@@ -40,7 +40,7 @@ class Database:
         self._open = True
         self.state = state
         if not env.read_only and not state.internal:
-            state.transactional = env.config.transactional
+            state.transactional = env.config.transactional and not state.deferred
         state.handles += 1
 
     @property
@@ -81,6 +81,7 @@ class Database:
         locker.check_usable()
         wanted = self._key(key)
         data = self._env.records.get(self.state, wanted, locker, lock_type_of(locker, write=for_update))
+        self._env.keep_budget()
         return None if data is None or self._is_expired(wanted) else data
 
     def has(self, key: bytes, data: bytes) -> bool:

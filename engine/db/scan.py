@@ -79,6 +79,7 @@ class Walker:
         while True:
             with self._env.ctx.latch:
                 step = self._step(key, inclusive, limit)
+            self._env.keep_budget()
             if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
                 return step.records
             if step.wait_lsn != NULL_LSN:

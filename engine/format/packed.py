@@ -23,6 +23,8 @@ from typing import Final
 from engine.errors import FormatError
 
 _ONE_BYTE: Final = 119
+# By value; negative ones are found from the end, as indexes of lists are.
+_SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]
 _LONG_BYTES: Final = 8
 # Sorted form: one-byte values are -119..120, stored with this bias.
 _SORTED_BIAS: Final = 127
@@ -32,7 +34,7 @@ _SORTED_MAX: Final = 120
 def pack(value: int) -> bytes:
     """The packed form of a 64-bit signed value, 1 to 9 bytes."""
     if -_ONE_BYTE <= value <= _ONE_BYTE:
-        return (value & 0xFF).to_bytes(1, "little")
+        return _SMALL[value]
     magnitude = abs(value) - _ONE_BYTE
     length = (magnitude.bit_length() + 7) // 8
     lead = _ONE_BYTE + length if value > 0 else 256 - _ONE_BYTE - length

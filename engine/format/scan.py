@@ -12,8 +12,10 @@ at the first entry that is anything else and leaves it to ``examine``, which say
 * an entry that reaches beyond the buffer (``MORE``), or
 * damage, with the reason.
 
-The loop touches each byte once. What it counts, it counts per pair of type and flags (``Sizes``), which is enough for
-every statistic of a log: provisional counts, bytes, smallest, largest.
+Where only types, links and VLSNs matter, ``follow_links`` goes from header to header and takes no checksum.
+
+The loops touch each byte at most once. What ``check_plain`` counts, it counts per pair of type and flags (``Sizes``),
+which is enough for every statistic of a log: provisional counts, bytes, smallest, largest.
 """
 
 from __future__ import annotations
@@ -50,6 +52,10 @@ from engine.format.versions import INVISIBLE_BIT
 PLAIN_HEADER: Final = Struct("<IHII")
 assert PLAIN_HEADER.size == HEADER_BYTES
 
+# The same without the checksum, but with what follows: the VLSN of entries that have one.
+LINK: Final = Struct("<4xHIIq")
+assert LINK.size == HEADER_WITH_VLSN_BYTES
+
 # Results of examine().
 GOOD: Final = "good"
 MORE: Final = "more"
@@ -63,6 +69,11 @@ CUT: Final = "cut"
 RARE_TYPES: Final = frozenset((FILE_SUMMARY_LN, CKPT_END, ROLLBACK_START, ROLLBACK_END, RESERVED_FILE_LN, ERASED))
 
 _REPLICATED_IN_PAIR: Final = REPLICATED << 8
+
+# The stream of VLSNs begins again behind one.
+_TURNS: Final = (ROLLBACK_START,)
+# Longer than any buffer.
+_BEYOND: Final = 1 << 40
 
 
 class Examined(NamedTuple):
@@ -84,6 +95,7 @@ class Examined(NamedTuple):
 
 _lengths_by_version: Final[dict[int, list[int]]] = {}
 _plain_by_version: Final[dict[int, frozenset[int]]] = {}
+_steps_by_version: Final[dict[int, list[int]]] = {}
 
 
 def header_lengths(version: int) -> list[int]:
@@ -180,6 +192,63 @@ def check_plain(
         prev_offset = base + pos
         pos = after
     return pos, prev_offset, last_vlsn
+
+
+def steps(version: int) -> list[int]:
+    """Header length by ``type | flags << 8`` for ``follow_links``; of entries that it has to stop at, ``_BEYOND``."""
+    table = _steps_by_version.get(version)
+    if table is None:
+        known = [is_valid_type(number, version) and number not in _TURNS for number in range(256)]
+        rows = {length: [length if one else _BEYOND for one in known] for length in set(header_lengths(version)[::256])}
+        rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
+        usual = 0 if version >= INVISIBLE_BIT else version
+        table = []
+        for flags, length in enumerate(header_lengths(version)[::256]):
+            table += rows[length] if flags & rare == usual else [_BEYOND] * 256
+        _steps_by_version[version] = table
+    return table
+
+
+def follow_links(
+    data: bytes, pos: int, end: int, base: int, prev_offset: int, last_vlsn: int, lengths: list[int]
+) -> tuple[int, int, int, int, int]:
+    """Step from entry to entry by their headers alone, as long as each is of a known type and points back to the last.
+
+    Bodies are not looked at and no checksum is taken, so that this costs a third of ``check_plain``.
+
+    Arguments:
+        data, pos, end, base, prev_offset, last_vlsn: as for ``check_plain``.
+        lengths: from ``steps``.
+
+    Returns:
+        The position where it stopped, the file offset of the entry before it, the last VLSN, how many entries were
+        stepped over and how many of them are part of the replication stream.
+    """
+    unpack = LINK.unpack_from
+    last_header = end - HEADER_WITH_VLSN_BYTES
+    entries = replicated = 0
+    vlsn_before = last_vlsn
+    while pos <= last_header:
+        pair, prev, size, vlsn = unpack(data, pos)
+        if prev != prev_offset:
+            break
+        if pair & _REPLICATED_IN_PAIR:
+            if vlsn <= last_vlsn:
+                break
+            vlsn_before, last_vlsn = last_vlsn, vlsn
+            replicated += 1
+        prev_offset = base + pos
+        pos += lengths[pair] + size
+        entries += 1
+    if pos > end:
+        # Stepped over what reaches beyond the buffer, or what must not be stepped over at all: take it back.
+        pos = prev_offset - base
+        pair, prev_offset, _, _ = unpack(data, pos)
+        entries -= 1
+        if pair & _REPLICATED_IN_PAIR:
+            last_vlsn = vlsn_before
+            replicated -= 1
+    return pos, prev_offset, last_vlsn, entries, replicated
 
 
 def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, at_end: bool) -> Examined:

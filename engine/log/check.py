@@ -31,11 +31,14 @@ from engine.log.resync import look
 # Types of user records outside transactions.
 _PLAIN_LNS: Final = (2, 8, 32, 34, 36)
 
+# Entries that make something durable, by themselves.
+DURABLE_TYPES: Final = frozenset((COMMIT, CKPT_END, *_PLAIN_LNS))
+
 # Keys of _jeReservedFilesDb hold the file number with its sign bit flipped.
 _LONG_BIAS: Final = 1 << 63
 
 # No VLSN is above it, so the loop stops at the first replicated entry.
-_STOP_AT_FIRST: Final = (1 << 63) - 1
+STOP_AT_FIRST: Final = (1 << 63) - 1
 
 
 class PairTotals(NamedTuple):
@@ -193,7 +196,7 @@ class _Pass:
         self._rollbacks: list[FoundRollback] = []
         self._first_vlsn = self._last_vlsn = NULL_VLSN
         # What the loop compares with; apart from _last_vlsn, since a rollback sets it back.
-        self._stream = _STOP_AT_FIRST
+        self._stream = STOP_AT_FIRST
         self._prev = 0
         self._last = -1
         self._end = 0
@@ -258,15 +261,15 @@ class _Pass:
         return self._end
 
     def _note(self, offset: int, header: EntryHeader, examined: Examined) -> None:
+        if header.type_number == ERASED:
+            self._erased.append(offset)
         if is_invisible(header.flags, self._reader.version):
             self._invisible.append((offset, header.vlsn))
             return
-        if header.type_number == ERASED:
-            self._erased.append(offset)
-        elif header.type_number in RARE_TYPES:
+        if header.type_number in RARE_TYPES:
             self._control(offset, header, examined)
         if header.flags & REPLICATED:
-            before = NULL_VLSN if self._stream == _STOP_AT_FIRST else self._stream
+            before = NULL_VLSN if self._stream == STOP_AT_FIRST else self._stream
             if header.vlsn <= before:
                 self._steps_back.append(SeenVLSN(offset, header.vlsn, before))
             if self._first_vlsn == NULL_VLSN:
@@ -285,7 +288,7 @@ class _Pass:
             self._checkpoint = FoundCheckpoint(lsn, record)
         elif isinstance(record, (RollbackStart, RollbackEnd)):
             self._rollbacks.append(FoundRollback(lsn, record))
-            if isinstance(record, RollbackStart) and self._stream != _STOP_AT_FIRST:
+            if isinstance(record, RollbackStart) and self._stream != STOP_AT_FIRST:
                 self._stream = min(self._stream, record.matchpoint_vlsn)
         elif isinstance(record, LN) and header.type_number == FILE_SUMMARY_LN:
             self._words[int.from_bytes(record.key[:4], "big")] = FileWord(lsn, record.data is not None)

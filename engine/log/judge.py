@@ -3,12 +3,13 @@
 Damage in any file but the last is damage. In the last file (R-LOG-31) it is the tail of the log, cut off by whoever
 opens
 it for writing. That is harmless unless something durable stands intact behind it: a Commit, a CkptEnd, or a record
-outside transactions (deviation D-5).
+outside transactions (deviation D-5). A file header is no such tail: JE refuses a file with a bad one. Only where
+nothing stands behind it, in a file behind the one that the log ends in, JE was about to begin that file (R-LOG-30).
 """
 
 from __future__ import annotations
 
-from engine.log.check import Evidence, SeenDamage
+from engine.log.check import DURABLE_TYPES, Evidence, SeenDamage
 
 
 def is_harmless(seen: SeenDamage, end_file: int) -> bool:
@@ -20,4 +21,25 @@ def is_harmless(seen: SeenDamage, end_file: int) -> bool:
     """
     damage = seen.damage
     in_tail = damage.lsn >> 32 >= end_file
-    return in_tail and bool(damage.length) and damage.reason != "header" and seen.after == Evidence(0, 0, 0)
+    if not in_tail or not damage.length or is_damaged_header(seen, end_file):
+        return False
+    return seen.after == Evidence(0, 0, 0) and not was_durable(seen)
+
+
+def was_durable(seen: SeenDamage) -> bool:
+    """Whether the damaged entry itself once was durable: a Commit, say, that intact entries follow.
+
+    Arguments:
+        seen: as for ``is_harmless``.
+    """
+    return seen.damage.has_next and seen.damage.type_number in DURABLE_TYPES
+
+
+def is_damaged_header(seen: SeenDamage, end_file: int) -> bool:
+    """Whether the damage is a file header for which JE refuses the file.
+
+    Arguments:
+        seen, end_file: as for ``is_harmless``.
+    """
+    damage = seen.damage
+    return damage.reason == "header" and not (damage.is_tail and damage.lsn >> 32 > end_file)

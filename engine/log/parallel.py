@@ -7,12 +7,13 @@ with the log.
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -35,6 +36,10 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs
         for task in tasks:
             yield function(task)
         return
+    # Ten milliseconds of every start, for those who do not need it.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     # Forked workers start in milliseconds; the parent has no threads at this point.
     context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
     workers = min(jobs, len(tasks))

@@ -1,12 +1,14 @@
 """What the control entries of a log say: the operator's first question about an environment.
 
-The log is read from its end. The last file is scanned whole (its end is the end of the log, R-LOG-31); if it holds no
-CkptEnd, the files before it are looked at until one does (R-REC-4). What recovery would have to do lies between the
+The log is read from its end. The last file is scanned whole: the log ends at the first place in it where no good entry
+begins, whatever stands behind that (R-LOG-31). If it holds no CkptEnd up to there, the files before it are looked at
+until one does (R-REC-4). What recovery would have to do lies between the
 firstActive LSN of that checkpoint and the end (R-REC-10); it is read once, forward.
 
 Example: CkptStart 0x0/0x5d5, CkptEnd 0x0/0x6e2 (firstActive 0x0/0x5d5), end of log 0x0/0x711. Nothing follows the
-CkptEnd,
-its invoker is "close": the environment was closed cleanly and recovery has nothing to do.
+CkptEnd, its invoker is "close": the environment was closed cleanly and recovery has nothing to do. A closing JE may
+write utilization, expiration and reserved-file records behind that CkptEnd; they change no data, and JE writes them
+again where they are missing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ from engine.format.entry_types import (
     CKPT_START,
     COMMIT,
     DB_TREE,
+    FILE_HEADER,
+    FILE_SUMMARY_LN,
     PREPARE,
+    RESERVED_FILE_LN,
     ROLLBACK_END,
     TRACE,
 )
@@ -38,15 +43,24 @@ from engine.format.entry_types import NODE as NODE_FAMILY
 from engine.format.entry_types import ROLLBACK_START as ROLLBACK_START_TYPE
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
+from engine.log.check import check_file
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
-from engine.log.select import time_of
+from engine.log.judge import is_harmless
+from engine.log.mapping import database_name
+from engine.log.select import db_of, time_of
 from engine.log.walk import LogReader
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"
 WRITER_BYTE: Final = 0
 T = TypeVar("T")
+
+_HOUSEKEEPING: Final = frozenset((TRACE, FILE_HEADER, FILE_SUMMARY_LN, RESERVED_FILE_LN))
+# INS_LN, DEL_LN, UPD_LN.
+_PLAIN_LNS: Final = frozenset((8, 32, 34, 36))
+# JE has nine databases of its own.
+_MOST_OWN_DBS: Final = 9
 
 
 class FileVersions(NamedTuple):
@@ -98,13 +112,14 @@ class Survey(NamedTuple):
     """The control data of an environment.
 
     Attributes:
-        end_of_log: LSN behind the last good entry.
-        tail: what stands behind it in the last file, or None.
+        last_lsn: the last entry of the log.
+        end_of_log: LSN behind it.
+        tail: the bytes from there to the end of the file, which are not entries or stand behind what is none; or None.
         closed_cleanly: the last thing that was written is the checkpoint of a close.
         partial_checkpoint: LSN of a CkptStart behind the last CkptEnd, or NULL_LSN.
         replicated: the root says that the environment is replicated.
         first_vlsn, last_vlsn: of the visible entries of the log.
-        damages: stretches of damage that were met on the way.
+        damages: stretches of damage that were met on the way; a tail with nothing durable in it is none.
         lock_holder: pid of the process that has the environment open for writing (0: not named), or None.
         marker: why JE refuses to open the environment, or None.
     """
@@ -125,20 +140,25 @@ class Survey(NamedTuple):
     first_vlsn: int
     last_vlsn: int
     open_rollbacks: tuple[OpenRollback, ...]
-    work: RecoveryWork
+    work: RecoveryWork | None
     damages: tuple[Damage, ...]
     lock_holder: int | None
     marker: RestoreRequired | None
 
 
-def survey(storage: Storage, files: LogFiles) -> Survey:
+def survey(storage: Storage, files: LogFiles, *, quick: bool = False) -> Survey:
     """Read the control data of an environment.
+
+    Arguments:
+        storage: the environment.
+        files: its log files.
+        quick: read no more than the last CkptEnd needs; ``work`` is None then, and there are no VLSNs and no rollbacks.
 
     Raises:
         UnsupportedError: the last files are of a log version that this program does not read.
         StorageError: a file cannot be read.
     """
-    return _Surveyor(storage, files).run()
+    return _Surveyor(storage, files).run(quick)
 
 
 class _End(NamedTuple):
@@ -148,7 +168,7 @@ class _End(NamedTuple):
     partial: int
     root_lsn: int
     root: DbTree | None
-    after_checkpoint: int
+    is_last: bool
 
 
 class _Surveyor:
@@ -161,15 +181,16 @@ class _Surveyor:
         self._data = LogReader(storage, files._replace(marker=None))
         self._damages: list[Damage] = []
 
-    def run(self) -> Survey:
-        """Collect everything."""
+    def run(self, quick: bool) -> Survey:
+        """Collect everything, or what is near the end of the log."""
         files = self._files.files
         last_lsn, end, last_time, tail = self._end_of_log()
-        control = self._last_checkpoint()
-        work, rollbacks = self._work(control.checkpoint)
+        control = self._last_checkpoint(last_lsn)
+        work, rollbacks = (None, ()) if quick else self._work(control.checkpoint, end)
         replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
         # Without a root nobody can say; without replication there is nothing to look for in the whole log.
-        first_vlsn, last_vlsn = self._vlsns() if replicated or control.root is None else (NULL_VLSN, NULL_VLSN)
+        looks = (replicated or control.root is None) and not quick
+        first_vlsn, last_vlsn = self._vlsns(last_lsn, end) if looks else (NULL_VLSN, NULL_VLSN)
         record = control.checkpoint.record if control.checkpoint else None
         return Survey(
             files=self._files,
@@ -179,7 +200,7 @@ class _Surveyor:
             end_of_log=end,
             last_time=last_time,
             tail=tail,
-            closed_cleanly=record is not None and record.invoker == "close" and control.after_checkpoint == 0,
+            closed_cleanly=record is not None and record.invoker == "close" and control.is_last,
             checkpoint=control.checkpoint,
             partial_checkpoint=control.partial,
             root_lsn=control.root_lsn,
@@ -218,23 +239,30 @@ class _Surveyor:
             newest = 0
             with self._log.open(file) as reader:
                 for item in reader.entries():
-                    if isinstance(item, Damage):
-                        tail = item if item.is_tail else None
-                        self._damages.append(item)
-                    else:
+                    if isinstance(item, LogEntry):
                         last = item
                         newest = max(newest, time_of(item) or 0)
+                    elif item.length and offset_of(item.lsn):
+                        tail = item._replace(length=reader.window.size_bytes - offset_of(item.lsn))
+                        break
+                    else:
+                        self._damages.append(item)
+                if tail is not None:
+                    self._damages += (
+                        seen.damage for seen in check_file(reader).damages
+                        if seen.damage.lsn >= tail.lsn and not is_harmless(seen, end_file)
+                    )  # fmt: skip
             if last is not None:
                 end = last.lsn + last.total_bytes
                 return last.lsn, end, newest, tail
         return NULL_LSN, NULL_LSN, 0, None
 
-    def _last_checkpoint(self) -> _End:
+    def _last_checkpoint(self, last_lsn: int) -> _End:
         checkpoint: Checkpoint | None = None
         partial = root_lsn = NULL_LSN
         root: DbTree | None = None
-        after = 0
-        for item in self._data.backward(over_gaps=True):
+        behind = _Behind()
+        for item in self._data.backward(last_lsn, over_gaps=True) if last_lsn != NULL_LSN else ():
             if isinstance(item, Damage):
                 if file_of(item.lsn) < self._files.end_file():
                     self._damages.append(item)
@@ -248,43 +276,35 @@ class _Surveyor:
                 if record is not None:
                     checkpoint = Checkpoint(item.lsn, record)
                     break
-            if item.type_number != TRACE and offset_of(item.lsn) != 0:
-                after += 1
+            behind.add(item)
         if checkpoint is not None and root is None:
             root_lsn = checkpoint.record.root_lsn
-            root = self._root_at(root_lsn)
-        return _End(checkpoint, partial, root_lsn, root, after)
+            found = self._log.entry_at(root_lsn)
+            root = _decoded(found, DbTree) if found is not None else None
+        return _End(checkpoint, partial, root_lsn, root, root is not None and behind.is_housekeeping(self._data, root))
 
-    def _root_at(self, lsn: int) -> DbTree | None:
-        file = self._files.find(file_of(lsn))
-        if lsn == NULL_LSN or file is None:
-            return None
-        with self._log.open(file) as reader:
-            if not reader.is_entry(offset_of(lsn)):
-                return None
-            item = next(iter(reader.entries(offset_of(lsn))), None)
-        return _decoded(item, DbTree) if isinstance(item, LogEntry) else None
-
-    def _work(self, checkpoint: Checkpoint | None) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
+    def _work(self, checkpoint: Checkpoint | None, end: int) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
         if start != NULL_LSN and self._files.find(file_of(start)) is None:
             # The file is gone; what is left of the interval begins in the next one.
             start = make_lsn(file_of(start), 0)
         counter = _WorkCounter()
         known = {damage.lsn for damage in self._damages}
-        for item in self._data.forward(start):
+        for item in self._data.forward(start, end) if end != NULL_LSN else ():
             if isinstance(item, LogEntry):
                 counter.add(item)
             elif item.lsn not in known:
                 self._damages.append(item)
         return counter.result(start), counter.open_rollbacks()
 
-    def _vlsns(self) -> tuple[int, int]:
+    def _vlsns(self, last_lsn: int, end: int) -> tuple[int, int]:
         """First and last VLSN of visible entries: the log is read from both ends only as far as needed."""
-        first = next(_visible_vlsns(self._data.forward()), NULL_VLSN)
+        if last_lsn == NULL_LSN:
+            return NULL_VLSN, NULL_VLSN
+        first = next(_visible_vlsns(self._data.forward(end=end)), NULL_VLSN)
         if first == NULL_VLSN:
             return NULL_VLSN, NULL_VLSN
-        return first, next(_visible_vlsns(self._data.backward(over_gaps=True)), NULL_VLSN)
+        return first, next(_visible_vlsns(self._data.backward(last_lsn, over_gaps=True)), NULL_VLSN)
 
     def _marker(self) -> RestoreRequired | None:
         if self._files.marker is None:
@@ -294,6 +314,30 @@ class _Surveyor:
                 if isinstance(item, LogEntry) and item.type_name == "RestoreRequired":
                     return _decoded(item, RestoreRequired)
         return RestoreRequired("unreadable", 0, "")
+
+
+class _Behind:
+    """What stands behind the last CkptEnd."""
+
+    def __init__(self) -> None:
+        self._other = False
+        self._dbs: set[int] = set()
+
+    def add(self, item: LogEntry) -> None:
+        """Take note of one entry."""
+        if item.type_number in _HOUSEKEEPING:
+            return
+        db = db_of(item) if item.type_number in _PLAIN_LNS and not item.replicated else None
+        if db is None:
+            self._other = True
+        else:
+            self._dbs.add(db)
+
+    def is_housekeeping(self, log: LogReader, root: DbTree) -> bool:
+        """Whether all of it is what a closing JE writes for itself: records of databases whose names begin with _je."""
+        if self._other or len(self._dbs) > _MOST_OWN_DBS:
+            return False
+        return all((database_name(log, root, db) or "").startswith("_je") for db in self._dbs)
 
 
 class _WorkCounter:

@@ -1,9 +1,13 @@
 """VLSNs per log file, and the gaps between them, from the log itself.
 
-VLSNs of visible replicated entries are consecutive in log order (je-log-format.md 11.1). Per file the bulk check gives
-the
-first, the last and the number; where the number does not fit, or where a rollback lies in the file, the file is read
-entry by entry for the gaps.
+VLSNs of visible replicated entries are consecutive in log order (je-log-format.md 11.1). There are two ways to get the
+first, the last and the number of a file's:
+
+* ``map_file`` follows headers only, as DbPrintLog -vd does: types, sizes, prevOffsets and the order of VLSNs are seen
+  to, checksums are not. Where anything is out of the ordinary - a broken link, an entry cut off, a rollback - the file
+  is checked in full, so that damage is reported as everywhere else. What it cannot see is damage inside a body.
+* ``gaps_of_file`` checks every byte; where the number does not fit, or where a rollback lies in the file, it reads the
+  file entry by entry for the gaps.
 """
 
 from __future__ import annotations
@@ -11,12 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from engine.format.header import REPLICATED
+from engine.format.entry_types import ROLLBACK_START
+from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
+from engine.format.scan import GOOD, follow_links, header_lengths, steps
 from engine.format.vlsn import NULL_VLSN
-from engine.log.check import SeenDamage, check_file
+from engine.log.check import STOP_AT_FIRST, FileCheck, SeenDamage, check_file
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
+from engine.log.resync import look
+from engine.log.window import Window
 from engine.storage.base import Storage
 
 
@@ -50,7 +58,7 @@ class FileVlsns(NamedTuple):
 
 
 def map_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
-    """Read one file.
+    """The VLSNs of one file by its headers; ``inner_gaps`` is left empty.
 
     Arguments:
         storage: the environment.
@@ -58,13 +66,66 @@ def map_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
         file: which one.
     """
     with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+        found = _by_headers(reader)
+        return _from_check(check_file(reader), ()) if found is None else found
+
+
+def gaps_of_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
+    """The VLSNs of one file and the gaps between them, every entry checked; arguments as for ``map_file``."""
+    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
         check = check_file(reader)
         whole = check.vlsn_count == 0 or check.last_vlsn - check.first_vlsn + 1 == check.vlsn_count
-        gaps = () if whole and not check.rollbacks else _inner_gaps(reader)
+        return _from_check(check, () if whole and not check.rollbacks else _inner_gaps(reader))
+
+
+def _from_check(check: FileCheck, gaps: tuple[tuple[int, int], ...]) -> FileVlsns:
     return FileVlsns(
-        file.path, check.size_bytes, check.first_vlsn, check.last_vlsn, check.vlsn_count, len(check.invisible),
+        check.file.path, check.size_bytes, check.first_vlsn, check.last_vlsn, check.vlsn_count, len(check.invisible),
         check.entries, gaps, check.damages,
     )  # fmt: skip
+
+
+def _by_headers(reader: FileReader) -> FileVlsns | None:
+    """Follow the headers of a file; None when anything is out of the ordinary."""
+    window, lengths = reader.window, steps(reader.version)
+    if any(reader.header_damage(0)):
+        return None
+    offset = prev = entries = visible = invisible = 0
+    first, last = NULL_VLSN, STOP_AT_FIRST
+    while offset < window.size_bytes:
+        if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
+            window.reach(offset, HEADER_WITH_VLSN_BYTES)
+        base = window.base
+        pos, prev, last, stepped, counted = follow_links(
+            window.data, offset - base, len(window.data), base, prev, last, lengths
+        )
+        entries, visible = entries + stepped, visible + counted
+        if stepped:
+            offset = base + pos
+            continue
+        # The first of the stream, an invisible one, one at the edge of the buffer, or something for a full check.
+        header = _odd_header(window, offset, reader.version, prev)
+        if header is None:
+            return None
+        if is_invisible(header.flags, reader.version):
+            invisible += 1
+        elif header.flags & REPLICATED:
+            if first != NULL_VLSN and header.vlsn <= last:
+                return None
+            first, last = header.vlsn if first == NULL_VLSN else first, header.vlsn
+            visible += 1
+        entries, prev = entries + 1, offset
+        offset += header_lengths(reader.version)[header.flags << 8] + header.item_size
+    last = NULL_VLSN if first == NULL_VLSN else last
+    return FileVlsns(reader.file.path, window.size_bytes, first, last, visible, invisible, entries, (), ())
+
+
+def _odd_header(window: Window, offset: int, version: int, prev: int) -> EntryHeader | None:
+    """The header of an entry that is linked to the one before it and ends within the file; else None."""
+    examined = look(window, offset, version, prev)
+    if examined.verdict != GOOD or examined.header is None or examined.header.type_number == ROLLBACK_START:
+        return None
+    return examined.header
 
 
 def find_gaps(files: Sequence[FileVlsns]) -> list[Gap]:

@@ -15,7 +15,6 @@ from typing import Final
 
 from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
-from engine.format.versions import NEWEST_VERSION
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import MARKER_FILE_NUMBER, LogFile, LogFiles
 from engine.log.reader import FileReader
@@ -41,8 +40,8 @@ class LogReader:
         self._files = files.with_marker()
         self._end_file = files.end_file()
 
-    def open(self, file: LogFile, version: int = NEWEST_VERSION) -> FileReader:
-        """A reader of one file; ``version`` serves when its header cannot be read."""
+    def open(self, file: LogFile, version: int | None = None) -> FileReader:
+        """A reader of one file; ``version`` serves when its header cannot be read (None: ask the files beside it)."""
         return FileReader(self._storage, file, is_last=file.number >= self._end_file, version=version)
 
     def forward(self, start: int = NULL_LSN, end: int = NULL_LSN) -> Iterator[Item]:
@@ -52,7 +51,7 @@ class LogReader:
             NotFoundError: no entry begins at ``start``.
             UnsupportedError, StorageError: as ``FileReader``.
         """
-        version = NEWEST_VERSION
+        version: int | None = None
         for file in self._within(start, end):
             with self.open(file, version) as reader:
                 version = reader.version
@@ -95,6 +94,17 @@ class LogReader:
                 first = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else 0
                 yield from _backward(reader, first, last)
 
+    def entry_at(self, lsn: int) -> LogEntry | None:
+        """The entry that begins at an LSN, None when no good one does or its file is gone."""
+        file = next((file for file in self._files if file.number == file_of(lsn)), None)
+        if lsn == NULL_LSN or file is None:
+            return None
+        with self.open(file) as reader:
+            if not reader.is_entry(offset_of(lsn)):
+                return None
+            item = next(reader.entries(offset_of(lsn)), None)
+        return item if isinstance(item, LogEntry) else None
+
     def _within(self, start: int, end: int) -> tuple[LogFile, ...]:
         low = 0 if start == NULL_LSN else file_of(start)
         high = self._files[-1].number if end == NULL_LSN and self._files else file_of(end)
@@ -121,16 +131,23 @@ class LogReader:
 
 def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item]:
     """One file from ``last`` (None: its end) down to ``first``, both inclusive, a piece at a time."""
-    pieces = [(0, -1)]
-    prev = -1
+    pieces = [(0, -1, reader.mark())]
+    prev, mark = -1, reader.mark()
     for item in reader.entries(end=None if last is None else last + 1):
+        offset = offset_of(item.lsn)
         if isinstance(item, LogEntry):
-            offset = offset_of(item.lsn)
             if offset - pieces[-1][0] >= _PIECE_BYTES:
-                pieces.append((offset, prev))
+                pieces.append((offset, prev, mark))
             prev = offset
+        elif not item.length:
+            # A broken link belongs to the entry that follows, which may begin a piece.
+            continue
+        else:
+            prev = -1
+        mark = reader.mark()
     stop = None if last is None else last + 1
-    for begin, before in reversed(pieces):
+    for begin, before, state in reversed(pieces):
+        reader.rewind(state)
         for item in reversed(list(reader.entries(begin, stop, before))):
             if offset_of(item.lsn) < first:
                 return

@@ -70,6 +70,7 @@ class LogWriter:
         last_lsn: the last entry, NULL_LSN in a new log.
         new_file: begin a new file with the first entry (older version in the last one, ImmutableFile).
         file_max, buffer_bytes: je.log.fileMax and je.log.bufferSize.
+        data_directories: je.log.nDataDirectories: files go to ``data001`` and so on in turn; 0 for none.
         clock: milliseconds since 1970, for file headers.
     """
 
@@ -82,12 +83,14 @@ class LogWriter:
         new_file: bool = False,
         file_max: int = DEFAULT_FILE_MAX_BYTES,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        data_directories: int = 0,
         clock: Clock | None = None,
     ) -> None:
         self.latch = threading.RLock()
         self.observer: WriteObserver | None = None
         self._access = access
         self._file_max = file_max
+        self._data_directories = data_directories
         self._buffer_bytes = buffer_bytes
         self._clock = clock or (lambda: int(time.time() * 1000))
         self._number = end_lsn >> 32
@@ -249,7 +252,8 @@ class LogWriter:
         self.flips += 0 if first else 1
 
     def _begin_file(self, number: int, last_offset: int) -> None:
-        path = f"{number:08x}.jdb"
+        directory = f"data{number % self._data_directories + 1:03d}" if self._data_directories else ""
+        path = f"{directory}/{number:08x}.jdb" if directory else f"{number:08x}.jdb"
         storage = self._access.storage
         header = FileHeader(self._clock(), number, last_offset, WRITTEN_VERSION)
         self._number, self._offset, self._prev_offset = number, 0, 0
@@ -262,7 +266,7 @@ class LogWriter:
             self._append(FILE_HEADER, 0, encode_file_header(header, WRITTEN_VERSION))
             self._prev_offset = 0
             self._write_out()
-            storage.sync_directory("")
+            storage.sync_directory(directory)
         except JetoolError as error:
             self._failure = error
             raise

@@ -29,6 +29,7 @@ from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.passes import LogRange, Raw, forward, verify
 from engine.log.tail import Tail, find_last_checkpoint
+from engine.recovery.hooks import RecoveryHook
 from engine.recovery.info import PassCount, RecoveryResult, TxnFate
 from engine.recovery.ins import IN_TYPES, OLD_DUP_TYPES, LoggedNode, is_provisional, logged_node, replay
 from engine.recovery.legacy_dups import LegacyDuplicates
@@ -40,6 +41,7 @@ from engine.tree.state import TreeContext
 
 MAP_LN_TYPES: Final = frozenset((3, 4))
 NAME_LN_TYPES: Final = frozenset((5, 6))
+FILE_SUMMARY_LN: Final = 11
 _END_TYPES: Final = frozenset((COMMIT, ABORT, PREPARE, ROLLBACK_START, ROLLBACK_END))
 _LOOKED_AT: Final = IN_TYPES | OLD_DUP_TYPES | MAP_LN_TYPES | NAME_LN_TYPES | _END_TYPES
 
@@ -54,6 +56,7 @@ class Recovery:
         listener: hears the phases.
         resurrect: leave unfinished replicated transactions open, so that a master can finish them (R-REC-47). Readers
             that only look undo them instead, as a stand-alone open of JE does.
+        hook: hears every entry from CkptStart on.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class Recovery:
         listener: Listener = SILENT,
         *,
         resurrect: bool = False,
+        hook: RecoveryHook | None = None,
     ) -> None:
         self._ctx = ctx
         self._tail = tail
         self._comparators = comparators
         self._listener = listener
         self._resurrect = resurrect
+        self._hook = hook
         self._nodes: list[LoggedNode] = []
         self._ends: list[Raw] = []
         self._map_lns: list[Raw] = []
@@ -89,19 +94,20 @@ class Recovery:
         self._verify()
         self._walk()
         result = self.result
+        # Before redo: its splits make new nodes, and ids are never used twice (R-TREE-7).
+        self._ctx.node_ids.last = result.ids.node
         self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)
         self._sets()
         self._redo_map_lns(catalog)
         self._replay(catalog, "REDO_DATA_INFO", mapping=False)
         legacy = LegacyDuplicates(self._ctx, catalog, self._nodes, self._tail.version)
-        lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy)
+        lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook)
         lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
         self._listener.step("UNDO_DATA_RECORDS", 0, 0)
         lns.undo()
         self._listener.step("REDO_DATA_RECORDS", 0, 0)
         lns.redo()
         legacy.finish()
-        self._ctx.node_ids.last = max(self._ctx.node_ids.last, result.ids.node)
         catalog.last_local_db_id = max(catalog.last_local_db_id, result.ids.db)
         catalog.last_replicated_db_id = min(catalog.last_replicated_db_id, result.ids.replicated_db)
         return catalog
@@ -132,7 +138,6 @@ class Recovery:
             )
         root = access.read(result.root_lsn).record()
         assert isinstance(root, DbTree)
-        self._ctx.node_ids.last = result.ids.node
         return Catalog(self._ctx, root, self._comparators)
 
     def _verify(self) -> None:
@@ -146,10 +151,15 @@ class Recovery:
         result = self.result
         self._listener.step("READ_DBMAP_INFO", 0, 0)
         extent = LogRange(result.first_active_lsn, result.end_lsn)
-        for raw in forward(self._ctx.access, extent, _LOOKED_AT):
+        hook = self._hook
+        for raw in forward(self._ctx.access, extent, _LOOKED_AT if hook is None else None):
+            if hook is not None and raw.lsn >= result.ckpt_start_lsn:
+                self._tell(hook, raw)
+                if raw.type_number not in _LOOKED_AT:
+                    continue
             if raw.type_number in _END_TYPES:
                 self._ends.append(raw)
-            elif raw.lsn < result.ckpt_start_lsn:
+            elif raw.lsn < result.ckpt_start_lsn or raw.type_number not in _LOOKED_AT:
                 continue
             elif raw.type_number in MAP_LN_TYPES:
                 self._map_lns.append(raw)
@@ -161,6 +171,17 @@ class Recovery:
                 result.ids.saw_node(node_id)
                 if not is_provisional(raw, result.ckpt_end_lsn):
                     self._nodes.append(node)
+
+    def _tell(self, hook: RecoveryHook, raw: Raw) -> None:
+        if raw.type_number == FILE_SUMMARY_LN:
+            record = decode_body(raw.type_number, raw.version, raw.body)
+            assert isinstance(record, LN)
+            hook.saw_summary(raw, record)
+        hook.saw_entry(
+            raw,
+            provisional=is_provisional(raw, self.result.ckpt_end_lsn),
+            partial_start=self.result.partial_ckpt_start,
+        )
 
     def _saw_db(self, raw: Raw) -> None:
         record = decode_body(raw.type_number, raw.version, raw.body)

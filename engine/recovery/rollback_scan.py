@@ -79,16 +79,19 @@ class RollbackScan:
     Arguments:
         ctx, find: trees and databases.
         tracker: the periods; registration is finished.
+
+    Attributes:
+        is_idle: there are no periods.
     """
 
     def __init__(self, ctx: TreeContext, find: DatabaseFinder, tracker: RollbackTracker) -> None:
         self._ctx = ctx
         self._scanner = tracker.scanner(ChainReader(ctx, find))
-        self._any = bool(tracker.periods)
+        self.is_idle = not tracker.periods
 
     def consume(self, raw: Raw, record: LN, db: DatabaseState | None) -> bool:
         """Roll one LN back if it belongs to a period; True when it does, whatever was left to do."""
-        if not self._any or record.txn_id is None:
+        if self.is_idle or record.txn_id is None:
             return False
         period = self._scanner.find(raw.lsn, record.txn_id)
         if period is None:

@@ -1,113 +1,143 @@
-"""A storage that counts changes and stops at the n-th: every crash point, counted.
+"""A storage that fails on purpose: the n-th matching operation fails, is cut short, or flips a bit.
 
-Rules: a change is a write, a truncation, a creation, a rename or a removal. At the chosen change the storage raises
-``StorageError``; a write may leave a part of its bytes behind first. After that every change is refused, as after the
-death of the process. Reads always work. Nothing in the engine knows of it.
+Rules are tried in order; the first that matches an operation and whose count is reached acts on it.
+
+Example: ``FaultyStorage(DiskStorage("/data"), [Rule("write", Effect.SHORTEN, nth=3)])`` writes half of what the third
+write asks for and then fails it, as a full disk would.
 """
 
 from __future__ import annotations
 
+import fnmatch
+from dataclasses import dataclass
+from enum import Enum
+
 from engine.errors import StorageError
 from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
 
-NEVER = -1
+
+class Effect(Enum):
+    """What happens to the operation."""
+
+    FAIL = "fail"
+    SHORTEN = "shorten"
+    FLIP = "flip"
+
+
+@dataclass(slots=True)
+class Rule:
+    """When to act, and how.
+
+    Attributes:
+        operation: read, write, sync, truncate, open, create, rename, remove or sync_directory.
+        effect: what happens; SHORTEN and FLIP only mean something for reads and writes.
+        nth: which matching operation, from 1; 0 is every one.
+        path: pattern of file names, such as ``*.jdb``.
+        bit: which bit FLIP changes, counted from the middle byte.
+        seen: how many have matched so far.
+    """
+
+    operation: str
+    effect: Effect
+    nth: int = 1
+    path: str = "*"
+    bit: int = 0
+    seen: int = 0
+
+    def acts_on(self, operation: str, path: str) -> bool:
+        """Count a matching operation and say whether it is the one."""
+        if operation != self.operation or not fnmatch.fnmatch(path, self.path):
+            return False
+        self.seen += 1
+        return self.nth in (0, self.seen)
 
 
 class FaultyStorage:
-    """A storage that fails at one change and at every later one.
+    """A storage over another one.
 
     Arguments:
-        base: where the changes go.
-        fail_at: number of the change that fails, counted from 0; ``NEVER`` only counts.
-        torn_bytes: bytes of a failing write that still reach the file.
-
-    Attributes:
-        changes: changes that were made.
-        failed: whether the failure has happened.
+        inner: where operations go.
+        rules: what goes wrong.
     """
 
-    __slots__ = ("_base", "_fail_at", "_torn_bytes", "changes", "failed")
-
-    def __init__(self, base: Storage, fail_at: int = NEVER, torn_bytes: int = 0) -> None:
-        self._base = base
-        self._fail_at = fail_at
-        self._torn_bytes = torn_bytes
-        self.changes = 0
-        self.failed = False
+    def __init__(self, inner: Storage, rules: list[Rule]) -> None:
+        self._inner = inner
+        self._rules = rules
 
     @property
     def root(self) -> str:
-        """What the storage below is called."""
-        return self._base.root
-
-    def count(self, what: str) -> None:
-        """Count a change; StorageError when it is the one that fails, or comes after it."""
-        if self.failed or self.changes == self._fail_at:
-            self.failed = True
-            raise StorageError(f"fault injected: {what} (change {self._fail_at})", consequence="the run stops here")
-        self.changes += 1
-
-    def write(self, file: WriteFile, offset: int, data: bytes) -> None:
-        """Write through; the failing write leaves its first bytes."""
-        if not self.failed and self.changes == self._fail_at and self._torn_bytes:
-            file.write(offset, data[: self._torn_bytes])
-        self.count(f"write to {file.path}")
-        file.write(offset, data)
+        """What messages call the root."""
+        return self._inner.root
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory."""
-        return self._base.names(path)
+        """Names in a directory, sorted."""
+        return self._inner.names(path)
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``."""
-        return self._base.stat(path)
+        """What is at ``path``, or None."""
+        return self._inner.stat(path)
 
     def open(self, path: str) -> ReadFile:
-        """Open for reading."""
-        return self._base.open(path)
+        """Open an existing file for reading."""
+        self.check("open", path)
+        return _FaultyFile(self, self._inner.open(path), None)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open for writing; creating a file is a change."""
-        if create and self._base.stat(path) is None:
-            self.count(f"creation of {path}")
-        return _FaultyFile(self, self._base.open_rw(path, create=create))
+        """Open a file for reading and writing."""
+        self.check("create" if create and self._inner.stat(path) is None else "open", path)
+        file = self._inner.open_rw(path, create=create)
+        return _FaultyFile(self, file, file)
 
     def make_directory(self, path: str) -> None:
         """Make a directory."""
-        self.count(f"creation of {path}")
-        self._base.make_directory(path)
+        self._inner.make_directory(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename."""
-        self.count(f"renaming of {old}")
-        self._base.rename(old, new)
+        """Give a file another name."""
+        self.check("rename", old)
+        self._inner.rename(old, new)
 
     def remove(self, path: str) -> None:
-        """Remove."""
-        self.count(f"removal of {path}")
-        self._base.remove(path)
+        """Remove a file."""
+        self.check("remove", path)
+        self._inner.remove(path)
 
     def sync_directory(self, path: str = "") -> None:
-        """Sync a directory."""
-        self._base.sync_directory(path)
+        """Make names durable."""
+        self.check("sync_directory", path)
+        self._inner.sync_directory(path)
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock a byte."""
-        return self._base.lock(path, byte, exclusive=exclusive)
+        """Lock one byte."""
+        return self._inner.lock(path, byte, exclusive=exclusive)
 
     def lock_holder(self, path: str, byte: int) -> int | None:
-        """The holder of a lock."""
-        return self._base.lock_holder(path, byte)
+        """Who holds a lock on the byte."""
+        return self._inner.lock_holder(path, byte)
+
+    def effect_on(self, operation: str, path: str) -> Rule | None:
+        """The rule that acts on an operation, or None."""
+        return next((rule for rule in self._rules if rule.acts_on(operation, path)), None)
+
+    def check(self, operation: str, path: str) -> None:
+        """Fail an operation that has no data if a rule says so.
+
+        Raises:
+            StorageError: the injected failure.
+        """
+        if self.effect_on(operation, path) is not None:
+            raise injected(operation, path)
 
 
 class _FaultyFile:
-    """A file whose changes are counted."""
+    """An open file under the rules."""
 
-    __slots__ = ("_file", "_storage")
+    __slots__ = ("_file", "_storage", "_writable")
 
-    def __init__(self, storage: FaultyStorage, file: WriteFile) -> None:
+    def __init__(self, storage: FaultyStorage, file: ReadFile, writable: WriteFile | None) -> None:
         self._storage = storage
         self._file = file
+        self._writable = writable
 
     @property
     def path(self) -> str:
@@ -119,22 +149,54 @@ class _FaultyFile:
         return self._file.size()
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
-        return self._file.read(offset, length)
+        """Up to ``length`` bytes from ``offset``, fewer or other ones if a rule says so."""
+        rule = self._storage.effect_on("read", self.path)
+        data = self._file.read(offset, length)
+        if rule is None:
+            return data
+        if rule.effect is Effect.FAIL:
+            raise injected("read", self.path)
+        return data[: len(data) // 2] if rule.effect is Effect.SHORTEN else flipped(data, rule.bit)
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``, if the fault allows."""
-        self._storage.write(self._file, offset, data)
+        """Put ``data`` at ``offset``, or half of it, or with a bit flipped."""
+        rule = self._storage.effect_on("write", self.path)
+        file = self._file_to_write()
+        if rule is None or rule.effect is Effect.FLIP:
+            file.write(offset, data if rule is None else flipped(data, rule.bit))
+            return
+        if rule.effect is Effect.SHORTEN:
+            file.write(offset, data[: len(data) // 2])
+        raise injected("write", self.path)
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
-        self._storage.count(f"truncation of {self.path}")
-        self._file.truncate(length)
+        """Cut or extend."""
+        self._storage.check("truncate", self.path)
+        self._file_to_write().truncate(length)
 
     def sync(self) -> None:
-        """Sync the file."""
-        self._file.sync()
+        """Make content and length durable."""
+        self._storage.check("sync", self.path)
+        self._file_to_write().sync()
 
     def close(self) -> None:
-        """Close the file."""
+        """Give the file back."""
         self._file.close()
+
+    def _file_to_write(self) -> WriteFile:
+        if self._writable is None:
+            raise injected("write", self.path)
+        return self._writable
+
+
+def injected(operation: str, path: str) -> StorageError:
+    """The failure that a rule causes."""
+    return StorageError(f"cannot {operation} {path}: injected failure", file=path)
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    """The bytes with one bit of the middle byte flipped."""
+    if not data:
+        return data
+    middle = len(data) // 2
+    return data[:middle] + bytes((data[middle] ^ 1 << bit % 8,)) + data[middle + 1 :]

@@ -38,7 +38,7 @@ class BIN(IN):
     """
 
     __slots__ = (
-        "data_bytes", "delta_lsn", "expirations", "no_delta", "pins", "sizes", "states", "touched", "values", "vlsns",
+        "data_bytes", "delta_lsn", "expirations", "no_delta", "pins", "sizes", "states", "values", "vlsns",
     )  # fmt: skip
 
     def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
@@ -51,7 +51,6 @@ class BIN(IN):
         self.delta_lsn = NULL_LSN
         self.no_delta = False
         self.pins = 0
-        self.touched = 0
         self.data_bytes = 0
 
     @property

@@ -43,7 +43,7 @@ class IN:
 
     __slots__ = (
         "accounted", "db", "dirty", "full_lsn", "ident", "in_tree", "is_root", "keys", "kids", "level", "lsns",
-        "max_entries", "node_id", "parent", "provisional_obsolete",
+        "max_entries", "node_id", "parent", "provisional_obsolete", "touched",
     )  # fmt: skip
 
     def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
@@ -62,6 +62,7 @@ class IN:
         self.kids: list[IN | None] = []
         self.provisional_obsolete: list[ObsoleteNode] = []
         self.accounted = 0
+        self.touched = 0
 
     @property
     def is_bin(self) -> bool:

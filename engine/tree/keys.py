@@ -6,13 +6,15 @@ A node keeps its keys in *comparable* form, so that ``bisect`` works on them dir
 * duplicates databases: the pair ``(key, data)`` of the two-part key. Comparing the stored bytes would be wrong
   (je-log-format.md 12.1);
 * databases with a comparator class: whatever a function that the caller registered under the class name makes of the
-  bytes. Without one the order is not known: such a database can be read in the order of its nodes, not searched.
+  bytes. Without one the order is learned from the nodes in the log, if it is that of the bytes or its reverse: enough
+  to recover and to read. Nothing is written to such a database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import total_ordering
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from engine.errors import UnsupportedError
@@ -26,6 +28,53 @@ _SERIALIZED_STRING: Final = b"\xac\xed\x00\x05t"
 _NAME_AT: Final = len(_SERIALIZED_STRING) + 2
 
 
+class LearnedOrder:
+    """An order that nobody told us: ascending or descending bytes, as the nodes show.
+
+    Arguments:
+        name: the Java class, for messages.
+    """
+
+    __slots__ = ("direction", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.direction = 0
+
+    def learn(self, stored: list[bytes]) -> None:
+        """Look at the keys of a node, which are in order; slot 0 of an upper node must be left out."""
+        if self.direction or len(stored) < 2:
+            return
+        steps = {1 if a < b else -1 for a, b in pairwise(stored)}
+        self.direction = steps.pop() if len(steps) == 1 else 0
+
+    def sort_key(self, stored: bytes) -> Any:
+        """A key that is compared in the direction that has been learned by then."""
+        return _Learned(stored, self)
+
+
+@total_ordering
+class _Learned:
+    """A key whose order is learned."""
+
+    __slots__ = ("order", "stored")
+
+    def __init__(self, stored: bytes, order: LearnedOrder) -> None:
+        self.stored = stored
+        self.order = order
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Learned) and self.stored == other.stored
+
+    def __lt__(self, other: _Learned) -> bool:
+        if not self.order.direction:
+            raise unknown_order(self.order.name)
+        return self.stored < other.stored if self.order.direction > 0 else self.stored > other.stored
+
+    def __hash__(self) -> int:
+        return hash(self.stored)
+
+
 class KeyOrder(NamedTuple):
     """How one database orders its keys.
 
@@ -34,12 +83,14 @@ class KeyOrder(NamedTuple):
         wrap: stored bytes to comparable form.
         unwrap: and back.
         comparator: name of the Java class when the order is not plain; None otherwise.
+        learned: the order is learned from the nodes; None when it is known.
     """
 
     duplicates: bool
     wrap: Callable[[bytes], Key]
     unwrap: Callable[[Key], bytes]
     comparator: str | None
+    learned: LearnedOrder | None = None
 
     @property
     def plain(self) -> bool:
@@ -124,11 +175,13 @@ def key_order(
     names = (comparator_name(btree), comparator_name(duplicate))
     if names == (None, None):
         return TWO_PART if duplicates else PLAIN
-    sorts = [_sort_key(name, registered) for name in names]
     label = ", ".join(name for name in names if name)
+    unknown = any(name is not None and name not in registered for name in names)
+    learned = LearnedOrder(label) if unknown else None
+    first, second = (_sort_key(name, registered, learned) for name in names)
     if not duplicates:
-        return KeyOrder(False, lambda stored: Ordered(stored, sorts[0](stored)), lambda key: bytes(key.stored), label)
-    return KeyOrder(True, lambda stored: _wrap_pair(stored, sorts[0], sorts[1]), _unwrap_pair, label)
+        return KeyOrder(False, lambda stored: Ordered(stored, first(stored)), _unwrap_one, label, learned)
+    return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned)
 
 
 def unknown_order(name: str) -> UnsupportedError:
@@ -142,17 +195,18 @@ def unknown_order(name: str) -> UnsupportedError:
     )
 
 
-def _sort_key(name: str | None, registered: Mapping[str, SortKey]) -> SortKey:
+def _sort_key(name: str | None, registered: Mapping[str, SortKey], learned: LearnedOrder | None) -> SortKey:
     if name is None:
         return _same
     known = registered.get(name)
     if known is not None:
         return known
+    assert learned is not None
+    return learned.sort_key
 
-    def refuse(_: bytes) -> Any:
-        raise unknown_order(name)
 
-    return refuse
+def _unwrap_one(key: Key) -> bytes:
+    return bytes(key.stored)
 
 
 def _wrap_pair(stored: bytes, first: SortKey, second: SortKey) -> Key:

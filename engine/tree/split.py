@@ -54,6 +54,8 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
                 break
         if not full:
             assert isinstance(node, BIN)
+            ctx.ticks += 1
+            node.touched = ctx.ticks
             return node
         _split_path(ctx, db, key)
 
@@ -153,12 +155,14 @@ def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
     if ident_is_low:
         parent.insert_child(place + 1, sibling.keys[0], NULL_LSN, sibling)
     else:
-        # The sibling takes over the lower slot's key, the old node gets a slot behind it.
-        lsn = parent.lsns[place]
-        key = parent.keys[place]
-        parent.insert_child(place, key, NULL_LSN, sibling)
+        # The sibling takes over the lower slot, the old node gets a slot behind it.
+        parent.insert_child(place, parent.keys[place], NULL_LSN, sibling)
         parent.keys[place + 1] = node.keys[0]
-        parent.lsns[place + 1] = lsn
+    # Slot 0 counts as minus infinity, so keys below it may have come in: it is brought down, or the two slots would be
+    # out of order (R-TREE-16).
+    lowest = parent.kids[place]
+    if lowest is not None and lowest.keys[0] < parent.keys[place]:
+        parent.keys[place] = lowest.keys[0]
     return sibling
 
 

@@ -101,6 +101,9 @@ def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
     node = root_of(ctx, db)
     while node is not None and not isinstance(node, BIN):
         node = child_of(ctx, node, node.slot_for(key))
+    if node is not None:
+        ctx.ticks += 1
+        node.touched = ctx.ticks
     return node
 
 
@@ -122,6 +125,8 @@ def next_bin(ctx: TreeContext, node: BIN, *, backward: bool = False) -> BIN | No
             below = child_of(ctx, parent, index)
             while not isinstance(below, BIN):
                 below = child_of(ctx, below, len(below) - 1 if backward else 0)
+            ctx.ticks += 1
+            below.touched = ctx.ticks
             return below
         current = parent
     return None

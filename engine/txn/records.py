@@ -20,11 +20,11 @@ from engine.format.entry.ln import Content, Tail
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
 from engine.format.entry_types import encode_body
 from engine.format.header import HEADER_BYTES
-from engine.format.lsn import NULL_LSN, file_of
+from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import BIN, DELETED
-from engine.tree.keys import Key
+from engine.tree.keys import Key, unknown_order
 from engine.tree.split import bin_for_insert
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin, next_bin, slot_data
@@ -69,6 +69,8 @@ class Payload(NamedTuple):
         data: None is a deletion.
         expiration: days, or negative hours, since 1970; 0 for none.
         content, tail: of internal records.
+        refresh: makes the content when the entry is logged, under the log write latch, for content that counts the
+            entry itself; its encoded size must not depend on when it is called.
     """
 
     data: bytes | None
@@ -76,6 +78,7 @@ class Payload(NamedTuple):
     expiration: int = 0
     content: Content | None = None
     tail: Tail | None = None
+    refresh: Callable[[], Content] | None = None
 
 
 class Records:
@@ -126,8 +129,7 @@ class Records:
             LockConflictError: the transaction can only be aborted. RefusedError: the environment is read-only.
         """
         ctx = self._ctx
-        if ctx.writer is None:
-            raise RefusedError("the environment is read-only", hint="open it for writing")
+        _check_writable(ctx, db)
         locker.check_usable()
         while True:
             with ctx.latch:
@@ -149,8 +151,7 @@ class Records:
     def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload) -> bool:
         """Delete a record; False when there is none."""
         ctx = self._ctx
-        if ctx.writer is None:
-            raise RefusedError("the environment is read-only", hint="open it for writing")
+        _check_writable(ctx, db)
         locker.check_usable()
         while True:
             with ctx.latch:
@@ -174,6 +175,8 @@ class Records:
         """
         ctx, db, writer = self._ctx, node.db, self._ctx.writer
         assert writer is not None
+        if db.deferred:
+            return self._write_deferred(node, index, exact, key, payload, locker)
         old_lsn = node.lsns[index] if exact else NULL_LSN
         old_state = node.states[index] if exact else KNOWN_DELETED
         mine = locker.writes.get(old_lsn) if old_lsn != NULL_LSN else None
@@ -184,10 +187,18 @@ class Records:
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = _type_of(payload, exists, locker)
-        body = encode_body(number, WRITTEN_VERSION, record)
+        refresh = payload.refresh
+        if payload.kind is USER:
+            body = ln_codec.encode_user_ln(record)
+        elif refresh is None:
+            body = encode_body(number, WRITTEN_VERSION, record)
+        else:
+            body = encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
         lsn = writer.log(
             number,
-            body,
+            body
+            if refresh is None
+            else lambda: encode_body(number, WRITTEN_VERSION, record._replace(content=refresh())),
             obsolete_lns=((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else (),
             born_obsolete=born_obsolete,
         )
@@ -200,6 +211,21 @@ class Records:
         else:
             value = payload.data if payload.kind.embeds else None
             node.put(index, key, exact, lsn, SLOT_EMBEDDED if embedded else 0, value, size, payload.expiration)
+        ctx.account(node)
+        return lsn
+
+    def _write_deferred(self, node: BIN, index: int, exact: bool, key: Key, payload: Payload, locker: Txn) -> int:
+        """Change a record of a deferred-write database in memory; it is logged with its BIN (R-TREE-60)."""
+        ctx = self._ctx
+        old = node.lsns[index] if exact else NULL_LSN
+        if payload.data is None:
+            node.put(index, key, exact, NULL_LSN if is_null(old) else old, KNOWN_DELETED, None, 0, 0)
+            locker.deleted.append((node.db, key))
+            lsn = old
+        else:
+            embedded = payload.kind.embeds and self._embeds(node.db, payload.data)
+            lsn = ctx.transient_lsn()
+            node.put(index, key, exact, lsn, SLOT_EMBEDDED if embedded else 0, payload.data, 0, payload.expiration)
         ctx.account(node)
         return lsn
 
@@ -221,7 +247,7 @@ class Records:
         return granted
 
     def _lock_slot(self, node: BIN, index: int, exact: bool, locker: Txn | None, lock_type: LockType | None) -> int:
-        if not exact or locker is None or lock_type is None:
+        if not exact or locker is None or lock_type is None or node.db.deferred:
             return NULL_LSN
         lsn = node.lsns[index]
         if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or lsn in locker.writes:
@@ -305,6 +331,13 @@ def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
                 return current.lsns[at]
         current, index = next_bin(ctx, current), 0
     return end_marker(node.db)
+
+
+def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
+    if ctx.writer is None:
+        raise RefusedError("the environment is read-only", hint="open it for writing")
+    if db.order.learned is not None:
+        raise unknown_order(db.order.learned.name)
 
 
 def _never() -> bool:

@@ -8,9 +8,10 @@ What is checked, in this order:
 3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
    FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30) or the
    log still counts live entries in it.
-4. Invisible entries: each must lie in a rollback period (R-RB-3). The bit is outside the checksum, so nothing else
-   finds a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the
-   checksum out of use; the body and the old checksum together show it.
+4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The bit is outside the checksum, so nothing
+   else finds a flipped one.
+   Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the checksum out of use;
+   the body and the old checksum together show it.
 5. The tail of the last file (R-LOG-30 to 36). Bytes that are no entries there are the usual trace of a crash, unless
    something durable stands behind them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
    silence (deviation D-5).
@@ -22,30 +23,34 @@ JE 18.3.20 opens this log and loses the three transactions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import StorageError
+from engine.errors import NotFoundError, StorageError
 from engine.events import SILENT, Listener
 from engine.format.checksum import entry_checksum
-from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn
-from engine.format.versions import NEWEST_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
+from engine.log.judge import is_damaged_header, was_durable
 from engine.log.parallel import map_in_order
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.report import Finding, Report, Rule, finding
+from engine.verify.rollbacks import rollback_findings
 
 LEVELS: Final = ("log", "tail")
+
+# Files missing from the front that are named one by one.
+_MOST_NAMED: Final = 1000
 
 
 class _FileResult(NamedTuple):
@@ -85,7 +90,7 @@ def verify_log(
         results.append(result)
         done += result.file.size_bytes
         listener.step("verify", done, total)
-    found = sorted(_all_findings(files, results, levels), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
+    found = sorted(_all_findings(storage, files, results, levels), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
     checks = [result.check for result in results if result.check is not None]
     return Report(
         findings=tuple(found),
@@ -102,21 +107,24 @@ def verify_log(
 
 def _check_one(storage: Storage, end_file: int, file: LogFile) -> _FileResult:
     try:
-        with FileReader(storage, file, is_last=file.number >= end_file, version=NEWEST_VERSION) as reader:
+        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
             check = check_file(reader)
             erased = tuple(_erased_findings(reader, check))
-    except StorageError as error:
+    except (NotFoundError, StorageError) as error:
+        # A running cleaner may take a file away while others are read.
         return _FileResult(file, None, str(error), ())
     return _FileResult(file, check, "", erased)
 
 
-def _all_findings(files: LogFiles, results: list[_FileResult], levels: Sequence[str]) -> Iterator[Finding]:
+def _all_findings(
+    storage: Storage, files: LogFiles, results: list[_FileResult], levels: Sequence[str]
+) -> Iterator[Finding]:
     checks = [result.check for result in results if result.check is not None]
     end_file = files.end_file()
     if "tail" in levels:
         for check in checks:
             if check.file.number >= end_file:
-                yield from _tail_findings(check, is_end=check.file.number == end_file)
+                yield from _tail_findings(check, end_file)
     if "log" not in levels:
         return
     for result in results:
@@ -124,19 +132,20 @@ def _all_findings(files: LogFiles, results: list[_FileResult], levels: Sequence[
         if result.check is None:
             yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
         else:
-            yield from _file_findings(result.check, in_tail=result.file.number >= end_file)
+            yield from _file_findings(result.check, end_file)
     for before, after in pairwise(checks):
         yield from _pair_findings(before, after)
     yield from _vlsn_findings(checks)
-    yield from _invisible_findings(checks)
+    yield from rollback_findings(storage, files, checks)
     yield from _missing_findings(files, checks)
     yield from _directory_findings(files)
 
 
-def _file_findings(check: FileCheck, *, in_tail: bool) -> Iterator[Finding]:
+def _file_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
+    in_tail = check.file.number >= end_file
     for seen in check.damages:
         # In the last file, stretches of damage are judged as its tail; links and headers are what they are anywhere.
-        if in_tail and seen.damage.length and seen.damage.reason != "header":
+        if in_tail and seen.damage.length and not is_damaged_header(seen, end_file):
             continue
         yield _damage_finding(rules.BY_REASON[seen.damage.reason], seen)
     for step in check.vlsn_steps_back:
@@ -155,17 +164,21 @@ def _damage_finding(rule: Rule, seen: SeenDamage, *, extra: str = "") -> Finding
     return finding(rule, message + extra, lsn=damage.lsn, file=damage.path)
 
 
-def _tail_findings(check: FileCheck, *, is_end: bool) -> Iterator[Finding]:
-    if not is_end and not check.damages:
+def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
+    if check.file.number > end_file and not check.damages:
         yield finding(rules.EMPTY_LAST, f"{check.size_bytes} bytes", file=check.file.path)
     for seen in check.damages:
         damage = seen.damage
-        if not damage.length or damage.reason == "header":
+        if not damage.length or is_damaged_header(seen, end_file):
             continue
-        if damage.reason == "short":
+        if damage.reason == "header":
+            yield _damage_finding(rules.BAD_LAST_HEADER, seen)
+        elif damage.reason == "short":
             yield finding(rules.SHORT_LAST, f"{damage.length} bytes", lsn=damage.lsn, file=damage.path)
         elif any(seen.after):
             yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; behind it {_evidence(seen.after)}")
+        elif was_durable(seen):
+            yield _damage_finding(rules.DAMAGED_COMMIT, seen)
         elif damage.has_next:
             yield _damage_finding(rules.UNCOMMITTED_BEHIND, seen)
         elif damage.type_number == COMMIT and damage.reason == "checksum":
@@ -222,28 +235,6 @@ def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
             last = min(last, *restarts)
 
 
-def _invisible_findings(checks: list[FileCheck]) -> Iterator[Finding]:
-    """Invisible entries that no rollback period contains."""
-    periods = _periods(check for check in checks)
-    for check in checks:
-        for offset, vlsn in check.invisible:
-            lsn = make_lsn(check.file.number, offset)
-            if not any(matchpoint < lsn < start for matchpoint, start in periods):
-                told = f"VLSN {vlsn}" if vlsn != NULL_VLSN else "not a replicated entry"
-                yield finding(rules.STRAY_INVISIBLE, told, lsn=lsn, file=check.file.path)
-
-
-def _periods(checks: Iterable[FileCheck]) -> list[tuple[int, int]]:
-    periods = set()
-    for check in checks:
-        for found in check.rollbacks:
-            if isinstance(found.record, RollbackEnd):
-                periods.add((found.record.matchpoint_lsn, found.record.rollback_start_lsn))
-            else:
-                periods.add((found.record.matchpoint_lsn, found.lsn))
-    return sorted(periods)
-
-
 def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
     for offset in check.erased:
         head = reader.window.bytes_at(offset, HEADER_WITH_VLSN_BYTES)
@@ -282,6 +273,9 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck]) -> Iterator[Find
     present = {file.number for file in files.files}
     gaps = set(files.missing())
     needed_from = file_of(checkpoint.record.first_active_lsn) if checkpoint else 0
+    if checkpoint is not None and files.files:
+        # Nothing but the CkptEnd tells of files that are gone from the front. A crafted one could name millions.
+        gaps.update(range(needed_from, min(files.files[0].number, needed_from + _MOST_NAMED)))
     cleaned = []
     for number in sorted(gaps | {n for n, word in words.items() if word.in_use and n not in present}):
         name = f"{number:08x}.jdb"

@@ -120,6 +120,34 @@ UPPER_CASE: Final = Rule(
     "JE lists the file and then fails to open it under its own spelling",
     "rename it to lower case",
 )
+COMMIT_IN_PERIOD: Final = Rule(
+    "JE-LOG-022",
+    ERROR,
+    "Commit inside a rollback period",
+    "JE refuses to open an environment whose recovery meets it, with LOG_INTEGRITY",
+    "restore this node from another member of the group",
+)
+PERIODS_INTERSECT: Final = Rule(
+    "JE-LOG-023",
+    ERROR,
+    "rollback periods intersect",
+    "JE refuses to open an environment whose recovery meets them, with LOG_INTEGRITY",
+    "restore this node from another member of the group",
+)
+VISIBLE_IN_PERIOD: Final = Rule(
+    "JE-LOG-024",
+    ERROR,
+    "rolled-back entry is visible",
+    "its VLSN stands in the log twice; a replica that reads this log may take the wrong one",
+    "restore this node from another member of the group",
+)
+UNKNOWN_INVISIBLE: Final = Rule(
+    "JE-LOG-025",
+    WARNING,
+    "invisible entry, and its rollback period is not in the log",
+    "none if the RollbackStart was in one of the missing files; else its change is lost",
+    "compare with another member of the group",
+)
 
 TORN: Final = Rule(
     "JE-TAIL-001",
@@ -159,6 +187,21 @@ SHORT_LAST: Final = Rule(
     "last file shorter than a file header",
     "none: JE renames it to .bad and goes on with the file before",
     "nothing",
+)
+BAD_LAST_HEADER: Final = Rule(
+    "JE-TAIL-007",
+    NOTE,
+    "last file is a damaged header and nothing else",
+    "none: JE renames it to .bad and goes on with the file before",
+    "nothing",
+)
+DAMAGED_COMMIT: Final = Rule(
+    "JE-TAIL-008",
+    ERROR,
+    "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries behind it",
+    "the entries behind it show that it was complete; JE's default is to cut the log off here when it opens it, "
+    "silently, and what was committed is lost",
+    "copy the environment first; restore from a replica",
 )
 
 BY_REASON: Final[dict[str, Rule]] = {

@@ -12,7 +12,7 @@ How to write one:
    ``run.messages``, steps to ``run.listener``.
 
 5. ENV may be a JE environment or a Derby database: ask ``jetool.kinds`` before reading. A verb that serves one kind
-   raises ``kinds.no_verb`` for the other. The part for Derby is a module of ``jetool.derby``, loaded where it is called.
+   raises ``kinds.no_verb`` for the other. The part for Derby is a module of ``jetool.derby``, loaded where called.
 
 A complete command::
 

@@ -1,19 +1,55 @@
-"""``jetool checkpoint``: a checkpoint of a Derby database."""
+"""``jetool checkpoint``: force a checkpoint."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Final
+
 import click
 
+from engine.checkpoint.checkpointer import CheckpointReport
+from engine.db.environment import Environment
+from engine.errors import JetoolError, UsageError
+from engine.format.lsn import NULL_LSN
 from engine.storage.disk import DiskStorage
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
+from jetool.opening import WRITE_EXITS, open_to_write
 from jetool.options import Run
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row
+
+_LEVEL: Final = (
+    Field("level", "int", "level of the nodes; 1 is that of BINs"),
+    Field("no", "int", "logged not provisional"),
+    Field("yes", "int", "logged provisional"),
+    Field("before_ckpt_end", "int", "logged provisional before the CkptEnd"),
+)
+CHECKPOINT: Final = Shape(
+    "checkpoint",
+    "One checkpoint.",
+    (
+        Field("id", "int", "its id"),
+        Field("ckpt_start_lsn", "lsn", "the CkptStart"),
+        Field("ckpt_end_lsn", "lsn", "the CkptEnd"),
+        Field("first_active_lsn", "lsn", "where recovery will begin to undo"),
+        Field("root_lsn", "lsn", "the root of the environment"),
+        Field("ins", "int", "upper nodes flushed"),
+        Field("bins", "int", "BINs flushed whole"),
+        Field("deltas", "int", "BINs flushed as deltas"),
+        Field("interval_before", "size_bytes", "log that recovery would have read when the command began"),
+        Field("interval_after", "size_bytes", "log that it would read now"),
+        Field("recovered", "bool", "the environment was recovered first, with a checkpoint of its own"),
+        Field("dry_run", "bool", "nothing was changed"),
+        Field("levels", "records", "provisional flags of the nodes, by level", fields=_LEVEL),
+    ),
+)
 
 
 def _outputs() -> Outputs:
     from jetool.output.derby_recover import RECOVERED
 
-    return Outputs("document", (RECOVERED,))
+    return Outputs("document", (CHECKPOINT, RECOVERED))
 
 
 @command(
@@ -21,29 +57,67 @@ def _outputs() -> Outputs:
     outputs=_outputs,
     features=("fields", "progress", "lock", "write"),
     examples=(
-        ("Move the low water marks to the end of the log", "jetool checkpoint /data/db"),
-        ("What would be written", "jetool checkpoint /data/db -n --json"),
+        ("Shorten the next recovery", "jetool checkpoint /data/env"),
+        ("What would be flushed", "jetool checkpoint /data/env --minimize -n --json"),
     ),
     exits={
-        exits.DONE: "a checkpoint was taken",
-        exits.REFUSED: "a JVM has the database open, or committed transactions would be lost",
-        exits.NOT_FOUND: "no database",
-        exits.UNSUPPORTED: "encrypted, or a release that recovery was not verified for",
+        exits.DONE: "the checkpoint is durable",
         exits.DATA_GIVEN_UP: "a checkpoint was taken; committed transactions were given up (--accept-loss)",
-        exits.INCOMPLETE: "a log file, a record or a page that is needed is missing or damaged",
+        **WRITE_EXITS,
     },
 )
 @environment
-@click.option("--accept-loss", is_flag=True, help="Go on although committed transactions would be lost (exit 6).")
-def checkpoint(run: Run, env: str, accept_loss: bool) -> int:
-    """Take a checkpoint of a Derby database, also of one that was closed cleanly; a crashed one is recovered first.
+@click.option("--minimize", is_flag=True, help="Flush up to the roots (minimizeRecoveryTime).")
+@click.option(
+    "--accept-loss", is_flag=True, help="Derby: go on although committed transactions would be lost (exit 6)."
+)
+def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
+    """Force a checkpoint, and print what it flushed.
 
-    Prints the checkpoint record, its low water marks, the pages written and the log files removed. Saved bytes, -n and
-    the refusals are those of jetool recover. JE environments are not served by this version.
+    The environment is recovered first when it needs it; that ends with a checkpoint of its own, which the forced one
+    follows. Of a Derby database: prints the checkpoint record, its low water marks, the pages written and the log files
+    removed; saved bytes, -n and the refusals are those of jetool recover.
     """
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.JE:
-        raise kinds.no_verb(kinds.JE, "checkpoint")
-    from jetool.derby.recover import recover_database
+    if kinds.kind_of(storage) == kinds.DERBY:
+        from jetool.derby.recover import recover_database
 
-    return recover_database(run, storage, accept_loss=accept_loss, force_checkpoint=True)
+        if minimize:
+            raise UsageError("--minimize has no meaning for a Derby database", hint="leave it out")
+        return recover_database(run, storage, accept_loss=accept_loss, force_checkpoint=True)
+    if accept_loss:
+        raise UsageError(
+            "--accept-loss has no meaning for a JE environment here", hint="jetool verify shows what is lost"
+        )
+    with open_to_write(run, env) as found:
+        before = _interval(found)
+        recovered = found.checkpointer.last_end != found.recovery.ckpt_end_lsn
+        report = found.checkpoint(force=True, minimize=minimize, invoker="api")
+    if report is None:
+        raise JetoolError("a forced checkpoint was not taken", file=env)
+    run.out.document(CHECKPOINT, _row(report, before, recovered=recovered, dry_run=run.dry_run))
+    return exits.DONE
+
+
+def _interval(env: Environment) -> int:
+    """Bytes of log from the last CkptStart that was found to the end, as the checkpointer measures them."""
+    writer, start = env.writer, env.recovery.ckpt_start_lsn
+    if writer is None or env.recovery.end_lsn == NULL_LSN:
+        return 0
+    return writer.distance_from(start) - (writer.distance_from(env.recovery.end_lsn))
+
+
+def _row(report: CheckpointReport, before: int, *, recovered: bool, dry_run: bool) -> Row:
+    levels: dict[int, dict[str, int]] = defaultdict(lambda: {"no": 0, "yes": 0, "before_ckpt_end": 0})
+    for (level, flag), count in report.provisional.items():
+        levels[level][flag] += count
+    rows = [
+        [("level", "int", level), *((name, "int", count) for name, count in levels[level].items())]
+        for level in sorted(levels)
+    ]
+    return CHECKPOINT.row(
+        (
+            report.id, report.ckpt_start_lsn, report.ckpt_end_lsn, report.first_active_lsn, report.root_lsn,
+            report.full_ins, report.full_bins, report.deltas, before, report.interval_after, recovered, dry_run, rows,
+        )
+    )  # fmt: skip

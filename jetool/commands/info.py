@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from engine.format.lsn import format_lsn
+from typing import Final
+
+import click
+
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.entry import REASONS
 from engine.log.files import list_log_files
-from engine.log.survey import survey
+from engine.log.survey import Survey, survey
 from engine.storage.disk import DiskStorage
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
 from jetool.output.info_rows import INFO, info_row
+
+_MOST_WARNINGS: Final = 8
 
 
 def _outputs() -> Outputs:
@@ -29,14 +35,15 @@ def _outputs() -> Outputs:
     ),
     exits={
         exits.DONE: "read; a torn tail is no damage",
-        exits.FINDINGS: "read, and damage was met on the way: see jetool verify",
+        exits.FINDINGS: "read, and damage was met on the way, or a file is missing: see jetool verify",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
         exits.INCOMPLETE: "a file cannot be read",
     },
 )
 @environment
-def info(run: Run, env: str) -> int:
+@click.option("--quick", is_flag=True, help="Only what the end of the log tells: no recovery work, VLSNs or rollbacks.")
+def info(run: Run, env: str, quick: bool) -> int:
     """Print the control data of an environment: files, versions, the last checkpoint, what recovery would have to do.
 
     Reads the last file, and the log from firstActive of the last checkpoint on. Of a Derby database: both control
@@ -48,7 +55,7 @@ def info(run: Run, env: str) -> int:
         from jetool.derby.info import print_info
 
         return print_info(run, storage)
-    found = survey(storage, list_log_files(storage))
+    found = survey(storage, list_log_files(storage), quick=quick)
     run.out.document(INFO, info_row(env, found))
     damages = [damage for damage in found.damages if not damage.is_tail]
     for damage in damages:
@@ -58,4 +65,22 @@ def info(run: Run, env: str) -> int:
             lsn=format_lsn(damage.lsn),
             hint=f"jetool verify {env}",
         )
-    return exits.FINDINGS if damages else exits.DONE
+    needed = missing_for_recovery(found)
+    for number in needed[:_MOST_WARNINGS]:
+        run.messages.warning(
+            "log file missing that recovery reads",
+            file=f"{number:08x}.jdb",
+            consequence="JE refuses to open the environment, or loses what the file held",
+            hint=f"jetool verify {env}",
+        )
+    return exits.FINDINGS if damages or needed else exits.DONE
+
+
+def missing_for_recovery(found: Survey) -> list[int]:
+    """Numbers of the files that are not there although recovery begins in them or before them."""
+    first_active = found.checkpoint.record.first_active_lsn if found.checkpoint is not None else NULL_LSN
+    start = 0 if first_active == NULL_LSN else file_of(first_active)
+    needed = [number for number in found.files.missing() if number >= start]
+    if found.checkpoint is not None and found.files.files and start < found.files.files[0].number:
+        needed.insert(0, start)
+    return needed

@@ -1,52 +1,129 @@
-"""``jetool txns``: what became of every transaction in the log of a Derby database."""
+"""``jetool txns``: what became of every transaction in the log."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
+from engine.errors import UsageError
+from engine.log.files import list_log_files
+from engine.recovery.fates import FATES, Fate, read_fates
 from engine.storage.disk import DiskStorage
-from jetool import exits, kinds
+from jetool import kinds, params
 from jetool.command import Outputs, command, environment
+from jetool.fate_messages import LOG_EXITS, report_damage
 from jetool.options import Run
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row
 
-_FATES = ("committed", "aborted", "open", "prepared")
+TXN: Final = Shape(
+    "txn",
+    "One transaction.",
+    (
+        Field("txn", "int", "its id; that of a replicated transaction is negative"),
+        Field("fate", "text", "what became of it", choices=FATES),
+        Field("first_lsn", "lsn", "its first record"),
+        Field("last_lsn", "lsn", "its last record"),
+        Field("end_lsn", "lsn", "its Commit, Abort or Prepare"),
+        Field("time", "time", "when it ended", null=True),
+        Field("records", "int", "records that it wrote and that are still in the log"),
+        Field("rolled_back_records", "int", "those of them that a rollback took back"),
+        Field("bytes", "size_bytes", "their entries, with headers"),
+        Field("dbs", "ints", "ids of the databases that it wrote to"),
+        Field("behind_end", "bool", "its end stands behind a bad entry: recovery does not see it"),
+        Field("xid", "text", "format:gtrid:bqual of a prepared transaction", null=True),
+    ),
+)
+SUMMARY: Final = Shape(
+    "summary",
+    "How many transactions have which fate; those that were not printed count too.",
+    (
+        *(Field(fate.replace("-", "_"), "int", f"transactions that are {fate}") for fate in FATES),
+        Field("behind_end", "int", "transactions whose end recovery does not see"),
+        Field("printed", "int", "transactions above"),
+        Field("entries", "int", "entries read"),
+    ),
+)
 
 
 def _outputs() -> Outputs:
-    from jetool.derby.txns import SUMMARY, TXN
+    """Both kinds; what only one of them has is optional in the summary."""
+    from jetool.derby import txns as derby
 
-    return Outputs("stream", (TXN,), SUMMARY)
+    je_names, derby_names = set(SUMMARY.names()), set(derby.SUMMARY.names())
+    fields = [field._replace(optional=field.name not in derby_names) for field in SUMMARY.fields]
+    fields += [field._replace(optional=True) for field in derby.SUMMARY.fields if field.name not in je_names]
+    return Outputs("stream", (TXN, derby.TXN), SUMMARY._replace(fields=tuple(fields)))
 
 
 @command(
     "txns",
     outputs=_outputs,
-    features=("fields", "progress"),
+    features=("fields", "progress", "times"),
     examples=(
-        ("What would recovery roll back", "jetool txns /data/db --fate open"),
-        ("One transaction, for a script", "jetool txns /data/db --txn 194 --format ndjson"),
+        ("What would recovery undo", "jetool txns /data/env --fate open"),
+        ("What committed in the last quarter of an hour", "jetool txns /data/env --fate committed --since -15m"),
     ),
-    exits={
-        exits.DONE: "all was read; a torn tail that holds no commit is no damage",
-        exits.FINDINGS: "all was read; damage was met, or commits lie behind the end of the log",
-        exits.NOT_FOUND: "no database",
-        exits.UNSUPPORTED: "encrypted, or a release that this program does not read",
-        exits.INCOMPLETE: "a file cannot be read",
-    },
+    exits=LOG_EXITS,
 )
 @environment
-@click.option("--fate", "fates", type=click.Choice(_FATES), multiple=True, help="Only transactions of this fate.")
+@click.option("--fate", "fates", type=click.Choice(FATES), multiple=True, help="Only transactions of this fate.")
 @click.option("--txn", "ids", type=int, multiple=True, metavar="ID", help="Only this transaction.")
+@click.option("--since", type=params.TIME, help="Only transactions that ended since TIME.")
+@click.option("--until", type=params.TIME, help="Only transactions that ended until TIME.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N transactions at most.")
-def txns(run: Run, env: str, fates: tuple[str, ...], ids: tuple[int, ...], limit: int | None) -> int:
-    """Print the fate of every transaction in the log of a Derby database: committed, aborted, open, prepared.
+def txns(
+    run: Run,
+    env: str,
+    fates: tuple[str, ...],
+    ids: tuple[int, ...],
+    since: int | None,
+    until: int | None,
+    limit: int | None,
+) -> int:
+    """Print the fate of every transaction in the log: committed, aborted, open, prepared, rolled back.
 
-    The whole log is read, also past damage. Transactions whose end lies behind the end of the log are marked: recovery
-    does not see it. Nothing is locked, created or changed. JE environments are not served by this version.
+    The whole log is read, also past damage. What the cleaner has deleted is not there: a transaction then shows fewer
+    records than it wrote. Of a Derby database: transactions whose end lies behind the end of the log are marked, since
+    recovery does not see it. Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.JE:
-        raise kinds.no_verb(kinds.JE, "txns")
-    from jetool.derby.txns import print_txns
+    if kinds.kind_of(storage) == kinds.DERBY:
+        from jetool.derby.txns import print_txns
 
-    return print_txns(run, storage, fates, ids, limit)
+        if since is not None or until is not None:
+            raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")
+        return print_txns(run, storage, fates, ids, limit)
+    found = read_fates(storage, list_log_files(storage), run.listener)
+    printed = 0
+    with run.out.stream(TXN) as stream:
+        for txn in found.txns.values():
+            timed = txn.time_ms is not None
+            if (
+                (fates and txn.fate not in fates)
+                or (ids and txn.txn_id not in ids)
+                or (since is not None and not (timed and (txn.time_ms or 0) >= since))
+                or (until is not None and not (timed and (txn.time_ms or 0) <= until))
+                or (limit is not None and printed >= limit)
+            ):
+                continue
+            stream.row("txn", _row(txn))
+            printed += 1
+        counts = [sum(txn.fate == fate for txn in found.txns.values()) for fate in FATES]
+        behind = sum(txn.behind_end for txn in found.txns.values())
+        stream.end(SUMMARY.row((*counts, behind, printed, found.entries)))
+    return report_damage(run, env, found)
+
+
+def _row(txn: Fate) -> Row:
+    xid = None
+    if txn.prepare is not None:
+        prepare = txn.prepare
+        xid = f"{prepare.format_id}:{(prepare.gtrid or b'').hex()}:{(prepare.bqual or b'').hex()}"
+    return TXN.row(
+        (
+            txn.txn_id, txn.fate, txn.first_lsn, txn.last_lsn, txn.end_lsn, txn.time_ms, txn.lns, txn.rolled_back_lns,
+            txn.bytes, sorted(txn.dbs), txn.behind_end, xid,
+        )
+    )  # fmt: skip

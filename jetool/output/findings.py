@@ -13,6 +13,8 @@ from jetool.output.shape import Field, Shape
 from jetool.output.values import Row, Style, to_text
 
 SEVERITIES = ("error", "warning", "note")
+# Formats that carry totals in front, so that findings are collected first; the renderers are in ``findings_formats``.
+COLLECTED_FORMATS = ("junit", "sarif", "prometheus")
 
 
 class Finding(Protocol):

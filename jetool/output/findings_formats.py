@@ -50,11 +50,8 @@ class Collected:
 
 
 def render(form: str, found: Collected, summary: Row, style: Style) -> bytes:
-    """The report in one of the formats of ``FORMATS``."""
+    """The report in one of ``COLLECTED_FORMATS``."""
     return {"junit": _junit, "sarif": _sarif, "prometheus": _prometheus}[form](found, summary, style)
-
-
-FORMATS: Final = ("junit", "sarif", "prometheus")
 
 
 def _place(finding: Finding) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from jetool.output import csv, findings_formats, jsonl, select, text
+from jetool.output import csv, jsonl, select, text
 from jetool.output.base import Encoder, FindingStream, Plan, TextLine
-from jetool.output.findings import FINDING, Finding, row, text_line
+from jetool.output.findings import COLLECTED_FORMATS, FINDING, Finding, row, text_line
 from jetool.output.shape import Shape
 from jetool.output.sink import Sink
 from jetool.output.values import Row, Style
@@ -66,8 +66,8 @@ class Renderer:
     def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
         """Start a stream of findings."""
         select.check(self.selected, (FINDING,))
-        if self.format in findings_formats.FORMATS:
-            return _CollectedFindings(self.format, findings_formats.Collected(rules), self.style, self._sink)
+        if self.format in COLLECTED_FORMATS:
+            return _CollectedFindings(self.format, rules, self.style, self._sink)
         plan = Plan((FINDING,), self.selected, self.style, text_line)
         return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
 
@@ -144,9 +144,13 @@ class _StreamedFindings:
 
 
 class _CollectedFindings:
-    def __init__(self, form: str, found: findings_formats.Collected, style: Style, sink: Sink) -> None:
+    def __init__(self, form: str, rules: Sequence[tuple[str, str]], style: Style, sink: Sink) -> None:
+        # The standard library's XML escapes load its web client: a tenth of the start of every other command.
+        from jetool.output import findings_formats
+
         self._form = form
-        self._found = found
+        self._found = findings_formats.Collected(rules)
+        self._render = findings_formats.render
         self._style = style
         self._sink = sink
 
@@ -154,4 +158,4 @@ class _CollectedFindings:
         self._found.add(finding)
 
     def end(self, summary: Row) -> None:
-        self._sink.write(findings_formats.render(self._form, self._found, summary, self._style))
+        self._sink.write(self._render(self._form, self._found, summary, self._style))

@@ -70,7 +70,7 @@ def to_text(kind: str, value: Any, style: Style = PLAIN) -> str:
     if value is None:
         return "-"
     if kind in LISTS:
-        return ", ".join(to_text(LISTS[kind], item, style) for item in value)
+        return ", ".join(to_text(LISTS[kind], item, style) for item in value) or "-"
     return KINDS[kind].text(value, style)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from derby_fixtures import sha256
-
 from engine.aries.format import allocation, container, instant, page
 from engine.aries.recovery import Recovered
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_fixtures import sha256
 
 
 def log_part(storage: MemoryStorage, part: dict[str, str]) -> str:

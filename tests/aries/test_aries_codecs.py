@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from derby_fixtures import NAMES, files_of, json_of, records_of, sha256
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from engine.aries.format import row as rows
 from engine.aries.format.codec import Cursor
 from engine.aries.format.operations import registry
 from engine.errors import FormatError, UsageError
+from tests.aries.derby_fixtures import NAMES, files_of, json_of, records_of, sha256
 
 
 @given(st.integers(0, codec.MAX_CINT))

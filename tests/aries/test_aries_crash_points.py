@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from derby_compare import assert_as_derby, log_part, logged_content
-from derby_fixtures import NAMES, cut_of, json_of, storage_of
 
 from engine.aries import journal
 from engine.aries.database import Database
@@ -14,22 +12,24 @@ from engine.aries.format import instant
 from engine.aries.info import gather
 from engine.aries.recovery import recover, take_back
 from engine.errors import RefusedError, StorageError
-from engine.storage.faulty import FaultyStorage
 from engine.storage.memory import MemoryStorage
+from engine.storage.stopping import StoppingStorage
+from tests.aries.derby_compare import assert_as_derby, log_part, logged_content
+from tests.aries.derby_fixtures import NAMES, cut_of, json_of, storage_of
 
 CRASHED = NAMES[1:]
 
 
 def whole(start: MemoryStorage) -> tuple[MemoryStorage, int]:
     """The result of a run without interruption, and how many changes it makes."""
-    counted = FaultyStorage(start)
+    counted = StoppingStorage(start)
     recover(counted)
     return start, counted.changes
 
 
 def interrupted(start: MemoryStorage, at: int, torn_bytes: int = 0, backup: MemoryStorage | None = None) -> None:
     with pytest.raises(StorageError, match="fault injected"):
-        recover(FaultyStorage(start, at, torn_bytes), backup=backup)
+        recover(StoppingStorage(start, at, torn_bytes), backup=backup)
 
 
 def assert_same(again: MemoryStorage, reference: MemoryStorage, expected: dict[str, Any]) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from derby_compare import assert_as_derby
-from derby_fixtures import cut_of, files_of, json_of, records_of, storage_of
 
 from engine.aries import explain
 from engine.aries.cache import PageCache
@@ -24,6 +22,8 @@ from engine.aries.redo import Redo
 from engine.aries.versions import raised_by
 from engine.errors import DamageError
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_compare import assert_as_derby
+from tests.aries.derby_fixtures import cut_of, files_of, json_of, records_of, storage_of
 
 FIVE = "crash-five-transactions"
 

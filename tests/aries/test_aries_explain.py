@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from derby_fixtures import NAMES, damaged_of, json_of, records_of, storage_of
 
 from engine.aries.explain import explain
 from engine.aries.format import instant
 from engine.aries.recovery import recover
+from tests.aries.derby_fixtures import NAMES, damaged_of, json_of, records_of, storage_of
 
 FIVE = "crash-five-transactions"
 

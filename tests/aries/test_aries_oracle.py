@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from derby_fixtures import NAMES, SHARED, cut_of, damaged_of, json_of, storage_of
 
 from engine.aries.database import Database
 from engine.aries.format import instant
@@ -27,6 +26,7 @@ from engine.aries.verify import verify
 from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_fixtures import NAMES, SHARED, cut_of, damaged_of, json_of, storage_of
 
 JAR = Path(os.environ.get("DERBY_JAR", "/usr/share/java/derby.jar"))
 HERE = Path(__file__).parent

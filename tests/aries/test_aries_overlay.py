@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import NotFoundError, StorageError
-from engine.storage.faulty import FaultyStorage
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.stopping import StoppingStorage
 
 CHANGES = st.lists(
     st.one_of(
@@ -67,7 +67,7 @@ def test_names_follow_creation_removal_and_renaming() -> None:
 
 def test_faults_are_counted_and_last() -> None:
     base = MemoryStorage({"f": b"123456"})
-    faulty = FaultyStorage(base, fail_at=1, torn_bytes=2)
+    faulty = StoppingStorage(base, fail_at=1, torn_bytes=2)
     file = faulty.open_rw("f")
     file.write(0, b"ab")
     with pytest.raises(StorageError, match="change 1"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from derby_fixtures import NAMES, as_fixture, json_of, lines_of, records_of, storage_of
-from derby_trace import trace_line
 
 from engine.aries.database import Database
 from engine.aries.format import describe, instant, record
 from engine.aries.format.codec import Cursor
 from engine.aries.format.log_file import OVERHEAD
 from engine.aries.log import ForwardScan, LogFiles, backward
+from tests.aries.derby_fixtures import NAMES, as_fixture, json_of, lines_of, records_of, storage_of
+from tests.aries.derby_trace import trace_line
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,8 +7,6 @@ import random
 from typing import Any
 
 import pytest
-from derby_compare import assert_as_derby, log_part, logged_content, page_state, pages_of
-from derby_fixtures import NAMES, cut_of, damaged_of, files_of, json_of, storage_of
 
 from engine.aries import verify
 from engine.aries.checkpoint import STEPS
@@ -21,6 +19,8 @@ from engine.aries.log import LogFiles
 from engine.aries.recovery import Options, recover
 from engine.errors import DamageError, JetoolError, RefusedError, UnsupportedError
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_compare import assert_as_derby, log_part, logged_content, page_state, pages_of
+from tests.aries.derby_fixtures import NAMES, cut_of, damaged_of, files_of, json_of, storage_of
 
 FIVE = "crash-five-transactions"
 WITH_CUTS = ("crash-ddl", FIVE, "crash-log-files", "crash-mixed")

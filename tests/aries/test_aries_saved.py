@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from derby_fixtures import NAMES, storage_of
 
 from engine.aries import journal
 from engine.aries.recovery import recover, take_back
 from engine.aries.saved import SavingStorage
 from engine.errors import DamageError, NotFoundError, RefusedError
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_fixtures import NAMES, storage_of
 
 FIVE = "crash-five-transactions"
 

@@ -7,7 +7,6 @@ import random
 from typing import Any
 
 import pytest
-from derby_fixtures import NAMES, damaged_of, files_of, json_of, storage_of
 
 from engine.aries import findings, info, verify
 from engine.aries.database import Database
@@ -15,6 +14,7 @@ from engine.aries.format import control, instant, page
 from engine.aries.log import ForwardScan, LogFiles
 from engine.errors import JetoolError, NotFoundError, UnsupportedError
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_fixtures import NAMES, damaged_of, files_of, json_of, storage_of
 
 FIVE = "crash-five-transactions"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from derby_fixtures import NAMES, damaged_of, files_of, json_of, records_of, storage_of
 
 from engine.aries.database import Database
 from engine.aries.format import instant
@@ -13,6 +12,7 @@ from engine.aries.log import LogFiles
 from engine.aries.recovery import recover
 from engine.aries.walk import Damage, Selection, walk
 from engine.storage.memory import MemoryStorage
+from tests.aries.derby_fixtures import NAMES, damaged_of, files_of, json_of, records_of, storage_of
 
 FIVE = "crash-five-transactions"
 

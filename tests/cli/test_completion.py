@@ -69,7 +69,7 @@ def test_completion_loads_one_command_at_most() -> None:
         "loaded = [n for n in sys.modules if n.startswith('jetool.commands.')]\n"
         "assert not loaded, loaded"
     )
-    env = harness.environment(_JETOOL_COMPLETE="bash_complete", COMP_WORDS="jetool s", COMP_CWORD="1")
+    env = harness.environment(_JETOOL_COMPLETE="bash_complete", COMP_WORDS="jetool sch", COMP_CWORD="1")
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, timeout=60, text=True)
     assert (done.returncode, done.stdout.split()) == (0, ["plain,schema"]), done.stderr
 

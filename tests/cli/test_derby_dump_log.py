@@ -37,12 +37,24 @@ RENAMED = {
     "page_offset": "offset",
     "page_format": "pformat",
 }
-HEAD = frozenset(
-    (
-        "rec", "instant", "file", "offset", "operation", "group", "transaction", "undo_instant", "container", "page",
-        "version", "length", "data_bytes", "behind_end", "checksum_ok", "segment",
-    )
-)  # fmt: skip
+HEAD = [
+    "rec",
+    "instant",
+    "file",
+    "offset",
+    "operation",
+    "group",
+    "transaction",
+    "undo_instant",
+    "container",
+    "page",
+    "version",
+    "length",
+    "data_bytes",
+    "behind_end",
+    "checksum_ok",
+    "segment",
+]
 
 
 def global_id(text: str | None) -> Any:
@@ -163,11 +175,27 @@ def test_every_format(name: str, tmp_path: Path) -> None:
 def test_text_of_a_record_with_its_row(five: Path) -> None:
     """The insert at (1,40777) of section 19 of the format document."""
     line = run("dump-log", five, "--from", "1,40777", "--limit", "1", "--data").text.splitlines()[1]
-    assert line.split()[:8] == ["(1,40777)", "Insert", "194", "1185", "1", "8", "43", "-"]
-    assert line.endswith(
-        "data_bytes=16 record_id=13 logical slot=7 flags=0x1 "
-        "rows=[{status=0x0 record_id=13 fields=[{status=0x0 data=0x00000014}, {status=0x0 data=0x00010d}]}]"
-    )
+    assert line.split() == [
+        "(1,40777)",
+        "Insert",
+        "194",
+        "1185",
+        "1",
+        "8",
+        "43",
+        "-",
+        "data_bytes=16",
+        "record_id=13",
+        "logical",
+        "slot=7",
+        "flags=0x1",
+        "rows=[{status=0x0",
+        "record_id=13",
+        "fields=[{status=0x0",
+        "data=0x00000014},",
+        "{status=0x0",
+        "data=0x00010d}]}]",
+    ]
 
 
 def test_clrs_name_what_they_undo(tmp_path: Path) -> None:
@@ -299,7 +327,7 @@ def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
     assert {one["path"] for one in bad} == {"log/log1.dat"}
     assert (summary["bad"], summary["skipped_bytes"]) == (2, 33)
     behind = [one for one in found if one.get("behind_end")]
-    assert behind[0]["instant"] == "(1,41854)"
+    assert next(one["instant"] for one in behind) == "(1,41854)"
     assert [one["transaction"] for one in behind if "commit" in one["group"]] == [194, 200]
     assert "2 of them commits, lie behind the end of the log" in result.err
     assert "BEHIND-THE-END" in run("dump-log", database).text

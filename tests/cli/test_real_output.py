@@ -16,7 +16,8 @@ ENVIRONMENTS = ("corrupt-middle", "torn-cut-mid", "ha-rollback", "rollback-four-
 
 def reads_an_environment(command: Command) -> bool:
     names = {param.name for param in command.params}
-    return "env" in names and "dry_run" not in names and command.outputs().form != "text"
+    needed = {param.name for param in command.params if param.required}
+    return needed == {"env"} and "dry_run" not in names and command.outputs().form != "text"
 
 
 # Those that serve Derby databases only; their tests are with them.

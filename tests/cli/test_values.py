@@ -49,7 +49,7 @@ BERLIN = timezone(timedelta(hours=1))
         ("ints", (1, 2), "1, 2", [1, 2]),
         ("lsns", (0, -1), "0x0/0x0, -", ["0x0/0x0", None]),
         ("byteses", (b"a",), "0x61", ["61"]),
-        ("texts", (), "", []),
+        ("texts", (), "-", []),
         ("record", [("a", "int", 1), ("b", "lsn", -1)], "{a=1 b=-}", {"a": 1, "b": None}),
         ("records", ([("a", "int", 1)],), "{a=1}", [{"a": 1}]),
     ],

@@ -95,6 +95,20 @@ def test_same_databases_and_records_as_je(manifest: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in env.rglob("*")} == before
 
 
+def test_an_order_that_nobody_registered_is_learned() -> None:
+    """je-log-format.md 16, point 12: the database with its own comparator is read in the order of its nodes."""
+    case = FIXTURES / "je-18.3.20" / "schema-closed"
+    said = {db["name"]: db for db in json.loads((case / "manifest.json").read_text())["databases"]}
+    storage = DiskStorage(case / "env")
+    files = list_log_files(storage)
+    ctx = TreeContext(LogAccess(storage, files.files))
+    catalog = Recovery(ctx, find_end(storage, files), {}).run()
+    db = catalog.by_name("newest_first")
+    assert db is not None
+    assert db.order.comparator == "fx.ReverseOrder"
+    assert digest(ctx, db, time.time() * 1000) == (said["newest_first"]["records"], said["newest_first"]["sha256"])
+
+
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: str(path.parent.relative_to(FIXTURES)))
 def test_same_starting_points_as_je(manifest: Path) -> None:
     """R-REC-4, R-REC-5, R-REC-15: the checkpoint, the first active LSN, the end of the log, the highest ids."""

@@ -41,7 +41,7 @@ from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry import ln_content as lc
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import unpack
+from engine.format.packed import pack, unpack
 from engine.format.versions import (
     CREATION_TIMES,
     EMBEDDED_RECORDS,
@@ -186,6 +186,63 @@ def encode_ln(record: LN, version: int, kind: LNKind) -> bytes:
     else:
         _encode_v6(writer, record, version, kind)
     return writer.getvalue()
+
+
+def encode_user_ln(record: LN) -> bytes:
+    """Encode an LN of a user type in v16 to v18, as ``encode_ln`` does, in one expression for the common case.
+
+    Arguments:
+        record: without an abort key and without VLSNs; ``txn_id`` None makes it non-transactional.
+    """
+    flags, flags2 = record.flags, record.flags2
+    data = record.data
+    if record.txn_id is None:
+        txn = b""
+    elif flags & HAS_ABORT_LSN:
+        txn = pack(record.abort_lsn) + pack(record.txn_id) + pack(record.last_lsn)
+    else:
+        txn = pack(record.txn_id) + pack(record.last_lsn)
+    rare = b""
+    if flags & (HAS_ABORT_DATA | HAS_ABORT_EXPIRATION | HAS_EXPIRATION) or flags2:
+        rare = _encode_rare(record)
+    head = bytes((flags, flags2)) + pack(record.db_id) + txn + rare
+    return head + b"\xff" + record.key if data is None else head + pack(len(data)) + data + record.key
+
+
+def _encode_rare(record: LN) -> bytes:
+    """What stands between the transaction fields and the data, in the order of v12 and later."""
+    flags, flags2 = record.flags, record.flags2
+    parts = []
+    if flags & HAS_ABORT_DATA:
+        abort_data = record.abort_data or b""
+        parts += [pack(len(abort_data)), abort_data]
+    if flags & HAS_ABORT_EXPIRATION:
+        parts.append(pack(record.abort_expiration))
+    if flags & HAS_EXPIRATION:
+        parts.append(pack(record.expiration))
+    if flags2 & HAS_PRIOR_SIZE:
+        parts.append(pack(record.prior_size))
+    if flags2 & HAS_PRIOR_FILE:
+        parts.append(pack(record.prior_file))
+    return b"".join(parts)
+
+
+def transaction_of(body: bytes, version: int) -> int | None:
+    """The transaction id of a transactional LN body without decoding the rest.
+
+    Returns:
+        The id; None where the version keeps it elsewhere, so that the body has to be decoded.
+
+    Raises:
+        FormatError, IndexError: the body is too short.
+    """
+    if not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
+        return None
+    pos = 2 if version >= PRIOR_VERSION else 1
+    _, pos = unpack(body, pos)
+    if body[0] & HAS_ABORT_LSN:
+        _, pos = unpack(body, pos)
+    return unpack(body, pos)[0]
 
 
 def _decode_common(body: bytes, version: int) -> LN | None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.fields import Shape, shape
-from engine.format.packed import unpack
+from engine.format.packed import pack, unpack
 from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
 
 
@@ -70,6 +70,8 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
 def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     """Encode a Commit or Abort body."""
     last_lsn, txn_id, time, master, dtvlsn, term = record
+    if DTVLSN <= version < MASTER_TERM:
+        return pack(last_lsn) + pack(txn_id) + pack(time) + pack(master) + pack(dtvlsn)
     order = (last_lsn, txn_id, time) if version >= LN_FLAGS_FIRST else (txn_id, time, last_lsn)
     writer = ByteWriter().packed(*order, master)
     if version >= DTVLSN:

@@ -1,0 +1,115 @@
+"""Counters of one log file (R-CLN-1 to R-CLN-4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.format.entry.ln_content import FileSummary
+from engine.format.entry_types import BY_NUMBER, LN, NODE
+
+IS_NODE: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == NODE)
+IS_LN: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN)
+EMPTY: Final = FileSummary(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+class Counters:
+    """Mutable counters of one file.
+
+    Attributes:
+        new_offsets: obsolete offsets since the last FileSummaryLN of the file.
+        changed: something was counted since then.
+        last_sequence: of the file's last FileSummaryLN; -1 when it has none.
+    """
+
+    __slots__ = (
+        "changed", "last_sequence", "max_ln_size", "new_offsets", "obsolete_in_count", "obsolete_ln_count",
+        "obsolete_ln_size", "obsolete_ln_size_counted", "total_count", "total_in_count", "total_in_size",
+        "total_ln_count", "total_ln_size", "total_size",
+    )  # fmt: skip
+
+    def __init__(self, summary: FileSummary = EMPTY) -> None:
+        self.set(summary)
+        self.new_offsets: list[int] = []
+        self.changed = False
+        self.last_sequence = -1
+
+    def set(self, summary: FileSummary) -> None:
+        """Begin from a summary that was read."""
+        (
+            self.total_count,
+            self.total_size,
+            self.total_in_count,
+            self.total_in_size,
+            self.total_ln_count,
+            self.total_ln_size,
+            self.max_ln_size,
+            self.obsolete_in_count,
+            self.obsolete_ln_count,
+            self.obsolete_ln_size,
+            self.obsolete_ln_size_counted,
+        ) = summary
+
+    def summary(self) -> FileSummary:
+        """The counters as a record."""
+        return FileSummary(
+            self.total_count, self.total_size, self.total_in_count, self.total_in_size, self.total_ln_count,
+            self.total_ln_size, self.max_ln_size, self.obsolete_in_count, self.obsolete_ln_count,
+            self.obsolete_ln_size, self.obsolete_ln_size_counted,
+        )  # fmt: skip
+
+    def count_new(self, type_number: int, size: int) -> None:
+        """An entry of the file."""
+        self.changed = True
+        self.total_count += 1
+        self.total_size += size
+        if type_number in IS_NODE:
+            self.total_in_count += 1
+            self.total_in_size += size
+        elif type_number in IS_LN:
+            self.total_ln_count += 1
+            self.total_ln_size += size
+            self.max_ln_size = max(self.max_ln_size, size)
+
+    def count_obsolete_ln(self, size: int, offset: int | None) -> None:
+        """An LN of the file is obsolete.
+
+        Arguments:
+            size: bytes of its entry, 0 when not known.
+            offset: where it is, when that is to be remembered (exact); None otherwise.
+        """
+        self.changed = True
+        self.obsolete_ln_count += 1
+        if size:
+            self.obsolete_ln_size += size
+            self.obsolete_ln_size_counted += 1
+        if offset is not None:
+            self.new_offsets.append(offset)
+
+    def count_obsolete_node(self, offset: int | None) -> None:
+        """A node version of the file is obsolete."""
+        self.changed = True
+        self.obsolete_in_count += 1
+        if offset is not None:
+            self.new_offsets.append(offset)
+
+
+def utilization_percent(summary: FileSummary) -> int:
+    """Utilization of a file in per cent, rounded half up; 0 for an empty file (R-CLN-2 to R-CLN-4)."""
+    if summary.total_size <= 0:
+        return 0
+    return int(100 * (summary.total_size - obsolete_bytes(summary)) / summary.total_size + 0.5)
+
+
+def obsolete_bytes(summary: FileSummary) -> int:
+    """Bytes of a file that nobody needs: obsolete LNs and INs, and everything that is neither (R-CLN-3)."""
+    ln_bytes = summary.obsolete_ln_size
+    unknown = summary.obsolete_ln_count - summary.obsolete_ln_size_counted
+    rest = summary.total_ln_count - summary.obsolete_ln_size_counted
+    if unknown > 0 and rest > 0:
+        ln_bytes += int(unknown * (summary.total_ln_size - summary.obsolete_ln_size) / rest)
+    in_bytes = 0
+    if summary.total_in_count > 0:
+        in_bytes = int(summary.obsolete_in_count * summary.total_in_size / summary.total_in_count)
+    leftover = summary.total_size - summary.total_in_size - summary.total_ln_size
+    return min(min(ln_bytes, summary.total_ln_size) + min(in_bytes, summary.total_in_size) + leftover,
+               summary.total_size)  # fmt: skip

@@ -1,0 +1,254 @@
+"""Utilization tracking: what every entry adds to its file, and what it makes obsolete (R-CLN-5 to R-CLN-13).
+
+The writer tells of every entry under the log write latch. At each checkpoint the counters of every file that changed
+are logged as a FileSummaryLN in ``_jeUtilization``, older files first: logging one adds to the current file, whose own
+summary comes last and includes itself. What is counted after that (CkptEnd, for one) waits for the next checkpoint, or
+is counted again by recovery.
+
+During recovery the same counters are filled from the log (R-REC-18, R-REC-19), without offsets: under-counting only
+wastes space, an offset too many would lose data (R-CLN-10).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.catalog.catalog import Catalog
+from engine.catalog.naming import DatabaseOptions, Naming
+from engine.cleaner.file_summary import IS_LN, Counters
+from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
+from engine.format.entry.ln_content import FileSummaryLN
+from engine.format.entry.node import (
+    DELTA_TYPE,
+    KNOWN_DELETED,
+    PENDING_DELETED,
+    SLOT_EMBEDDED,
+    Node,
+    decode_node,
+)
+from engine.format.entry_types import FILE_HEADER
+from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
+from engine.format.versions import PRIOR_VERSION
+from engine.log.passes import Raw
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import bins, read_ln
+from engine.txn.manager import TxnManager
+from engine.txn.records import FILE_SUMMARY, Payload, PutMode, Records
+from engine.txn.txn import Durability
+
+DATABASE_NAME: Final = "_jeUtilization"
+_SEQUENCE_TOP: Final = 0x7FFFFFFF
+# Slots whose LN is obsolete already: deleted, or embedded.
+_NO_LN: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED
+_NODES_WITH_VERSIONS: Final = frozenset((12, 13, DELTA_TYPE))
+
+
+class UtilizationTracker:
+    """Counts for every log file; a write observer, a recovery hook and a checkpoint participant.
+
+    Arguments:
+        ctx: the trees.
+    """
+
+    def __init__(self, ctx: TreeContext) -> None:
+        self._ctx = ctx
+        self._files: dict[int, Counters] = {}
+        self._summary_lsns: dict[int, int] = {}
+        self._counts_itself = NULL_LSN
+        self._parts: tuple[Catalog, Naming, Records, TxnManager] | None = None
+
+    def connect(self, catalog: Catalog, naming: Naming, records: Records, txns: TxnManager) -> None:
+        """The parts through which FileSummaryLNs are written."""
+        self._parts = (catalog, naming, records, txns)
+
+    def counters(self, number: int) -> Counters:
+        """The counters of a file."""
+        found = self._files.get(number)
+        if found is None:
+            found = self._files[number] = Counters()
+        return found
+
+    def files(self) -> dict[int, Counters]:
+        """All counters by file number."""
+        return self._files
+
+    # The writer's observer.
+
+    def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
+        """An entry has got its LSN."""
+        counters = self.counters(lsn >> 32)
+        counters.count_new(type_number, size)
+        if born_obsolete and type_number in IS_LN:
+            counters.count_obsolete_ln(size, None)
+
+    def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:  # noqa: ARG002
+        """A node version has been replaced."""
+        if self._exists(lsn):
+            self.counters(lsn >> 32).count_obsolete_node(offset_of(lsn))
+
+    def obsolete_ln(self, lsn: int, size: int) -> None:
+        """An LN version has been replaced."""
+        if self._exists(lsn):
+            self.counters(lsn >> 32).count_obsolete_ln(size, offset_of(lsn))
+
+    # The recovery hook.
+
+    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+        """An entry of the recovery range, in log order (R-REC-18)."""
+        if raw.type_number == FILE_HEADER or raw.lsn == self._counts_itself:
+            return
+        counters = self.counters(file_of(raw.lsn))
+        counters.count_new(raw.type_number, raw.size)
+        if raw.type_number in _NODES_WITH_VERSIONS:
+            node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
+            self._saw_node(raw, node)
+            if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:
+                counters.count_obsolete_node(None)
+
+    def saw_summary(self, raw: Raw, record: LN) -> None:
+        """A FileSummaryLN of the recovery range: what was counted for its file before it is inside."""
+        if len(record.key) == 8:
+            number = int.from_bytes(record.key[:4], "big")
+            self._files[number] = Counters()
+            self._summary_lsns[number] = raw.lsn
+            self._counts_itself = raw.lsn if number == file_of(raw.lsn) else NULL_LSN
+
+    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
+        """An LN was looked at by redo (R-REC-57)."""
+        born = record.data is None or db.duplicates
+        if born or (raw.version >= PRIOR_VERSION and record.flags & EMBEDDED):
+            self._uncounted_ln(raw.lsn, raw.size, raw.lsn)
+        if raw.version < PRIOR_VERSION or not record.flags2 & HAS_PRIOR_SIZE:
+            return
+        if record.prior_file >= 0:
+            self._uncounted_ln(record.prior_file << 32, record.prior_size, raw.lsn)
+        elif not is_null(record.abort_lsn) and commit_lsn != NULL_LSN:
+            self._uncounted_ln(record.abort_lsn, record.prior_size, commit_lsn)
+
+    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
+        """An LN was taken back (R-REC-46)."""
+        if record.data is not None and not record.flags & EMBEDDED and (db is None or not db.duplicates):
+            self._uncounted_ln(raw.lsn, raw.size, raw.lsn)
+
+    # The checkpoint participant.
+
+    def checkpoint_begins(self) -> bool:
+        """No file is let go by this part."""
+        return False
+
+    def checkpoint_started(self) -> None:
+        """Nothing to be made consistent."""
+
+    def before_checkpoint_end(self) -> None:
+        """Log a FileSummaryLN for every file that changed (R-CLN-12)."""
+        state = self._database()
+        writer = self._ctx.writer
+        if state is None or writer is None:
+            return
+        current = file_of(writer.next_lsn)
+        changed = sorted(number for number, counters in self._files.items() if counters.changed)
+        for number in changed:
+            if number != current and self._ctx.access.has_file(number):
+                self._log_summary(state, number)
+        self._log_summary(state, file_of(writer.next_lsn))
+
+    def checkpoint_ended(self) -> None:
+        """Nothing waits for it."""
+
+    def count_removed(self, state: DatabaseState) -> None:
+        """Everything that a removed database holds is obsolete, without offsets (R-CLN-8)."""
+        seen: set[int] = set()
+        for node in bins(self._ctx, state):
+            self._count_path(node, seen)
+            for index, lsn in enumerate(node.lsns):
+                readable = not node.states[index] & _NO_LN and not state.duplicates
+                if readable and self._exists(lsn):
+                    self.counters(file_of(lsn)).count_obsolete_ln(node.sizes[index], None)
+
+    def _count_path(self, node: IN, seen: set[int]) -> None:
+        """A node and its ancestors, each once."""
+        current: IN | None = node
+        while current is not None and id(current) not in seen:
+            seen.add(id(current))
+            lsn = current.lsn()
+            if self._exists(lsn):
+                self.counters(file_of(lsn)).count_obsolete_node(None)
+            current = current.parent
+
+    def load(self) -> None:
+        """Add what the log's own summaries say of each file to what recovery counted (POPULATE_UTILIZATION_PROFILE)."""
+        state = self._database()
+        if state is None:
+            return
+        with self._ctx.latch:
+            for node in bins(self._ctx, state):
+                for index in range(len(node)):
+                    if node.is_live(index) and len(node.keys[index]) == 8:
+                        self._load_slot(node, index)
+
+    def _load_slot(self, node: BIN, index: int) -> None:
+        key = node.keys[index]
+        number = int.from_bytes(key[:4], "big")
+        sequence = _SEQUENCE_TOP - int.from_bytes(key[4:], "big")
+        if not self._ctx.access.has_file(number):
+            return
+        counters = self.counters(number)
+        if counters.last_sequence >= sequence:
+            return
+        first = counters.last_sequence < 0
+        counters.last_sequence = sequence
+        content = read_ln(self._ctx, node.db, node.lsns[index]).content
+        if first and isinstance(content, FileSummaryLN) and content.summary is not None:
+            counted = counters.summary()
+            total = [a + b for a, b in zip(counted, content.summary, strict=True)]
+            total[6] = max(counted.max_ln_size, content.summary.max_ln_size)
+            counters.set(type(counted)._make(total))
+
+    def _log_summary(self, state: DatabaseState, number: int) -> None:
+        assert self._parts is not None
+        _, _, records, txns = self._parts
+        counters = self.counters(number)
+        counted = counters.total_count + counters.obsolete_in_count + counters.obsolete_ln_count
+        sequence = max(counted, counters.last_sequence + 1)
+        key = number.to_bytes(4, "big") + (_SEQUENCE_TOP - sequence).to_bytes(4, "big")
+        with self._ctx.latch:
+            offsets = tuple(sorted(set(counters.new_offsets)))
+            taken = len(counters.new_offsets)
+            payload = Payload(b"", FILE_SUMMARY, refresh=lambda: FileSummaryLN(NULL_LSN, counters.summary(), offsets))
+            locker = txns.begin(transactional=False, durability=Durability.NO_SYNC)
+            records.put(state, key, payload, locker, PutMode.OVERWRITE)
+            txns.end_operation(locker)
+            del counters.new_offsets[:taken]
+            counters.last_sequence = sequence
+            counters.changed = bool(counters.new_offsets)
+
+    def _database(self) -> DatabaseState | None:
+        """The utilization database; made when a writable environment has none."""
+        if self._parts is None:
+            return None
+        catalog, naming, _, txns = self._parts
+        with self._ctx.latch:
+            state = catalog.by_name(DATABASE_NAME)
+        if state is None and self._ctx.writer is not None:
+            txn = txns.begin(durability=Durability.NO_SYNC)
+            state = naming.create(DATABASE_NAME, DatabaseOptions(), txn, internal=True)
+            txns.commit(txn)
+        return state
+
+    def _saw_node(self, raw: Raw, node: Node) -> None:
+        for lsn in (node.prev_full_lsn, node.prev_delta_lsn):
+            if lsn != NULL_LSN and not (raw.type_number == DELTA_TYPE and lsn == node.prev_full_lsn):
+                self._uncounted_node(lsn, raw.lsn)
+
+    def _uncounted_node(self, lsn: int, made_by: int) -> None:
+        if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
+            self.counters(file_of(lsn)).count_obsolete_node(None)
+
+    def _uncounted_ln(self, lsn: int, size: int, made_by: int) -> None:
+        if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
+            self.counters(file_of(lsn)).count_obsolete_ln(size, None)
+
+    def _exists(self, lsn: int) -> bool:
+        return not is_null(lsn) and self._ctx.access.has_file(file_of(lsn))

@@ -1,0 +1,154 @@
+"""The VLSN index of a replicated environment in its database, and what recovery tells it (R-VLSN-70, R-VLSN-75,
+R-REC-63).
+
+``StoredIndex`` is the database ``_jeVlsnMapDb`` as the index sees it. ``VLSNHook`` collects the mappings of the
+recovery range. ``VLSNParticipant`` stores the index before every CkptEnd, so that what was logged before CkptStart is
+always in the database.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
+
+from engine.format.entry.rollback import decode_rollback_start
+from engine.format.entry_types import ROLLBACK_START
+from engine.format.header import REPLICATED, is_invisible
+from engine.log.passes import Raw
+from engine.recovery.hooks import RecoveryHook
+from engine.tree.bin_node import BIN
+from engine.tree.state import DatabaseState
+from engine.tree.tree import find_bin, next_bin, slot_data
+from engine.txn.records import USER, Payload, PutMode
+from engine.txn.txn import Durability, Txn
+from engine.vlsn.index import VLSNIndex
+from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
+
+if TYPE_CHECKING:
+    from engine.db.parts import Parts
+
+DATABASE_NAME: Final = "_jeVlsnMapDb"
+
+
+class StoredIndex:
+    """Committed records of ``_jeVlsnMapDb``.
+
+    Arguments:
+        parts, state: the environment and the database.
+    """
+
+    def __init__(self, parts: Parts, state: DatabaseState) -> None:
+        self._parts = parts
+        self._state = state
+
+    def at_or_below(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The record with the greatest key not above ``key``."""
+        return self._near(key, backward=True)
+
+    def at_or_above(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The record with the least key not below ``key``."""
+        return self._near(key, backward=False)
+
+    def begin(self) -> _StoreTxn:
+        """Begin a local transaction."""
+        return _StoreTxn(self._parts, self._state)
+
+    def _near(self, key: bytes, *, backward: bool) -> tuple[bytes, bytes] | None:
+        ctx = self._parts.ctx
+        with ctx.latch:
+            node: BIN | None = find_bin(ctx, self._state, key)
+            if node is None:
+                return None
+            index = bisect_right(node.keys, key) - 1 if backward else bisect_left(node.keys, key)
+            while node is not None:
+                while 0 <= index < len(node):
+                    data = slot_data(ctx, node, index) if node.is_live(index) else None
+                    if data is not None:
+                        return node.keys[index], data
+                    index += -1 if backward else 1
+                node = next_bin(ctx, node, backward=backward)
+                index = len(node) - 1 if node is not None and backward else 0
+        return None
+
+
+class _StoreTxn:
+    """A local transaction on the index."""
+
+    def __init__(self, parts: Parts, state: DatabaseState) -> None:
+        self._parts = parts
+        self._state = state
+        self._txn: Txn = parts.txns.begin(durability=Durability.NO_SYNC)
+
+    def put(self, key: bytes, data: bytes) -> None:
+        """Store a record."""
+        self._parts.records.put(self._state, key, Payload(data, USER), self._txn, PutMode.OVERWRITE)
+
+    def delete(self, key: bytes) -> None:
+        """Remove a record."""
+        self._parts.records.delete(self._state, key, self._txn, Payload(None, USER))
+
+    def commit(self, *, sync: bool) -> None:
+        """Make the changes permanent."""
+        self._parts.txns.commit(self._txn, Durability.SYNC if sync else Durability.NO_SYNC)
+
+    def abort(self) -> None:
+        """Undo the changes."""
+        self._parts.txns.abort(self._txn)
+
+
+class VLSNHook:
+    """Collects the replication stream of the recovery range."""
+
+    def __init__(self) -> None:
+        self.tracker = VLSNRecoveryTracker()
+
+    def saw_entry(self, raw: Raw) -> None:
+        """A replicated entry, or a RollbackStart, in log order."""
+        if raw.type_number == ROLLBACK_START:
+            self.tracker.roll_back(decode_rollback_start(raw.body, raw.version))
+        elif not is_invisible(raw.flags, raw.version):
+            self.tracker.track(raw.vlsn, raw.lsn, raw.type_number)
+
+
+class HookGroup:
+    """Utilization, which hears everything, and the replication stream, which hears its own entries.
+
+    Arguments:
+        utilization: counts every entry.
+        stream: hears replicated entries and rollbacks.
+    """
+
+    def __init__(self, utilization: RecoveryHook, stream: VLSNHook) -> None:
+        self._stream = stream
+        self._count = utilization.saw_entry
+        self.saw_summary = utilization.saw_summary
+        self.redone = utilization.redone
+        self.undone = utilization.undone
+
+    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+        """An entry of pass 1."""
+        self._count(raw, provisional=provisional, partial_start=partial_start)
+        if raw.flags & REPLICATED or raw.type_number == ROLLBACK_START:
+            self._stream.saw_entry(raw)
+
+
+class VLSNParticipant:
+    """Stores the index during checkpoints (R-CKPT-8, R-CKPT-19)."""
+
+    def __init__(self, index: VLSNIndex) -> None:
+        self._index = index
+
+    def checkpoint_begins(self) -> bool:
+        """No file is let go by this part."""
+        return False
+
+    def checkpoint_started(self) -> None:
+        """Every VLSN that was given out before CkptStart is in memory now."""
+        self._index.await_consistency()
+
+    def before_checkpoint_end(self) -> None:
+        """Store buckets and range, without sync."""
+        self._index.flush(sync=False)
+
+    def checkpoint_ended(self) -> None:
+        """Nothing waits for it."""

@@ -1,0 +1,98 @@
+"""Keeping the cache within its budget (R-EVT-1 to R-EVT-8).
+
+Eviction of a dirty node logs it, as a delta where that is allowed, with the provisional flag of R-CKPT-40: while a
+checkpoint builds its dirty map the parent enters the map; below the highest flushed level the flag is YES; without a
+checkpoint NO. The parent's slot then holds the new LSN, and the parent is dirty. Nothing that cannot be logged leaves:
+in a read-only environment dirty nodes stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from engine.evictor.policy import candidates, may_leave, strip
+from engine.format.header import Provisional
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.node_log import log_node
+from engine.tree.state import TreeContext
+from engine.tree.tree import delist
+
+_KEEP: Final = 0.9
+
+
+class Evictor:
+    """Evicts nodes of one environment.
+
+    Arguments:
+        ctx: the trees.
+        budget_bytes: what nodes may take.
+        provisional: the flag with which a dirty node is logged (the checkpointer's dirty map knows).
+    """
+
+    def __init__(self, ctx: TreeContext, budget_bytes: int, provisional: Callable[[IN], Provisional]) -> None:
+        self._ctx = ctx
+        self._provisional = provisional
+        self.budget_bytes = budget_bytes
+        self.stripped = self.evicted = self.logged = 0
+
+    def is_over(self) -> bool:
+        """Whether the nodes take more than the budget."""
+        return self._ctx.used_bytes > self.budget_bytes
+
+    def run(self, target_bytes: int | None = None) -> int:
+        """Evict until the nodes take less than the target, or nothing more may leave.
+
+        Arguments:
+            target_bytes: nine tenths of the budget when None.
+
+        Returns:
+            How many nodes left.
+        """
+        target = int(self.budget_bytes * _KEEP) if target_bytes is None else target_bytes
+        before = self.evicted
+        with self._ctx.latch:
+            self._strip(target)
+            # Upper nodes lose their last child in one round and may leave in the next.
+            while self._ctx.used_bytes > target and self._round(target):
+                pass
+        return self.evicted - before
+
+    def evict(self, node: IN) -> bool:
+        """Take one node out of memory, logging it if it is dirty; False when it has to stay (T-89)."""
+        if not may_leave(node):
+            return False
+        parent = node.parent
+        assert parent is not None
+        index = parent.slot_of(node)
+        if index < 0:
+            return False
+        if node.dirty:
+            if self._ctx.writer is None:
+                return False
+            log_node(self._ctx, node, self._provisional(node), allow_delta=True)
+            self.logged += 1
+        parent.kids[index] = None
+        delist(self._ctx, node)
+        self.evicted += 1
+        return True
+
+    def _strip(self, target: int) -> None:
+        for node in candidates(self._ctx):
+            if self._ctx.used_bytes <= target:
+                return
+            if isinstance(node, BIN) and strip(node):
+                self._ctx.account(node)
+                self.stripped += 1
+
+    def _round(self, target: int) -> bool:
+        gone = 0
+        chosen = candidates(self._ctx)
+        for dirty in (False, True):
+            for node in chosen:
+                if self._ctx.used_bytes <= target:
+                    return True
+                if node.dirty is dirty and self.evict(node):
+                    gone += 1
+        return gone > 0

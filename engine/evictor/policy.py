@@ -1,0 +1,39 @@
+"""Which nodes leave the cache first (R-EVT-2 to R-EVT-4, R-EVT-8).
+
+Least recently used first, in three rounds: records' cached data of any BIN (*stripping*), then clean nodes, then dirty
+ones, which have to be logged. A node with children in memory, a root, and a BIN that cursors stand on stay.
+"""
+
+from __future__ import annotations
+
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.lsn import is_null
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.state import TreeContext
+
+
+def candidates(ctx: TreeContext) -> list[IN]:
+    """Nodes that may leave, the least recently used first; upper nodes without children come with the BINs."""
+    found = [node for node in ctx.nodes.values() if may_leave(node)]
+    found.sort(key=lambda node: node.touched)
+    return found
+
+
+def may_leave(node: IN) -> bool:
+    """Whether a node can be taken out of memory at all."""
+    if node.parent is None or not node.in_tree:
+        return False
+    if isinstance(node, BIN):
+        return node.pins == 0
+    return not any(kid is not None for kid in node.kids)
+
+
+def strip(node: BIN) -> bool:
+    """Drop cached data that is not embedded; whether there was any."""
+    freed = False
+    for index, value in enumerate(node.values):
+        if value and not node.states[index] & SLOT_EMBEDDED and not is_null(node.lsns[index]):
+            node.drop_value(index)
+            freed = True
+    return freed

@@ -1,0 +1,25 @@
+"""What listens to recovery from above: utilization counting, VLSN tracking (R-REC-16 to R-REC-19)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.format.entry.ln import LN
+from engine.log.passes import Raw
+from engine.tree.state import DatabaseState
+
+
+class RecoveryHook(Protocol):
+    """Hears every entry of the interval from CkptStart on, and what redo and undo make of LNs."""
+
+    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+        """An entry of pass 1, in log order; ``partial_start`` is the CkptStart of an unfinished checkpoint."""
+
+    def saw_summary(self, raw: Raw, record: LN) -> None:
+        """A FileSummaryLN of pass 1."""
+
+    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
+        """An LN was eligible for redo; ``commit_lsn`` is NULL_LSN for one without a transaction."""
+
+    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
+        """An LN was taken back."""

@@ -1,0 +1,265 @@
+"""Files whose owner crashes: what was synced survives, and a chosen part of what was not.
+
+``CrashStorage`` is a storage in memory that remembers every change since the last sync. It counts writes, syncs and
+changes of names; at a chosen one it stops: that operation and all later ones fail with ``SimulatedCrashError``.
+``image`` then gives the files that a restart would find, as a ``MemoryStorage``:
+
+=============  =============================================================================
+NO_FSYNC       nothing but what was synced
+LOST_TAIL      also the first so many of the later changes, in the order in which they were made
+TORN_WRITE     the same, and the first bytes of the write that follows
+=============  =============================================================================
+
+Names behave like contents: a file that was made after the last ``sync_directory`` is gone when its creation is not
+among the changes that survive.
+
+Example: ``write A | sync | write B | write C``, crash. NO_FSYNC leaves A; LOST_TAIL A, AB or ABC; TORN_WRITE A, AB or
+ABC with the first bytes of the next one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from engine.errors import StorageError
+from engine.storage.base import Lock, ReadFile, Stat, WriteFile
+from engine.storage.memory import MemoryStorage
+
+COUNTED: Final = ("write", "truncate", "sync", "create", "rename", "remove", "sync_directory")
+
+
+class CrashMode(Enum):
+    """What survives of the changes that were not synced."""
+
+    NO_FSYNC = "no-fsync"
+    LOST_TAIL = "lost-tail"
+    TORN_WRITE = "torn-write"
+
+
+class SimulatedCrashError(StorageError):
+    """The storage has stopped; nothing reaches the files any more."""
+
+
+class Change(NamedTuple):
+    """One change that is not durable yet.
+
+    Attributes:
+        kind: write, truncate, create, rename or remove.
+        path: the file.
+        offset: of a write; the length of a truncate.
+        data: of a write; the new name, encoded, of a rename.
+    """
+
+    kind: str
+    path: str
+    offset: int
+    data: bytes
+
+
+class CrashStorage:
+    """A storage that can stop at any counted operation.
+
+    Arguments:
+        files: durable contents at the start.
+        stop_at: number of the operation, from 1, that does not happen any more; 0 for none.
+        listener: told the kind and path of each counted operation before it happens.
+    """
+
+    def __init__(
+        self,
+        files: dict[str, bytes] | None = None,
+        *,
+        stop_at: int = 0,
+        listener: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self._durable = {path: bytes(data) for path, data in (files or {}).items()}
+        self._now = MemoryStorage(files, "crash:")
+        self._changes: list[Change] = []
+        self._listener = listener
+        self.stop_at = stop_at
+        self.operations = 0
+        self.crashed = False
+
+    @property
+    def root(self) -> str:
+        """What messages call the root."""
+        return self._now.root
+
+    def names(self, path: str = "") -> list[str]:
+        """Names in a directory, sorted."""
+        return self._now.names(path)
+
+    def stat(self, path: str = "") -> Stat | None:
+        """What is at ``path``, or None."""
+        return self._now.stat(path)
+
+    def open(self, path: str) -> ReadFile:
+        """Open an existing file for reading."""
+        return self._now.open(path)
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file for reading and writing."""
+        if create and self._now.stat(path) is None:
+            self.count("create", path)
+            self.changed(Change("create", path, 0, b""))
+        return _CrashFile(self, self._now.open_rw(path, create=create))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory; taken as durable."""
+        self._now.make_directory(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        self.count("rename", old)
+        self._now.rename(old, new)
+        self.changed(Change("rename", old, 0, new.encode()))
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self.count("remove", path)
+        self._now.remove(path)
+        self.changed(Change("remove", path, 0, b""))
+
+    def sync_directory(self, path: str = "") -> None:
+        """Creations, renames and removals become durable; contents do not."""
+        self.count("sync_directory", path)
+        self._settle(lambda change: change.kind in ("create", "rename", "remove"))
+
+    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
+        """Lock one byte."""
+        return self._now.lock(path, byte, exclusive=exclusive)
+
+    def lock_holder(self, path: str, byte: int) -> int | None:
+        """Who holds a lock on the byte."""
+        return self._now.lock_holder(path, byte)
+
+    def image(self, mode: CrashMode, seed: int = 0) -> MemoryStorage:
+        """The files that a restart would find.
+
+        Arguments:
+            mode: what survives.
+            seed: chooses how many of the later changes do, and how much of a torn write.
+        """
+        files = {path: bytearray(data) for path, data in self._durable.items()}
+        chosen = random.Random(seed)
+        keep = 0 if mode is CrashMode.NO_FSYNC else chosen.randint(0, len(self._changes))
+        for change in self._changes[:keep]:
+            _apply(files, change)
+        if mode is CrashMode.TORN_WRITE and keep < len(self._changes):
+            torn = self._changes[keep]
+            if torn.kind == "write":
+                _apply(files, torn._replace(data=torn.data[: chosen.randint(0, len(torn.data))]))
+        return MemoryStorage({path: bytes(data) for path, data in files.items()}, "crash:")
+
+    def image_of(self, path: str) -> bytes:
+        """What of a file is durable now; empty when nothing is."""
+        return self._durable.get(path, b"")
+
+    def contents(self) -> dict[str, bytes]:
+        """Every file as a process that did not crash sees it."""
+        return self._now.contents()
+
+    # What the open files call.
+
+    def count(self, kind: str, path: str) -> None:
+        """Count an operation; stop at the chosen one.
+
+        Raises:
+            SimulatedCrashError: it is the chosen one, or a later one.
+        """
+        if self._listener is not None:
+            self._listener(kind, path)
+        self.operations += 1
+        if self.crashed or (self.stop_at and self.operations >= self.stop_at):
+            self.crashed = True
+            raise SimulatedCrashError("simulated crash", file=path, consequence="nothing is written any more")
+
+    def changed(self, change: Change) -> None:
+        """Remember a change that is not durable."""
+        self._changes.append(change)
+
+    def synced(self, path: str) -> None:
+        """The contents of a file are durable; its name is when it was before, or with ``sync_directory``."""
+        self._settle(lambda change: change.path == path and change.kind in ("write", "truncate", "create"))
+
+    def _settle(self, settles: Callable[[Change], bool]) -> None:
+        files = {path: bytearray(data) for path, data in self._durable.items()}
+        rest = []
+        for change in self._changes:
+            if settles(change):
+                _apply(files, change)
+            else:
+                rest.append(change)
+        self._durable = {path: bytes(data) for path, data in files.items()}
+        self._changes = rest
+
+
+class _CrashFile:
+    """An open file that reports its changes."""
+
+    __slots__ = ("_file", "_storage")
+
+    def __init__(self, storage: CrashStorage, file: WriteFile) -> None:
+        self._storage = storage
+        self._file = file
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened by."""
+        return self._file.path
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return self._file.size()
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        return self._file.read(offset, length)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put all of ``data`` at ``offset``. A write that the crash interrupts may still survive in part."""
+        change = Change("write", self.path, offset, bytes(data))
+        try:
+            self._storage.count("write", self.path)
+        except SimulatedCrashError:
+            if self._storage.operations == self._storage.stop_at:
+                self._storage.changed(change)
+            raise
+        self._file.write(offset, data)
+        self._storage.changed(change)
+
+    def truncate(self, length: int) -> None:
+        """Cut or extend to ``length`` bytes."""
+        self._storage.count("truncate", self.path)
+        self._file.truncate(length)
+        self._storage.changed(Change("truncate", self.path, length, b""))
+
+    def sync(self) -> None:
+        """Make content and length durable."""
+        self._storage.count("sync", self.path)
+        self._storage.synced(self.path)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _apply(files: dict[str, bytearray], change: Change) -> None:
+    if change.kind == "create":
+        files.setdefault(change.path, bytearray())
+    elif change.kind == "remove":
+        files.pop(change.path, None)
+    elif change.kind == "rename":
+        content = files.pop(change.path, None)
+        if content is not None:
+            files[change.data.decode()] = content
+    elif change.path in files:
+        data = files[change.path]
+        if change.kind == "truncate":
+            del data[change.offset :]
+            data.extend(bytes(max(0, change.offset - len(data))))
+        else:
+            data.extend(bytes(max(0, change.offset - len(data))))
+            data[change.offset : change.offset + len(change.data)] = change.data

@@ -1,0 +1,140 @@
+"""A storage that counts changes and stops at the n-th: every crash point, counted.
+
+Rules: a change is a write, a truncation, a creation, a rename or a removal. At the chosen change the storage raises
+``StorageError``; a write may leave a part of its bytes behind first. After that every change is refused, as after the
+death of the process. Reads always work. Nothing in the engine knows of it.
+"""
+
+from __future__ import annotations
+
+from engine.errors import StorageError
+from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
+
+NEVER = -1
+
+
+class StoppingStorage:
+    """A storage that fails at one change and at every later one.
+
+    Arguments:
+        base: where the changes go.
+        fail_at: number of the change that fails, counted from 0; ``NEVER`` only counts.
+        torn_bytes: bytes of a failing write that still reach the file.
+
+    Attributes:
+        changes: changes that were made.
+        failed: whether the failure has happened.
+    """
+
+    __slots__ = ("_base", "_fail_at", "_torn_bytes", "changes", "failed")
+
+    def __init__(self, base: Storage, fail_at: int = NEVER, torn_bytes: int = 0) -> None:
+        self._base = base
+        self._fail_at = fail_at
+        self._torn_bytes = torn_bytes
+        self.changes = 0
+        self.failed = False
+
+    @property
+    def root(self) -> str:
+        """What the storage below is called."""
+        return self._base.root
+
+    def count(self, what: str) -> None:
+        """Count a change; StorageError when it is the one that fails, or comes after it."""
+        if self.failed or self.changes == self._fail_at:
+            self.failed = True
+            raise StorageError(f"fault injected: {what} (change {self._fail_at})", consequence="the run stops here")
+        self.changes += 1
+
+    def write(self, file: WriteFile, offset: int, data: bytes) -> None:
+        """Write through; the failing write leaves its first bytes."""
+        if not self.failed and self.changes == self._fail_at and self._torn_bytes:
+            file.write(offset, data[: self._torn_bytes])
+        self.count(f"write to {file.path}")
+        file.write(offset, data)
+
+    def names(self, path: str = "") -> list[str]:
+        """Names in a directory."""
+        return self._base.names(path)
+
+    def stat(self, path: str = "") -> Stat | None:
+        """What is at ``path``."""
+        return self._base.stat(path)
+
+    def open(self, path: str) -> ReadFile:
+        """Open for reading."""
+        return self._base.open(path)
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open for writing; creating a file is a change."""
+        if create and self._base.stat(path) is None:
+            self.count(f"creation of {path}")
+        return _StoppingFile(self, self._base.open_rw(path, create=create))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory."""
+        self.count(f"creation of {path}")
+        self._base.make_directory(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename."""
+        self.count(f"renaming of {old}")
+        self._base.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        """Remove."""
+        self.count(f"removal of {path}")
+        self._base.remove(path)
+
+    def sync_directory(self, path: str = "") -> None:
+        """Sync a directory."""
+        self._base.sync_directory(path)
+
+    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
+        """Lock a byte."""
+        return self._base.lock(path, byte, exclusive=exclusive)
+
+    def lock_holder(self, path: str, byte: int) -> int | None:
+        """The holder of a lock."""
+        return self._base.lock_holder(path, byte)
+
+
+class _StoppingFile:
+    """A file whose changes are counted."""
+
+    __slots__ = ("_file", "_storage")
+
+    def __init__(self, storage: StoppingStorage, file: WriteFile) -> None:
+        self._storage = storage
+        self._file = file
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened by."""
+        return self._file.path
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return self._file.size()
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        return self._file.read(offset, length)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put all of ``data`` at ``offset``, if the fault allows."""
+        self._storage.write(self._file, offset, data)
+
+    def truncate(self, length: int) -> None:
+        """Cut or extend to ``length`` bytes."""
+        self._storage.count(f"truncation of {self.path}")
+        self._file.truncate(length)
+
+    def sync(self) -> None:
+        """Sync the file."""
+        self._file.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,177 @@
+"""Rollback periods and the INVISIBLE bit, which no checksum covers.
+
+A period is ``(matchpoint, RollbackStart)``, both ends outside (R-RB-3). Of it the log must hold true:
+
+* An invisible entry lies in a period and is part of the replication stream. Local entries between those of a period
+  are never rolled back. The RollbackStart may have been cleaned away before the entries: where files behind them are
+  missing, nobody can say.
+* Behind a RollbackEnd all LNs in the period of its transactions are invisible (R-RB-4, R-RB-33). While the end is
+  missing they may be either: recovery sets the bits (R-RB-31).
+* Two periods lie one inside the other or apart (R-RB-12, 13, 16).
+* No Commit of a replicated transaction lies in a period (R-RB-20). Aborts may (R-RB-21).
+
+The bulk check keeps RollbackStarts, RollbackEnds and invisible entries. For the rest the stretches of the log that
+periods cover are read once more, all in one pass however the periods are nested.
+
+Example: matchpoint 0x0/0x2cbc, RollbackStart 0x0/0x3ce0 with transactions -54 to -52, RollbackEnd 0x0/0x3cfe. The
+INS_LN_TX of -53 at 0x0/0x2d40 is visible: JE-LOG-024.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from engine.errors import NotFoundError, StorageError
+from engine.format.entry.rollback import RollbackStart
+from engine.format.entry_types import COMMIT
+from engine.format.lsn import file_of, format_lsn, make_lsn
+from engine.format.vlsn import NULL_VLSN
+from engine.log.check import FileCheck
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles
+from engine.log.select import txn_of
+from engine.log.walk import LogReader
+from engine.storage.base import Storage
+from engine.verify import log_rules as rules
+from engine.verify.report import Finding, finding
+
+# Ids of replicated transactions count down from here.
+_FIRST_REPLICATED_TXN: Final = -10
+
+
+class Period(NamedTuple):
+    """One rollback period.
+
+    Attributes:
+        matchpoint, start: LSNs of the matchpoint and of the RollbackStart.
+        closed: its RollbackEnd is in the log.
+        txns: the transactions that were rolled back.
+    """
+
+    matchpoint: int
+    start: int
+    closed: bool
+    txns: tuple[int, ...]
+
+
+class Stretches:
+    """A set of open intervals of LSNs.
+
+    Arguments:
+        intervals: (before the first, behind the last); they may overlap.
+    """
+
+    __slots__ = ("_befores", "_behinds")
+
+    def __init__(self, intervals: Iterable[tuple[int, int]]) -> None:
+        self._befores: list[int] = []
+        self._behinds: list[int] = []
+        for before, behind in sorted(intervals):
+            if self._behinds and before < self._behinds[-1]:
+                self._behinds[-1] = max(self._behinds[-1], behind)
+            elif before < behind:
+                self._befores.append(before)
+                self._behinds.append(behind)
+
+    def __contains__(self, lsn: int) -> bool:
+        place = bisect_left(self._befores, lsn) - 1
+        return place >= 0 and lsn < self._behinds[place]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(zip(self._befores, self._behinds, strict=True))
+
+
+def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCheck]) -> Iterator[Finding]:
+    """What is wrong with rollback periods and invisible entries.
+
+    Arguments:
+        storage, files: the environment, of which the periods are read again.
+        checks: of all files, in order.
+    """
+    periods = _periods(checks)
+    inside = Stretches((period.matchpoint, period.start) for period in periods)
+    gaps = files.missing()
+    for check in checks:
+        behind_all_gaps = not gaps or check.file.number > gaps[-1]
+        erased = frozenset(check.erased)
+        for offset, vlsn in check.invisible:
+            lsn = make_lsn(check.file.number, offset)
+            if offset in erased:
+                # An obsolete entry, whatever its flags say.
+                continue
+            if vlsn == NULL_VLSN:
+                yield finding(rules.STRAY_INVISIBLE, "not a replicated entry", lsn=lsn, file=check.file.path)
+            elif lsn not in inside:
+                rule = rules.STRAY_INVISIBLE if behind_all_gaps else rules.UNKNOWN_INVISIBLE
+                yield finding(rule, f"VLSN {vlsn}", lsn=lsn, file=check.file.path)
+    paths = {check.file.number: check.file.path for check in checks}
+    yield from _intersections(periods, paths)
+    yield from _entries_inside(LogReader(storage, files._replace(marker=None)), periods, inside, paths)
+
+
+def _periods(checks: Iterable[FileCheck]) -> list[Period]:
+    """All periods, by matchpoint, the outer one first."""
+    starts: dict[int, Period] = {}
+    for check in checks:
+        for found in check.rollbacks:
+            record = found.record
+            if isinstance(record, RollbackStart):
+                starts[found.lsn] = Period(record.matchpoint_lsn, found.lsn, False, record.active_txn_ids)
+            else:
+                # The RollbackStart may be in a file that is gone.
+                known = starts.get(record.rollback_start_lsn)
+                start, txns = record.rollback_start_lsn, known.txns if known is not None else ()
+                starts[start] = Period(known.matchpoint if known else record.matchpoint_lsn, start, True, txns)
+    return sorted(starts.values(), key=lambda period: (period.matchpoint, -period.start))
+
+
+def _intersections(periods: list[Period], paths: dict[int, str]) -> Iterator[Finding]:
+    around: list[Period] = []
+    for period in periods:
+        while around and around[-1].start < period.matchpoint:
+            around.pop()
+        if around and (period.start > around[-1].start or period.matchpoint == around[-1].start):
+            outer = around[-1]
+            message = (
+                f"{format_lsn(period.matchpoint)} to {format_lsn(period.start)} and "
+                f"{format_lsn(outer.matchpoint)} to {format_lsn(outer.start)}"
+            )
+            later = max(period.start, outer.start)
+            yield finding(rules.PERIODS_INTERSECT, message, lsn=later, file=paths.get(file_of(later), ""))
+        around.append(period)
+
+
+def _entries_inside(
+    log: LogReader, periods: list[Period], inside: Stretches, paths: dict[int, str]
+) -> Iterator[Finding]:
+    by_txn: dict[int, list[tuple[int, int]]] = {}
+    for period in periods:
+        for txn in period.txns if period.closed else ():
+            by_txn.setdefault(txn, []).append((period.matchpoint, period.start))
+    hidden = {txn: Stretches(intervals) for txn, intervals in by_txn.items()}
+    for entry in _read(log, inside):
+        if not entry.replicated or entry.invisible:
+            continue
+        owner = txn_of(entry)
+        if owner is None or owner > _FIRST_REPLICATED_TXN:
+            continue
+        path = paths.get(file_of(entry.lsn), "")
+        if entry.type_number == COMMIT:
+            message = f"of transaction {owner}, VLSN {entry.vlsn}"
+            yield finding(rules.COMMIT_IN_PERIOD, message, lsn=entry.lsn, file=path)
+        elif owner in hidden and entry.lsn in hidden[owner]:
+            message = f"{entry.type_name} of transaction {owner}, VLSN {entry.vlsn}"
+            yield finding(rules.VISIBLE_IN_PERIOD, message, lsn=entry.lsn, file=path)
+
+
+def _read(log: LogReader, inside: Stretches) -> Iterator[LogEntry]:
+    """Entries in the stretches. Damage in them is reported elsewhere, and so are files that cannot be read."""
+    for before, behind in inside:
+        try:
+            for item in log.forward(make_lsn(file_of(before), 0), behind):
+                if isinstance(item, LogEntry) and item.lsn > before:
+                    yield item
+        except (NotFoundError, StorageError):
+            continue

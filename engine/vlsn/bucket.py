@@ -1,0 +1,251 @@
+"""Buckets: sparse mappings from VLSN to LSN for a stretch of one log file.
+
+Rules R-VLSN-4 to 9, 20, 23, 24, 50, 53. A bucket knows the offsets of VLSN first, first + stride, first + 2 × stride,
+... (0: not known) and, beside them, the LSN of its last VLSN. Only the last bucket of an index changes.
+
+Example, stride 3, at most 4 mappings, VLSN v at offset 100 × v: puts of 1 to 12 give ``{1..12: 1 4 7 10}``. 13 is on
+the stride and the array is full, so it opens the next bucket. Exact LSNs are known for 1, 4, 7, 10 and 12.
+
+Threads: one writer, under the index's mutex, and readers without any lock. Last VLSN and its LSN are one tuple,
+replaced in one step, and the array only grows; what a reader finds is at worst a moment old.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final, NamedTuple
+
+from engine.errors import DamageError
+from engine.format.entry.internal_db import VLSNBucketRecord
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
+
+_UNKNOWN: Final = 0
+# Offsets as unsigned 32-bit numbers.
+_OFFSETS: Final = "I"
+
+
+class BucketLimits(NamedTuple):
+    """When a bucket is full.
+
+    Attributes:
+        stride: every how many VLSNs an offset is kept (``je.rep.vlsn.stride``).
+        max_mappings: how many offsets a bucket holds (``je.rep.vlsn.mappings``).
+        max_distance: most bytes from the last offset to a VLSN behind it (``je.rep.vlsn.distance``).
+    """
+
+    stride: int = 10
+    max_mappings: int = 1000
+    max_distance: int = 100_000
+
+
+DEFAULT_LIMITS: Final = BucketLimits()
+
+
+class VLSNBucket:
+    """Mappings of one file, from ``first`` to ``last``.
+
+    Arguments:
+        limits: stride and limits.
+        file_number: the log file.
+        first: the first VLSN; put it first.
+    """
+
+    __slots__ = ("_limits", "_offsets", "_tail", "closed", "file_number", "first")
+
+    is_ghost = False
+
+    def __init__(self, limits: BucketLimits, file_number: int, first: int) -> None:
+        self._limits = limits
+        self.file_number = file_number
+        self.first = first
+        self.closed = False
+        self._tail = (first, NULL_LSN)
+        self._offsets = array(_OFFSETS, (_UNKNOWN,))
+
+    @property
+    def last(self) -> int:
+        """The last VLSN."""
+        return self._tail[0]
+
+    @property
+    def last_lsn(self) -> int:
+        """LSN of the last VLSN."""
+        return self._tail[1]
+
+    def owns(self, vlsn: int) -> bool:
+        """Whether the VLSN lies between first and last."""
+        return self.first <= vlsn <= self._tail[0]
+
+    @classmethod
+    def from_record(cls, record: VLSNBucketRecord) -> VLSNBucket:
+        """The bucket of a database record; it takes no more mappings.
+
+        Raises:
+            DamageError: the record contradicts itself.
+        """
+        file_number, stride, first, last, last_lsn, offsets = record
+        if first < 1 or last < first:
+            raise contradiction(first, f"VLSNs {first}..{last}")
+        if file_of(last_lsn) != file_number:
+            raise contradiction(first, f"file 0x{file_number:x}, last LSN {format_lsn(last_lsn)}")
+        if not offsets or (len(offsets) - 1) * stride > last - first:
+            raise contradiction(first, f"{len(offsets)} offsets for VLSNs {first}..{last} at stride {stride}")
+        bucket = cls(BucketLimits(stride, len(offsets), 0), file_number, first)
+        bucket._offsets = array(_OFFSETS, offsets)
+        bucket._tail = (last, last_lsn)
+        bucket.closed = True
+        return bucket
+
+    def put(self, vlsn: int, lsn: int) -> bool:
+        """Add a mapping; ``vlsn`` is not before ``first``.
+
+        Returns:
+            False when it does not fit: the bucket is closed or full, the file is another, or the distance too long.
+        """
+        offset = offset_of(lsn)
+        if self.closed or file_of(lsn) != self.file_number:
+            return False
+        last, last_lsn = self._tail
+        index, off_stride = divmod(vlsn - self.first, self._limits.stride)
+        count = len(self._offsets)
+        if last_lsn != NULL_LSN and vlsn > last:
+            if not off_stride and count >= self._limits.max_mappings:
+                return False
+            # From the last element of the array, which may be a placeholder (R-VLSN-6).
+            if offset - self._offsets[-1] > self._limits.max_distance:
+                return False
+        if not off_stride:
+            if index >= count:
+                self._offsets.extend([_UNKNOWN] * (index - count))
+                self._offsets.append(offset)
+            else:
+                self._offsets[index] = offset
+        if last_lsn == NULL_LSN or vlsn > last:
+            self._tail = (vlsn, lsn)
+        return True
+
+    def get(self, vlsn: int) -> int:
+        """The exact LSN of a VLSN, or NULL_LSN when it is not known."""
+        last, last_lsn = self._tail
+        if vlsn == last:
+            return last_lsn
+        index, off_stride = divmod(vlsn - self.first, self._limits.stride)
+        if off_stride or not 0 <= index < len(self._offsets):
+            return NULL_LSN
+        return self._lsn_at(index)
+
+    def lte(self, vlsn: int) -> int:
+        """LSN of the nearest known VLSN at or before ``vlsn``; NULL_LSN when none is known."""
+        last, last_lsn = self._tail
+        if vlsn >= last:
+            return last_lsn
+        index = min((vlsn - self.first) // self._limits.stride, len(self._offsets) - 1)
+        while index >= 0 and self._offsets[index] == _UNKNOWN:
+            index -= 1
+        return self._lsn_at(index) if index >= 0 else NULL_LSN
+
+    def gte(self, vlsn: int) -> int:
+        """LSN of the nearest known VLSN at or after ``vlsn``; beyond the last element that of ``last``."""
+        last, last_lsn = self._tail
+        index = max(-((self.first - vlsn) // self._limits.stride), 0)
+        count = len(self._offsets)
+        while index < count and self._offsets[index] == _UNKNOWN:
+            index += 1
+        return self._lsn_at(index) if vlsn < last and index < count else last_lsn
+
+    def mappings(self) -> list[tuple[int, int]]:
+        """All known (VLSN, LSN), ascending."""
+        last, last_lsn = self._tail
+        stride = self._limits.stride
+        known = [
+            (self.first + at * stride, make_lsn(self.file_number, offset))
+            for at, offset in enumerate(self._offsets)
+            if offset != _UNKNOWN
+        ]
+        if not known or known[-1][0] != last:
+            known.append((last, last_lsn))
+        return known
+
+    def cut_tail(self, delete_start: int, prev_lsn: int) -> VLSNBucket | None:
+        """The bucket without ``delete_start`` and what follows (R-VLSN-50).
+
+        Arguments:
+            delete_start: the first VLSN to go.
+            prev_lsn: LSN of the VLSN before it; with NULL_LSN the bucket ends at its last stored element.
+
+        Returns:
+            This bucket when it ends before, None when nothing is left, otherwise a new one.
+        """
+        if self.last < delete_start:
+            return self
+        if self.first >= delete_start:
+            return None
+        kept = self._copy(0, -((self.first - delete_start) // self._limits.stride))
+        if prev_lsn != NULL_LSN:
+            kept._tail = (delete_start - 1, prev_lsn)
+            return kept
+        while kept._offsets and kept._offsets[-1] == _UNKNOWN:
+            kept._offsets.pop()
+        if not kept._offsets:
+            return None
+        at = len(kept._offsets) - 1
+        kept._tail = (self.first + at * self._limits.stride, self._lsn_at(at))
+        return kept
+
+    def cut_head(self, delete_end: int) -> VLSNBucket | None:
+        """The bucket without ``delete_end`` and what precedes it.
+
+        Returns:
+            This bucket when it begins later, None when nothing is left, otherwise a new one that begins at the next
+            known VLSN.
+        """
+        if self.last <= delete_end:
+            return None
+        if self.first > delete_end:
+            return self
+        index = (delete_end - self.first) // self._limits.stride + 1
+        while index < len(self._offsets) and self._offsets[index] == _UNKNOWN:
+            index += 1
+        if index < len(self._offsets):
+            kept = self._copy(index, len(self._offsets))
+        else:
+            kept = VLSNBucket(self._limits, self.file_number, self.last)
+            kept._offsets[0] = offset_of(self.last_lsn)
+        kept._tail = self._tail
+        return kept
+
+    def record(self) -> VLSNBucketRecord:
+        """The bucket as the database holds it."""
+        last, last_lsn = self._tail
+        return VLSNBucketRecord(self.file_number, self._limits.stride, self.first, last, last_lsn, tuple(self._offsets))
+
+    def __str__(self) -> str:
+        return f"bucket {self.first}..{self.last} in file 0x{self.file_number:x}"
+
+    def _lsn_at(self, index: int) -> int:
+        offset = self._offsets[index]
+        return NULL_LSN if offset == _UNKNOWN else make_lsn(self.file_number, offset)
+
+    def _copy(self, start: int, stop: int) -> VLSNBucket:
+        """A bucket with some of the elements; the caller sets its tail. It goes on taking mappings if this one does."""
+        kept = VLSNBucket(self._limits, self.file_number, self.first + start * self._limits.stride)
+        kept._offsets = self._offsets[start:stop]
+        kept.closed = self.closed
+        return kept
+
+
+def one_mapping(limits: BucketLimits, vlsn: int, lsn: int) -> VLSNBucket:
+    """A bucket that holds one VLSN."""
+    bucket = VLSNBucket(limits, file_of(lsn), vlsn)
+    bucket.put(vlsn, lsn)
+    return bucket
+
+
+def contradiction(first: int, found: str) -> DamageError:
+    """The error for a bucket record that cannot be."""
+    return DamageError(
+        f"VLSN index: the bucket of VLSN {first} contradicts itself",
+        found=found,
+        consequence="entries of the replication stream cannot be found through it",
+        hint="run jetool vlsn check, then jetool vlsn rebuild",
+    )

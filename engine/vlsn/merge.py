@@ -1,0 +1,69 @@
+"""Opening the index after recovery: the stored index and what recovery has found in the log become one.
+
+Rule R-VLSN-75, by what recovery has found:
+
+* nothing and no rollback: the stored index is complete;
+* nothing but a rollback to M: as if M had been found, so the index is cut back to M;
+* entries from VLSN f on: f directly behind the stored end is appended; f inside the stored range replaces the stored
+  end from f on, which then ends at its last stored element before f; f further behind is damage, since a VLSN would
+  be missing.
+
+Example (E-VLSN-2), stride 4: stored {1..10: 1 5 9}, RollbackStart to 7@1/70 and nothing else. Result: range 1..7,
+{1..5: 1 5}, {7: 1/70}.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import DamageError
+from engine.format.entry_types import BY_NAME
+from engine.format.vlsn import NULL_VLSN
+from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
+from engine.vlsn.database import IndexDatabase
+from engine.vlsn.index import DEFAULT_CACHE_SIZE, VLSNIndex
+from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
+from engine.vlsn.vlsn_range import next_vlsn
+
+_MATCHPOINT_TYPE: Final = BY_NAME["matchpoint"].number
+
+
+def open_index(
+    database: IndexDatabase,
+    limits: BucketLimits = DEFAULT_LIMITS,
+    recovered: VLSNRecoveryTracker | None = None,
+    *,
+    cache_size: int = DEFAULT_CACHE_SIZE,
+    converting: bool = False,
+) -> VLSNIndex:
+    """Open the index of an environment.
+
+    Arguments:
+        database: the stored index; empty for a new environment.
+        limits: how buckets are filled.
+        recovered: what recovery found; None when it did not track. Taken over by the index.
+        cache_size: slots of the log item cache.
+        converting: a stand-alone environment is becoming a replicated one, so that an empty index may begin anywhere.
+
+    Raises:
+        DamageError: the stored index is malformed, or does not reach to what recovery found.
+    """
+    index = VLSNIndex(database, limits, cache_size)
+    if recovered is None:
+        index.flush(sync=True)
+        return index
+    if recovered.is_empty:
+        if recovered.last_matchpoint_vlsn == NULL_VLSN:
+            return index
+        recovered.track(recovered.last_matchpoint_vlsn, recovered.last_matchpoint_lsn, _MATCHPOINT_TYPE)
+    first, last = recovered.tracker.range.first, index.range.last
+    if first > next_vlsn(last) and not (converting and index.range.is_empty):
+        raise DamageError(
+            "VLSN index: recoveryTracker should overlap or follow the stored index",
+            expected=f"VLSN {next_vlsn(last)} or an earlier one as the first behind the checkpoint",
+            found=str(first),
+            consequence="entries of the replication stream between them cannot be found",
+            hint="run jetool vlsn check, then jetool vlsn rebuild",
+        )
+    index.replace_tail(recovered.tracker, recovered.last_matchpoint_vlsn)
+    return index

@@ -1,0 +1,150 @@
+"""The tracker: the range, and the buckets that are not in the database yet.
+
+Rules R-VLSN-2, 3, 10 to 13, 21, 22, 50, 52, 53. Buckets are in VLSN order without overlap, gaps between them are legal,
+and only the last one changes. VLSNs are registered outside the log write latch, so they come out of order now and then:
+
+* within the last bucket a late one fills its place;
+* one that belongs before the last bucket, or into a bucket that is closed, flushed or about to be, only counts for the
+  range. Lookups then use the mapping before or after it;
+* the very first VLSN of an index, come late, gets a bucket of its own, since a range begins with a mapping.
+
+Example (E-VLSN-4), stride 3: puts 1@1/0, 2@2/100, 5@3/200, 3@2/200, 6@4/100, 4@3/100, 8@4/300, 9@5/100, 7@4/200 give
+the buckets {1}, {2}, {5}, {6..8: 6}, {9}; 3, 4 and 7 have no mapping.
+
+The tracker has no lock; the index calls it under its mutex.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from engine.errors import JetoolError
+from engine.format.lsn import NULL_LSN, file_of
+from engine.format.vlsn import NULL_VLSN
+from engine.vlsn.bucket import BucketLimits, one_mapping
+from engine.vlsn.ghost import Bucket, GhostBucket
+from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+
+
+class VLSNTracker:
+    """Range and unflushed buckets.
+
+    Arguments:
+        limits: how buckets are filled.
+        vlsn_range, last_on_disk: what the database holds already.
+
+    Attributes:
+        range: the range of the whole index.
+        buckets: ascending, without overlap.
+        last_on_disk: last VLSN of the last stored bucket; NULL without one.
+        created: how many buckets were opened.
+    """
+
+    def __init__(
+        self, limits: BucketLimits, vlsn_range: VLSNRange = EMPTY_RANGE, last_on_disk: int = NULL_VLSN
+    ) -> None:
+        self.limits = limits
+        self.range = vlsn_range
+        self.buckets: list[Bucket] = []
+        self.last_on_disk = last_on_disk
+        self.created = 0
+
+    @property
+    def first_tracked(self) -> int:
+        """First VLSN of the first bucket; NULL without one. Derived, so that it cannot go stale (R-VLSN-72, D-6)."""
+        return self.buckets[0].first if self.buckets else NULL_VLSN
+
+    def track(self, vlsn: int, lsn: int, type_number: int) -> None:
+        """Register an entry.
+
+        Raises:
+            JetoolError: the VLSN is not positive.
+        """
+        if vlsn < 1:
+            raise JetoolError(f"VLSN index: {vlsn} is not a VLSN")
+        # A laggard at last_on_disk itself must not open a bucket either (D-3).
+        if vlsn > self.last_on_disk:
+            self._map(vlsn, lsn)
+        self.range = self.range.with_entry(vlsn, type_number)
+
+    def lte(self, vlsn: int) -> Bucket | None:
+        """The last bucket that does not begin after the VLSN; None when it must be looked for in the database."""
+        at = bisect_right(self.buckets, vlsn, key=_first_of) - 1
+        return self.buckets[at] if at >= 0 else None
+
+    def gte(self, vlsn: int) -> Bucket | None:
+        """The bucket that owns the VLSN, otherwise the one that follows, otherwise the last.
+
+        None when the VLSN must be looked for in the database.
+        """
+        if not self.buckets or vlsn <= self.last_on_disk:
+            return None
+        at = bisect_right(self.buckets, vlsn, key=_first_of) - 1
+        if at >= 0 and self.buckets[at].owns(vlsn):
+            return self.buckets[at]
+        return self.buckets[min(at + 1, len(self.buckets) - 1)]
+
+    def close_last(self) -> None:
+        """Let the last bucket take no more mappings."""
+        if self.buckets:
+            self.buckets[-1].closed = True
+
+    def flushed(self, count: int, last: int) -> None:
+        """Forget the first buckets, which are stored now; ``last`` is the last VLSN of the last one."""
+        del self.buckets[:count]
+        if count:
+            self.last_on_disk = last
+
+    def cut_tail(self, delete_start: int, prev_lsn: int) -> None:
+        """Drop ``delete_start`` and what follows from the buckets and the range (R-VLSN-50, 51)."""
+        self.range = self.range.cut_tail(delete_start)
+        kept = (cut_bucket_tail(bucket, delete_start, prev_lsn) for bucket in self.buckets)
+        self.buckets = [bucket for bucket in kept if bucket is not None]
+
+    def ensure_end(self, prev_lsn: int) -> None:
+        """Make sure that the range's last VLSN is mapped, to ``prev_lsn`` if it was not (R-VLSN-55)."""
+        last = self.buckets[-1].last if self.buckets else self.last_on_disk
+        if last < self.range.last and prev_lsn != NULL_LSN:
+            self.buckets.append(one_mapping(self.limits, self.range.last, prev_lsn))
+            self.created += 1
+
+    def cut_head(self, delete_end: int) -> None:
+        """Drop ``delete_end`` and what precedes it from the buckets and the range (R-VLSN-52).
+
+        Raises:
+            JetoolError: the last matchpoint would go.
+        """
+        self.range = self.range.cut_head(delete_end)
+        kept = (bucket.cut_head(delete_end) for bucket in self.buckets)
+        self.buckets = [bucket for bucket in kept if bucket is not None]
+        if self.last_on_disk <= delete_end:
+            self.last_on_disk = NULL_VLSN
+
+    def adopt(self, other: VLSNTracker) -> None:
+        """Append the buckets of another tracker, which begin after all of this one."""
+        if other.buckets and self.buckets and other.buckets[0].first <= self.buckets[-1].last:
+            raise JetoolError("VLSN index: buckets to append overlap", found=f"{other.buckets[0]}, {self.buckets[-1]}")
+        self.buckets += other.buckets
+
+    def _map(self, vlsn: int, lsn: int) -> None:
+        last = self.buckets[-1] if self.buckets else None
+        at = len(self.buckets)
+        if last is not None and vlsn < last.first:
+            if vlsn > self.first_tracked or self.last_on_disk != NULL_VLSN:
+                return
+            at = 0
+        elif last is not None and (last.put(vlsn, lsn) or vlsn <= last.last):
+            return
+        self.buckets.insert(at, one_mapping(self.limits, vlsn, lsn))
+        self.created += 1
+
+
+def cut_bucket_tail(bucket: Bucket, delete_start: int, prev_lsn: int) -> Bucket | None:
+    """Cut a bucket's tail; an LSN of another file cannot become its last, so it then ends at a stored element."""
+    if isinstance(bucket, GhostBucket):
+        return bucket.cut_tail(delete_start, prev_lsn)
+    return bucket.cut_tail(delete_start, prev_lsn if file_of(prev_lsn) == bucket.file_number else NULL_LSN)
+
+
+def _first_of(bucket: Bucket) -> int:
+    return bucket.first

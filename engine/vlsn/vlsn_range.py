@@ -1,0 +1,140 @@
+"""The range of VLSNs that a node has, and what moves its ends.
+
+Rules R-VLSN-2, 13, 51, 52, 75. A range is a value: every change makes a new one, and readers take whichever is current.
+
+* ``last_sync`` is the last entry that can be a matchpoint (Commit, Abort, Matchpoint), ``last_txn_end`` the last
+  Commit or Abort. NULL (-1) sorts before every VLSN; the one after NULL is 1.
+* VLSNs that arrive out of order widen the range like any other: nothing between its ends is missing from the log.
+* Cutting the tail (a rollback) must not cut off a commit, and ends at a matchpoint. Cutting the head (log cleaning)
+  must leave a matchpoint; it forgets ``last_txn_end`` when that is the new first VLSN, as JE does (D-10).
+
+Example: 1, 2 (Commit), 5, 3, 4 (Commit) give first 1, last 5, last_sync 4, last_txn_end 4. A rollback to 4 gives 1..4.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import JetoolError
+from engine.format.entry.internal_db import VLSNRangeRecord
+from engine.format.entry_types import ABORT, BY_NUMBER, COMMIT
+from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
+
+_SYNC_TYPES: Final = frozenset(number for number, entry_type in BY_NUMBER.items() if entry_type.sync_point)
+_TXN_END_TYPES: Final = frozenset((COMMIT, ABORT))
+
+
+def next_vlsn(vlsn: int) -> int:
+    """The VLSN after this one; 1 after NULL."""
+    return FIRST_VLSN if vlsn == NULL_VLSN else vlsn + 1
+
+
+def prev_vlsn(vlsn: int) -> int:
+    """The VLSN before this one; NULL before 1."""
+    return NULL_VLSN if vlsn <= FIRST_VLSN else vlsn - 1
+
+
+class VLSNRange(NamedTuple):
+    """First and last VLSN and the landmarks between; all NULL when empty."""
+
+    first: int
+    last: int
+    last_sync: int
+    last_txn_end: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no VLSN."""
+        return self.first == NULL_VLSN
+
+    def contains(self, vlsn: int) -> bool:
+        """Whether the VLSN is in the range."""
+        return self.first != NULL_VLSN and self.first <= vlsn <= self.last
+
+    def with_entry(self, vlsn: int, type_number: int) -> VLSNRange:
+        """The range with one more entry (R-VLSN-13)."""
+        first, last, last_sync, last_txn_end = self
+        if first == NULL_VLSN or vlsn < first:
+            first = vlsn
+        if vlsn > last:
+            last = vlsn
+        if type_number in _SYNC_TYPES:
+            last_sync = max(last_sync, vlsn)
+            if type_number in _TXN_END_TYPES:
+                last_txn_end = max(last_txn_end, vlsn)
+        return VLSNRange(first, last, last_sync, last_txn_end)
+
+    def cut_tail(self, delete_start: int) -> VLSNRange:
+        """The range without ``delete_start`` and what follows (R-VLSN-51).
+
+        Its last transaction end is kept whatever it is; ``overwrites_commit`` tells when that is wrong.
+        """
+        if delete_start <= self.first:
+            return EMPTY_RANGE
+        last = prev_vlsn(delete_start)
+        return VLSNRange(self.first, last, last, self.last_txn_end)
+
+    def overwrites_commit(self, delete_start: int) -> bool:
+        """Whether cutting the tail would cut off a commit or an abort."""
+        return self.last_txn_end >= delete_start
+
+    def cut_head(self, delete_end: int) -> VLSNRange:
+        """The range without ``delete_end`` and what precedes it (R-VLSN-52).
+
+        Raises:
+            JetoolError: the range is empty, or its last matchpoint would go.
+        """
+        if self.is_empty:
+            raise JetoolError(f"VLSN index: the range is empty, its head cannot be cut at {delete_end}")
+        if NULL_VLSN != self.last_sync < delete_end:
+            raise JetoolError(
+                "VLSN index: log files with the last matchpoint must not be deleted",
+                expected=f"a cut before VLSN {self.last_sync}",
+                found=str(delete_end),
+            )
+        if delete_end >= self.last:
+            return EMPTY_RANGE
+        first = next_vlsn(delete_end)
+        return VLSNRange(
+            first, self.last, self.last_sync, self.last_txn_end if self.last_txn_end > first else NULL_VLSN
+        )
+
+    def merged(self, recovered: VLSNRange, last_matchpoint: int) -> VLSNRange:
+        """The range of an index whose end is replaced by what recovery found (R-VLSN-75).
+
+        Arguments:
+            recovered: the range of the recovery tracker, not empty.
+            last_matchpoint: the last VLSN that was rolled back to in what recovery read, or NULL.
+        """
+        if self.is_empty:
+            return recovered
+        last_sync = self.last_sync if recovered.last_sync == NULL_VLSN else recovered.last_sync
+        if last_sync > recovered.last:
+            # A matchpoint that was rolled back since the range was written; the one rolled back to still stands.
+            last_sync = last_matchpoint
+        last_txn_end = self.last_txn_end if recovered.last_txn_end == NULL_VLSN else recovered.last_txn_end
+        return VLSNRange(min(self.first, recovered.first), recovered.last, last_sync, last_txn_end)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the range by itself (R-VLSN-42)."""
+        first, last, last_sync, last_txn_end = self
+        if first == NULL_VLSN:
+            return [] if self == EMPTY_RANGE else [f"the range {self} is empty and yet has landmarks"]
+        found = []
+        if not 0 < first <= last:
+            found.append(f"the range {self} ends before it begins")
+        if last_sync > last:
+            found.append(f"the last matchpoint {last_sync} lies behind the range {self}")
+        if last_txn_end > last:
+            found.append(f"the last transaction end {last_txn_end} lies behind the range {self}")
+        return found
+
+    def record(self) -> VLSNRangeRecord:
+        """The range as the database holds it."""
+        return VLSNRangeRecord(*self)
+
+    def __str__(self) -> str:
+        return "empty" if self.is_empty else f"{self.first}..{self.last}"
+
+
+EMPTY_RANGE: Final = VLSNRange(NULL_VLSN, NULL_VLSN, NULL_VLSN, NULL_VLSN)

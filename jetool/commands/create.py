@@ -1,0 +1,119 @@
+"""``jetool create``: a new environment."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.config import PROPERTIES_FILE, EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import NotFoundError, RefusedError
+from engine.format.versions import WRITTEN_VERSION
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from jetool import exits
+from jetool.command import Outputs, command, environment
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+
+CREATED: Final = Shape(
+    "created",
+    "The new environment.",
+    (
+        Field("environment", "text", "its directory"),
+        Field("log_version", "int", "version of its log"),
+        Field("dbs", "texts", "its databases"),
+        Field("end_lsn", "lsn", "the end of its log"),
+        Field("dry_run", "bool", "nothing was made"),
+    ),
+)
+
+
+class NewDatabase(click.ParamType[tuple[str, bool, bool]]):
+    """``NAME``, with ``:dups`` for sorted duplicates and ``:prefix`` for key prefixing behind it."""
+
+    name = "NAME[:dups][:prefix]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, bool, bool]:
+        """Name, duplicates, key prefixing. Raises BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        text = str(value)
+        marks = set()
+        while text.endswith((":dups", ":prefix")):
+            text, _, mark = text.rpartition(":")
+            marks.add(mark)
+        if not text:
+            self.fail(f"{value!r} has no name", param, ctx)
+        return text, "dups" in marks, "prefix" in marks
+
+
+@command(
+    "create",
+    outputs=lambda: Outputs("document", (CREATED,)),
+    features=("fields", "write"),
+    examples=(
+        ("An environment with two databases", "jetool create /data/new --db orders --db tags:dups"),
+        ("Small files and nodes, for a drill", "jetool create /tmp/drill --db t --file-max 1000000 --node-max 8"),
+    ),
+    exits={
+        exits.DONE: "the environment is there",
+        exits.REFUSED: "the directory holds something, or a database is named twice",
+        exits.INCOMPLETE: "the directory cannot be written",
+    },
+)
+@environment
+@click.option("--db", "dbs", type=NewDatabase(), multiple=True, help="A database to make in it; repeat for more.")
+@click.option("--file-max", type=click.IntRange(1_000_000, 1 << 30), metavar="BYTES",
+              help="Largest log file; kept in je.properties as je.log.fileMax.  [default: 10000000]")  # fmt: skip
+@click.option("--node-max", type=click.IntRange(4, 32_767), metavar="N", default=128,
+              help="Slots of a node of these databases.  [default: 128]")  # fmt: skip
+def create(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], file_max: int | None, node_max: int) -> int:
+    """Make a new environment that JE 18.3 and later open.
+
+    The directory is made when it is not there, and must be empty otherwise.
+    """
+    disk = DiskStorage(env)
+    storage: Storage = OverlayStorage(disk) if run.dry_run else disk
+    _require_empty(disk)
+    if file_max is not None:
+        _write_properties(storage, file_max)
+    config = EnvironmentConfig(create=True, node_max_entries=node_max)
+    with Environment(storage, config, run.listener) as made:
+        for name, duplicates, prefixing in dbs:
+            made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()
+        names = made.database_names()
+    writer = made.writer
+    end = writer.next_lsn if writer is not None else made.recovery.end_lsn
+    run.out.document(CREATED, CREATED.row((env, WRITTEN_VERSION, names, end, run.dry_run)))
+    return exits.DONE
+
+
+def _require_empty(storage: Storage) -> None:
+    try:
+        names = storage.names()
+    except NotFoundError:
+        return
+    if names:
+        raise RefusedError(
+            "the directory is not empty",
+            file=storage.root,
+            found=", ".join(names[:5]),
+            consequence="nothing was made",
+            hint="name a directory that is not there yet",
+        )
+
+
+def _write_properties(storage: Storage, file_max: int) -> None:
+    """Keep the limit where JE and jetool look for it when they open the environment."""
+    storage.make_directory("")
+    file = storage.open_rw(PROPERTIES_FILE, create=True)
+    try:
+        file.write(0, f"je.log.fileMax={file_max}\n".encode())
+        file.sync()
+    finally:
+        file.close()
+    storage.sync_directory()

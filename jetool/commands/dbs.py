@@ -1,0 +1,74 @@
+"""``jetool dbs``: the databases of an environment."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from engine.db.environment import Environment
+from engine.errors import NotFoundError
+from jetool import exits
+from jetool.command import Outputs, command, environment
+from jetool.opening import READ_EXITS, open_to_read
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+
+DATABASE: Final = Shape(
+    "database",
+    "One database.",
+    (
+        Field("name", "text", "its name"),
+        Field("id", "int", "its id; that of a replicated database is negative"),
+        Field("duplicates", "bool", "a key may have several data items, which are sorted"),
+        Field("key_prefixing", "bool", "nodes store the common prefix of their keys once"),
+        Field("replicated", "bool", "it belongs to the replication stream"),
+        Field("temporary", "bool", "the next recovery removes it"),
+        Field("internal", "bool", "it is one of JE's own"),
+        Field("comparator", "text", "Java class that orders the keys; null for the order of bytes", null=True),
+        Field("max_entries", "int", "slots of a node"),
+        Field("created_version", "int", "log version that it was created with; 0 when not known"),
+        Field("root_lsn", "lsn", "where the root was last logged"),
+        Field("records", "int", "records, with --count; expired ones are left out", null=True),
+    ),
+)
+
+
+@command(
+    "dbs",
+    outputs=lambda: Outputs("table", (DATABASE,)),
+    features=("fields", "progress"),
+    examples=(
+        ("Names and sizes", "jetool dbs /data/env --count --fields name,id,records"),
+        ("All of them, JE's own too, for a script", "jetool dbs /data/env --internal --format ndjson"),
+    ),
+    exits={exits.DONE: "listed", **READ_EXITS},
+)
+@environment
+@click.option("--count", is_flag=True, help="Count the records, by reading every leaf node.")
+@click.option("--internal", is_flag=True, help="List JE's own databases too.")
+@click.option("--db", "names", multiple=True, metavar="NAME", help="Only the database of this name.")
+def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...]) -> int:
+    """List the databases as recovery would leave them.
+
+    Recovery runs in memory: committed work behind the last checkpoint is seen, uncommitted work is not. Nothing is
+    locked, created or changed; a running environment can be read.
+    """
+    with open_to_read(run, env) as found:
+        listed = found.database_names(internal=internal or bool(names))
+        absent = sorted(set(names) - set(listed))
+        if absent:
+            raise NotFoundError(f"no database of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
+        rows = [_row(found, name, count=count) for name in listed if not names or name in names]
+    run.out.table(DATABASE, [DATABASE.row(row) for row in rows])
+    return exits.DONE
+
+
+def _row(env: Environment, name: str, *, count: bool) -> tuple[Any, ...]:
+    with env.open_database(name) as db:
+        state, impl = db.state, db.state.impl
+        return (
+            name, state.id, state.duplicates, state.prefixing, impl.replicated, state.temporary, state.internal,
+            state.order.comparator, state.max_entries, impl.created_at_version, state.root_lsn,
+            db.count() if count else None,
+        )  # fmt: skip

@@ -1,0 +1,68 @@
+"""``jetool delete``: delete one record."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from engine.errors import NotFoundError
+from jetool import exits, params
+from jetool.command import Outputs, command, environment
+from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
+from jetool.options import Run
+from jetool.output.keyformats import show
+from jetool.output.shape import Field, Shape
+
+DELETED: Final = Shape(
+    "deleted",
+    "What was deleted.",
+    (
+        Field("db", "text", "name of the database"),
+        Field("key", "key", "the key"),
+        Field("records", "int", "how many records went"),
+        Field("txn", "int", "the transaction"),
+        Field("commit_lsn", "lsn", "its Commit"),
+        Field("dry_run", "bool", "nothing was changed"),
+    ),
+)
+
+
+@command(
+    "delete",
+    outputs=lambda: Outputs("document", (DELETED,)),
+    features=("fields", "keys", "lock", "write"),
+    examples=(
+        ("One record", "jetool delete /data/env user0001 --db users"),
+        ("One data item of a key", "jetool delete /data/env user0001 --db tags --data blue"),
+        ("How many would go", "jetool delete /data/env user0001 --db tags -n"),
+    ),
+    exits={
+        exits.DONE: "the record is gone, durably",
+        **WRITE_EXITS,
+        exits.NOT_FOUND: "no environment, no database of the name, no such record",
+    },
+)
+@environment
+@click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
+@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--data", type=params.DATA, help="With sorted duplicates: only this data item.")
+def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int:
+    """Delete the record of KEY in a transaction of its own; with sorted duplicates all data items, or one.
+
+    The environment is recovered first when it needs it, and closed with a checkpoint.
+    """
+    with open_to_write(run, env) as found:
+        require_stand_alone(found)
+        with found.open_database(name) as db, found.begin() as txn:
+            removed = db.delete(key, txn, data=data)
+            if not removed:
+                raise NotFoundError(
+                    f"no record with the key {show(key, run.out.style.key_format)} in database {name!r}",
+                    file=env,
+                    consequence="nothing was deleted",
+                    hint=f"jetool scan {env} --db {name} shows what there is",
+                )
+            commit = txn.commit()
+    run.out.document(DELETED, DELETED.row((name, key, removed, txn.id, commit, run.dry_run)))
+    return exits.DONE

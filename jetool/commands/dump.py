@@ -1,0 +1,61 @@
+"""``jetool dump``: a whole database, in the format of DbDump or as rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from engine.errors import UsageError
+from jetool import exits
+from jetool.command import Outputs, command, environment
+from jetool.opening import READ_EXITS, open_to_read
+from jetool.options import Run
+from jetool.output.je_dump import JeDumpEncoder
+from jetool.output.record_rows import RECORD, write_records
+from jetool.output.shape import Field, Shape
+
+SUMMARY: Final = Shape(
+    "summary",
+    "The end of the dump.",
+    (
+        Field("db", "text", "name of the database"),
+        Field("duplicates", "bool", "whether it holds sorted duplicates"),
+        Field("records", "int", "how many records there are"),
+    ),
+)
+
+
+@command(
+    "dump",
+    outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
+    formats=("je", "ndjson", "json", "csv"),
+    features=("fields", "progress", "keys"),
+    examples=(
+        ("As DbDump writes it, into a file that appears when it is complete",
+         "jetool dump /data/env --db orders --output orders.dump"),
+        ("Into another environment", "jetool dump /data/env --db orders | jetool load /data/new --db orders --create"),
+        ("Readable lines for a script", "jetool dump /data/env --db orders --format ndjson --key-format utf8"),
+    ),
+    exits={exits.DONE: "the whole database was written", **READ_EXITS},
+)  # fmt: skip
+@environment
+@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("-p", "--printable", is_flag=True, help="Printable bytes as they are (DbDump -p); with --format je only.")
+def dump(run: Run, env: str, name: str, printable: bool) -> int:
+    """Print every record of one database, in key order.
+
+    --format je is byte for byte what DbDump prints, and what its counterparts load. Records are those that recovery
+    would leave; it runs in memory. Nothing is locked, created or changed.
+    """
+    je = run.out.format == "je"
+    if printable and not je:
+        raise UsageError("--printable is for --format je", hint="use --key-format and --data-format instead")
+    if je and run.out.selected is not None:
+        raise UsageError("--fields is not for --format je", hint="use --format ndjson or csv")
+    with open_to_read(run, env) as found, found.open_database(name) as db:
+        encoder = JeDumpEncoder(duplicates=db.duplicates, printable=printable) if je else None
+        with run.out.stream(RECORD, encoder=encoder) as stream:
+            count = write_records(stream, db.items())
+            stream.end(SUMMARY.row((name, db.duplicates, count)))
+    return exits.DONE

@@ -1,0 +1,55 @@
+"""``jetool get``: the record of one key."""
+
+from __future__ import annotations
+
+import click
+
+from engine.db.database import Database
+from engine.errors import NotFoundError
+from jetool import exits, params
+from jetool.command import Outputs, command, environment
+from jetool.opening import READ_EXITS, open_to_read
+from jetool.options import Run
+from jetool.output.keyformats import show
+from jetool.output.record_rows import RECORD, record_row
+
+
+@command(
+    "get",
+    outputs=lambda: Outputs("table", (RECORD,)),
+    features=("fields", "progress", "keys"),
+    examples=(
+        ("One record, its data as text", "jetool get /data/env user0001 --db users --data-format utf8"),
+        ("By a key in hex, for a script", "jetool get /data/env 0x8000000000000007 --db journal --json"),
+    ),
+    exits={
+        exits.DONE: "the record was printed",
+        **READ_EXITS,
+        exits.NOT_FOUND: "no environment, no database of the name, no such key",
+    },
+)
+@environment
+@click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
+@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+def get(run: Run, env: str, key: bytes, name: str) -> int:
+    """Print the record of KEY; in a database with sorted duplicates all data items of it.
+
+    The record is the one that recovery would leave; it runs in memory. Nothing is locked, created or changed.
+    """
+    with open_to_read(run, env) as found, found.open_database(name) as db:
+        records = _find(db, key)
+    if not records:
+        shown = show(key, run.out.style.key_format)
+        raise NotFoundError(
+            f"no record with the key {shown} in database {name!r}",
+            file=env,
+            hint=f"jetool scan {env} --db {name} shows what there is",
+        )
+    run.out.table(RECORD, [record_row(record) for record in records])
+    return exits.DONE
+
+
+def _find(db: Database, key: bytes) -> list[tuple[bytes, bytes]]:
+    if db.state.order.comparator is not None:
+        return [record for record in db.items() if record[0] == key]
+    return list(db.items(start=key, end=key + b"\0"))

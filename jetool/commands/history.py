@@ -1,0 +1,123 @@
+"""``jetool history``: all versions of one key."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+import click
+
+from engine.errors import FormatError, NotFoundError
+from engine.format.entry.ln import LN
+from engine.format.packed import split_two_part_key
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.select import Selection
+from engine.recovery.fates import FATES, NON_TRANSACTIONAL, LogFates, read_fates, versions
+from engine.storage.disk import DiskStorage
+from jetool import exits, params
+from jetool.command import Outputs, command, environment
+from jetool.fate_messages import LOG_EXITS, report_damage
+from jetool.options import Run
+from jetool.output.keyformats import show
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row
+
+VERSION: Final = Shape(
+    "version",
+    "One version of a record.",
+    (
+        Field("lsn", "lsn", "where it is in the log"),
+        Field("type", "text", "type of the entry; migrated copies keep that of the record"),
+        Field("txn", "int", "transaction that wrote it; null for none", null=True),
+        Field("fate", "text", "what became of that transaction", choices=(*FATES, NON_TRANSACTIONAL)),
+        Field("time", "time", "when the transaction ended", null=True),
+        Field("deleted", "bool", "the record was deleted"),
+        Field("db", "int", "id of the database"),
+        Field("key", "key", "the key; with sorted duplicates key and data item, as the log holds them"),
+        Field("data", "data", "the data; null for a deletion", null=True),
+        Field("abort_lsn", "lsn", "the version before the transaction"),
+        Field("vlsn", "vlsn", "VLSN of a replicated version"),
+        Field("invisible", "bool", "a rollback has made it invisible"),
+    ),
+)
+SUMMARY: Final = Shape(
+    "summary",
+    "The end of the history.",
+    (
+        Field("versions", "int", "versions found in the log"),
+        Field("committed", "int", "those that committed, or needed no commit"),
+        Field("printed", "int", "versions above"),
+    ),
+)
+
+
+@command(
+    "history",
+    outputs=lambda: Outputs("stream", (VERSION,), SUMMARY),
+    features=("fields", "progress", "times", "keys"),
+    examples=(
+        ("Who changed this record, and when", "jetool history /data/env user0001 --db users"),
+        ("The last two versions with their data, newest first",
+         "jetool history /data/env user0001 --db users --reverse --limit 2 --data-format utf8"),
+    ),
+    exits={**LOG_EXITS, exits.NOT_FOUND: "no environment, no database of the name, no version of the key in the log"},
+)  # fmt: skip
+@environment
+@click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
+@click.option("--db", "name", required=True, metavar="NAME|ID", help="The database; an id also after its removal.")
+@click.option("--reverse", is_flag=True, help="Newest first.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N versions at most.")
+def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None) -> int:
+    """Print all versions of KEY that are in the log, with the fate of the transaction of each.
+
+    The whole log is read twice, also past damage. Versions that the cleaner has deleted are not there; copies that it
+    made of a live version are versions of their own. Nothing is locked, created or changed.
+    """
+    storage = DiskStorage(env)
+    files = list_log_files(storage)
+    dbs = _ids(name)
+    if not dbs:
+        dbs = Selection(db_names=(name,)).prepare(storage, files).dbs
+    fates = read_fates(storage, files, run.listener)
+    found = [pair for pair in versions(storage, files, dbs) if _has_key(pair[1], key)]
+    if not found:
+        raise NotFoundError(
+            f"no version of the key {show(key, run.out.style.key_format)} in the log",
+            file=env,
+            hint=f"jetool scan {env} --db {name} shows which keys there are",
+        )
+    rows = [_row(fates, entry, record) for entry, record in found]
+    committed = sum(fates.fate_of(entry, record) in ("committed", NON_TRANSACTIONAL) for entry, record in found)
+    with run.out.stream(VERSION) as stream:
+        printed = list(islice(reversed(rows) if reverse else rows, limit))
+        for row in printed:
+            stream.row("version", row)
+        stream.end(SUMMARY.row((len(rows), committed, len(printed))))
+    return report_damage(run, env, fates)
+
+
+def _ids(name: str) -> frozenset[int]:
+    return frozenset((int(name),)) if name.removeprefix("-").isdigit() else frozenset()
+
+
+def _has_key(record: LN, key: bytes) -> bool:
+    """Whether a record has the key, or, with sorted duplicates, has it as the first part of its own."""
+    if record.key == key:
+        return True
+    if not record.key.startswith(key):
+        return False
+    try:
+        return split_two_part_key(record.key)[0] == key
+    except (FormatError, IndexError, ValueError):
+        return False
+
+
+def _row(fates: LogFates, entry: LogEntry, record: LN) -> Row:
+    txn = fates.txns.get(record.txn_id) if record.txn_id is not None else None
+    return VERSION.row(
+        (
+            entry.lsn, entry.type_name, record.txn_id, fates.fate_of(entry, record), txn.time_ms if txn else None,
+            record.data is None, record.db_id, record.key, record.data, record.abort_lsn, entry.vlsn, entry.invisible,
+        )
+    )  # fmt: skip

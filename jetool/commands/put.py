@@ -1,0 +1,85 @@
+"""``jetool put``: write one record."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import click
+
+from engine.db.environment import Environment
+from engine.errors import RefusedError
+from engine.format.lsn import NULL_LSN
+from engine.txn.records import PutMode
+from jetool import exits, params
+from jetool.command import Outputs, command, environment
+from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+
+WRITTEN: Final = Shape(
+    "written",
+    "What was written.",
+    (
+        Field("db", "text", "name of the database"),
+        Field("key", "key", "the key"),
+        Field("txn", "int", "the transaction"),
+        Field("lsn", "lsn", "its last record in the log"),
+        Field("commit_lsn", "lsn", "its Commit; null when it was left open"),
+        Field("dry_run", "bool", "nothing was changed"),
+    ),
+)
+
+
+@command(
+    "put",
+    outputs=lambda: Outputs("document", (WRITTEN,)),
+    features=("fields", "keys", "lock", "write"),
+    examples=(
+        ("One record", "jetool put /data/env user0001 Ada --db users"),
+        ("Data from standard input", "jetool put /data/env 0x0007 - --db blobs"),
+        ("A transaction that stays open, for a drill", "jetool put /data/env user0001 Ada --db users --no-commit"),
+    ),
+    exits={
+        exits.DONE: "the record was written, and is durable",
+        **WRITE_EXITS,
+        exits.REFUSED: "locked, --no-overwrite and there is a record, or a replicated environment",
+    },
+)
+@environment
+@click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
+@click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
+@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) when there is a record of the key.")
+@click.option("--no-commit", is_flag=True, help="Leave the transaction open, as a crash would: recovery undoes it.")
+def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool) -> int:
+    """Write one record in a transaction of its own; with sorted duplicates add a data item.
+
+    The environment is recovered first when it needs it, and closed with a checkpoint. With --no-commit it is left as a
+    crash leaves it: the record is in the log and durable, its transaction has no end.
+    """
+    if data == b"-":
+        data = sys.stdin.buffer.read()
+    with open_to_write(run, env) as found:
+        require_stand_alone(found)
+        mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
+        txn_id, lsn, commit = _put(found, name, (key, data), mode, commit=not no_commit)
+        if no_commit:
+            found.crash()
+    run.out.document(WRITTEN, WRITTEN.row((name, key, txn_id, lsn, commit, run.dry_run)))
+    return exits.DONE
+
+
+def _put(
+    env: Environment, name: str, record: tuple[bytes, bytes], mode: PutMode, *, commit: bool
+) -> tuple[int, int, int]:
+    with env.open_database(name) as db:
+        txn = env.begin()
+        if not db.put(*record, txn, mode=mode):
+            txn.abort()
+            raise RefusedError(f"there is a record of this key in database {name!r}", file=env.storage.root)
+        lsn = txn.inner.last_lsn
+        if commit:
+            return txn.id, lsn, txn.commit()
+        env.sync()
+        return txn.id, lsn, NULL_LSN

@@ -1,0 +1,73 @@
+"""``jetool scan``: records of a database by range or prefix."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+import click
+
+from engine.errors import UsageError
+from jetool import exits, params
+from jetool.command import Outputs, command, environment
+from jetool.opening import READ_EXITS, open_to_read, require_byte_order
+from jetool.options import Run
+from jetool.output.record_rows import RECORD, text_line, write_records
+from jetool.output.shape import Field, Shape
+
+SUMMARY: Final = Shape(
+    "summary",
+    "The end of the scan.",
+    (
+        Field("records", "int", "how many were printed"),
+        Field("complete", "bool", "false when --limit left some out"),
+    ),
+)
+
+
+@command(
+    "scan",
+    outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
+    features=("fields", "progress", "keys"),
+    examples=(
+        ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),
+        ("A range, with keys that JE's LongBinding wrote",
+         "jetool scan /data/env --db journal --key-format tuple-long --from 4700 --to 4799"),
+        ("All keys that begin with a word",
+         "jetool scan /data/env --db users --prefix alice --key-format utf8 --fields key"),
+    ),
+    exits={exits.DONE: "the range was read; it may be empty", **READ_EXITS},
+)  # fmt: skip
+@environment
+@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--from", "first", type=params.KEY, help="The first key, itself included.")
+@click.option("--to", "last", type=params.KEY, help="The last key, itself included.")
+@click.option("--prefix", type=params.KEY, help="Only keys that begin so; not with --from or --to.")
+@click.option("--reverse", is_flag=True, help="The largest key first.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N records.")
+def scan(
+    run: Run,
+    env: str,
+    name: str,
+    first: bytes | None,
+    last: bytes | None,
+    prefix: bytes | None,
+    reverse: bool,
+    limit: int | None,
+) -> int:
+    """Print records in key order: all, a range, or those whose keys begin in a certain way.
+
+    Records are those that recovery would leave; it runs in memory. Nothing is locked, created or changed.
+    """
+    if prefix is not None and (first is not None or last is not None):
+        raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
+    with open_to_read(run, env) as found, found.open_database(name) as db:
+        require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
+        # The smallest key behind the last one: in the order of bytes that is the same with a zero byte.
+        end = None if last is None else last + b"\0"
+        records = db.items(first, end, prefix=prefix, reverse=reverse)
+        with run.out.stream(RECORD, line=text_line) as stream:
+            count = write_records(stream, islice(records, limit))
+            complete = limit is None or count < limit or next(records, None) is None
+            stream.end(SUMMARY.row((count, complete)))
+    return exits.DONE

@@ -1,0 +1,189 @@
+"""Environments as commands open them.
+
+* Readers recover in memory: no lock, no file, not one byte changed; what the log says at that moment is what they show.
+  A live writer is named, since what it has not logged yet cannot be seen.
+* Writers hold byte 0 of ``je.lck``, wait for it as long as ``--lock-timeout`` says, and save what they overwrite.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from engine.aries.saved import SavingStorage
+from engine.db.config import EnvironmentConfig
+from engine.db.database import Database
+from engine.db.environment import Environment
+from engine.db.opening import LOCK_FILE
+from engine.errors import RefusedError, UsageError
+from engine.format.lsn import format_lsn
+from engine.log.tail import Tail
+from engine.storage.base import Storage, WriteFile
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from jetool import exits
+from jetool.options import Run
+
+WRITER_BYTE: Final = 0
+BACKUPS: Final = ".jetool-backup"
+_POLL_S: Final = 0.05
+
+WRITE_EXITS: Final = {
+    exits.REFUSED: "the environment is locked or must not be opened, or committed work stands behind a bad entry",
+    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.UNSUPPORTED: "a log version that this program does not read, or does not write",
+    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
+}
+READ_EXITS: Final = {
+    exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
+    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.UNSUPPORTED: "a log version that this program does not read",
+    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+}
+
+
+def open_to_read(run: Run, env: str) -> Environment:
+    """Recover an environment in memory.
+
+    Arguments:
+        run: gets warnings about what cannot be seen.
+        env: its directory.
+
+    Raises:
+        JetoolError: as ``Environment``.
+    """
+    storage = DiskStorage(env)
+    holder = writer_of(storage)
+    found = Environment(storage, EnvironmentConfig(read_only=True), run.listener)
+    if holder is not None:
+        run.messages.notice(
+            f"process {holder or 'unknown'} has the environment open for writing",
+            consequence="what it has not logged yet is not seen",
+        )
+    if found.tail is not None:
+        warn_of_tail(run, env, found.tail)
+    return found
+
+
+def writer_of(storage: Storage) -> int | None:
+    """The pid of the process that has an environment open for writing, 0 for an unknown one; None for nobody."""
+    return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
+
+
+def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
+    """Say what stands behind the end of the log."""
+    if not tail.cut_bytes:
+        return
+    lost = f"; {tail.commits_at_risk} committed transactions are among them" if tail.commits_at_risk else ""
+    say = run.messages.warning if tail.commits_at_risk else run.messages.notice
+    say(
+        "the log ends before its last file does",
+        file=f"{env}/{tail.last_file.path}",
+        lsn=format_lsn(tail.end_lsn),
+        consequence=f"{tail.cut_bytes} bytes behind it are not seen{lost}",
+        hint=f"jetool verify --tail {env}",
+    )
+
+
+def require_byte_order(db: Database, options: dict[str, Any]) -> None:
+    """Refuse ranges where keys are not in the order of their bytes.
+
+    Raises:
+        UsageError: one of the options is set, and the order is that of a Java class.
+    """
+    named = [f"--{name}" for name, value in options.items() if value is not None]
+    if db.state.order.comparator is not None and named:
+        raise UsageError(
+            f"the keys of {db.name!r} are not in the order of their bytes",
+            expected="a database without a comparator",
+            found=db.state.order.comparator,
+            hint=f"leave out {', '.join(named)}",
+        )
+
+
+class BackupDirectory(DiskStorage):
+    """A backup directory that is made when the first byte is saved."""
+
+    __slots__ = ()
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file; make the directory, durably, before the first one."""
+        if create and self.stat() is None:
+            root = Path(self.root)
+            root.mkdir(parents=True, exist_ok=True)
+            for made in (root.parent, root.parent.parent):
+                DiskStorage(made).sync_directory()
+        return super().open_rw(path, create=create)
+
+
+def backup_directory(run: Run, env: str) -> BackupDirectory | None:
+    """Where old bytes go: ``--backup-dir``, or a new directory beside the environment; None for ``none``."""
+    if run.backup_dir == "none":
+        return None
+    if run.backup_dir is not None:
+        return BackupDirectory(run.backup_dir)
+    return BackupDirectory(Path(backups_of(env)) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+
+
+def backups_of(env: str) -> str:
+    """The directory of all backup directories of an environment."""
+    return os.path.realpath(env) + BACKUPS
+
+
+def wait_for_lock(run: Run, storage: Storage) -> None:
+    """Wait until nobody has the environment open for writing, or until the time is over; opening then says who has."""
+    deadline = time.monotonic() + run.lock_timeout_s
+    while writer_of(storage) is not None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -> Iterator[Environment]:
+    """Open an environment for writing: recovered, locked, with a checkpoint at the end.
+
+    A dry run is the same on a view whose changes stay in memory. Otherwise bytes that recovery cuts off or changes are
+    saved first.
+
+    Arguments:
+        run: says how long to wait, where bytes are saved, and whether this is a dry run.
+        env: its directory.
+        config: how it is opened.
+
+    Raises:
+        JetoolError: as ``Environment``.
+    """
+    disk = DiskStorage(env)
+    saved: SavingStorage | None = None
+    backup: BackupDirectory | None = None
+    storage: Storage = OverlayStorage(disk) if run.dry_run else disk
+    if not run.dry_run:
+        wait_for_lock(run, disk)
+        backup = backup_directory(run, env)
+        if backup is not None:
+            storage = saved = SavingStorage(disk, backup, appends=False)
+    try:
+        with Environment(storage, config or EnvironmentConfig(), run.listener) as found:
+            yield found
+    finally:
+        if saved is not None and saved.touched:
+            saved.finish({"command": "open for writing"})
+            run.messages.notice(f"the bytes that recovery changed were saved in {backup.root if backup else ''}")
+
+
+def require_stand_alone(env: Environment) -> None:
+    """Refuse to change records of a replicated environment: the other nodes would not have the change.
+
+    Raises:
+        RefusedError: it belongs to a group.
+    """
+    if env.replicated:
+        raise RefusedError(
+            "the environment belongs to a replication group",
+            file=env.storage.root,
+            consequence="a change made here would be missing on the other nodes",
+            hint="change the record through the master of the group",
+        )

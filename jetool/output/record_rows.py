@@ -1,0 +1,41 @@
+"""Records of databases as rows: ``scan``, ``get`` and ``dump`` print the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from jetool.output.base import Stream
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row, Style, to_text
+
+RECORD: Final = Shape(
+    "record",
+    "One record; with sorted duplicates one data item of a key.",
+    (
+        Field("key", "key", "the key, as --key-format says"),
+        Field("data", "data", "the data, as --data-format says"),
+    ),
+)
+
+_BATCH: Final = 512
+
+
+def record_row(record: tuple[bytes, bytes]) -> Row:
+    """A record as a row."""
+    return (("key", "key", record[0]), ("data", "data", record[1]))
+
+
+def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
+    """Key and data on one line."""
+    return "  ".join(to_text(kind, value, style) for _, kind, value in row)
+
+
+def write_records(stream: Stream, records: Iterable[tuple[bytes, bytes]]) -> int:
+    """Print records in batches; returns how many there were."""
+    count, rest = 0, iter(records)
+    while batch := list(islice(rest, _BATCH)):
+        stream.write(stream.encoder.rows([("record", record_row(record)) for record in batch]))
+        count += len(batch)
+    return count

@@ -1,0 +1,149 @@
+"""``jetool info``: what it prints and how it ends. The values themselves: ``tests/log/test_survey.py``."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jetool import exits
+from tests.harness import assert_valid, run
+from tests.oracle.environments import Environment, environments, named, require
+from tests.verify.logs import LogWriter, changed, golden, whole
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+# Damage or a missing file where recovery reads, or behind which committed work stands; the end of the rest is clean.
+FOUND = {"corrupt-middle", "corrupt-older-file", "missing-file"}
+
+
+def put(path: Path, files: dict[str, bytes]) -> Path:
+    path.mkdir()
+    for name, data in files.items():
+        (path / name).write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("environment", environments())
+def test_every_fixture(environment: Environment | None) -> None:
+    environment = require(environment)
+    env = environment.path / "env"
+    result = run("info", env, "--json")
+    assert_valid("info", result.out)
+    expected = exits.FINDINGS if environment.path.name in FOUND else exits.DONE
+    assert result.code == expected, result.err
+    found = result.json()
+    files = [path for path in env.glob("**/*.jdb") if path.stem != "7fffffff"]
+    assert found["files"] == len(files)
+    assert found["bytes"] == sum(path.stat().st_size for path in files)
+    assert found["open_for_writing_by"] is None
+    versions = {"3.3.98": 6, "7.3.8": 14, "7.5.11": 15, "18.3.20": 17, "25.3.17": 26}
+    if environment.path.name != "upgraded":
+        assert [run["version"] for run in found["log_versions"]] == [versions[environment.release]]
+    assert_valid("info", run("info", env, "--format", "ndjson").out, "ndjson")
+
+
+def test_an_upgraded_environment() -> None:
+    found = run("info", named("je-18.3.20/upgraded").path / "env", "--json").json()
+    assert [run["version"] for run in found["log_versions"]] == [14, 15, 17]
+    assert found["initial_log_version"] in (None, -1, 14)
+
+
+def test_a_restore_marker() -> None:
+    found = run("info", named("je-18.3.20/restore-required").path / "env", "--json").json()
+    assert found["restore_required"]
+    assert found["end_of_log"].startswith("0x")
+
+
+def test_a_file_missing_from_the_recovery_interval(tmp_path: Path) -> None:
+    """In the middle, and the one that holds firstActive. A gap before it is no matter of recovery."""
+    files = whole()
+    del files["00000003.jdb"]
+    result = run("info", put(tmp_path / "middle", files))
+    assert result.code == exits.FINDINGS
+    assert "log file missing that recovery reads in 00000003.jdb" in result.err
+    log = LogWriter()
+    first_active = log.trace()
+    log.next_file()
+    log.checkpoint_end(first_active)
+    gone = {name: data for name, data in log.files.items() if name != "00000000.jdb"}
+    result = run("info", put(tmp_path / "front", gone))
+    assert result.code == exits.FINDINGS
+    assert "00000000.jdb" in result.err
+    files = whole()
+    del files["00000001.jdb"]
+    assert run("info", put(tmp_path / "before", files)).code == exits.DONE
+
+
+def test_damage_in_the_recovery_interval(tmp_path: Path) -> None:
+    env = put(tmp_path / "env", changed(whole(), "00000003.jdb", 500, b"????"))
+    result = run("info", env, "--json")
+    assert result.code == exits.FINDINGS
+    assert "00000003.jdb" in result.err
+    assert f"jetool verify {env}" in result.err
+    before = put(tmp_path / "before", changed(whole(), "00000000.jdb", 500, b"????"))
+    assert run("info", before).code == exits.DONE
+
+
+def test_a_torn_tail(tmp_path: Path) -> None:
+    result = run("info", put(tmp_path / "env", golden()), "--json")
+    assert (result.code, result.err) == (exits.DONE, "")
+    assert result.json()["end_of_log"] == "0x5/0xc27"
+    assert result.json()["torn_tail_bytes"] == len(golden()["00000005.jdb"]) - 0xC27
+
+
+@pytest.mark.parametrize("size", [0, 20, 38])
+def test_hardly_anything_there(tmp_path: Path, size: int) -> None:
+    """A first file of no bytes, of half a header, of a header alone: told, not refused."""
+    data = golden("je-17/empty")["00000000.jdb"][:size]
+    result = run("info", put(tmp_path / "env", {"00000000.jdb": data}), "--json")
+    assert result.code == exits.DONE
+    assert_valid("info", result.out)
+    found = result.json()
+    assert found["last_checkpoint"] is None
+    assert found["end_of_log"] == ("0x0/0x26" if size == 38 else None)
+
+
+LOCK = """
+import fcntl, sys
+handle = open(sys.argv[1], "r+b")
+fcntl.lockf(handle, fcntl.LOCK_EX, 1, 0)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_holder_of_the_lock(tmp_path: Path) -> None:
+    """Another process has byte 0 of je.lck, as a JVM that writes does. Every reader works all the same."""
+    env = tmp_path / "env"
+    shutil.copytree(GOLDEN / "je-17" / "ha-rollback", env)
+    (env / "je.lck").touch()
+    assert run("info", env, "--json").json()["open_for_writing_by"] is None
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCK, env / "je.lck"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        found = run("info", env, "--json")
+        assert found.json()["open_for_writing_by"] == holder.pid
+        assert str(holder.pid) in run("info", env).text
+        for command in (("verify",), ("vlsn", "map"), ("vlsn", "gaps"), ("dump-log",)):
+            assert run(*command, env).code == exits.DONE, command
+        # It still has the lock: no reader took it away or gave it back.
+        assert run("info", env, "--json").json()["open_for_writing_by"] == holder.pid
+        holder.communicate(b"")
+    assert run("info", env, "--json").json()["open_for_writing_by"] is None
+
+
+def test_quick_leaves_out_what_needs_a_second_look() -> None:
+    env = GOLDEN / "je-17" / "ha-rollback"
+    whole, quick = (run("info", str(env), "--json", *words).json() for words in ((), ("--quick",)))
+    assert quick["recovery"] is None
+    assert quick["first_vlsn"] is None
+    assert {name for name in whole if whole[name] != quick[name]} <= {
+        "recovery", "first_vlsn", "last_vlsn", "open_rollbacks"
+    }  # fmt: skip
+    assert_valid("info", run("info", str(env), "--json", "--quick").out)

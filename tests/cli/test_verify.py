@@ -1,0 +1,228 @@
+"""``jetool verify``: exit codes, formats and the coverage line. The findings themselves: ``tests/verify``."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from engine.errors import StorageError
+from engine.storage.base import ReadFile
+from engine.storage.disk import DiskStorage
+from engine.verify.log_rules import RULES
+from jetool import exits
+from tests.harness import Result, assert_valid, assert_valid_error, run
+from tests.verify.logs import Files, LogWriter, changed, whole
+
+NOT_CHECKED = ["bodies", "references", "trees", "data", "utilization", "replication index"]
+
+
+def put(path: Path, files: Files) -> Path:
+    """The files as an environment directory."""
+    path.mkdir()
+    for name, data in files.items():
+        target = path / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    return put(tmp_path / "clean", whole())
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """An error in file 3, a warning (a name in upper case) and a note (a torn tail)."""
+    files = changed(whole(), "00000003.jdb", 300, b"????")
+    files["00000005.jdb"] = files["00000005.jdb"][:-1]
+    files["00000001.JDB"] = files.pop("00000001.jdb")
+    return put(tmp_path / "damaged", files)
+
+
+@pytest.fixture
+def warned(tmp_path: Path) -> Path:
+    """Nothing but a warning."""
+    files = whole()
+    files["00000001.JDB"] = files.pop("00000001.jdb")
+    return put(tmp_path / "warned", files)
+
+
+def test_clean(clean: Path) -> None:
+    result = run("verify", clean, "--json")
+    assert result.code == exits.DONE
+    assert_valid("verify", result.out)
+    report = result.json()
+    assert report["findings"] == []
+    summary = report["summary"]
+    size = sum(path.stat().st_size for path in clean.iterdir())
+    assert (summary["files"], summary["bytes"]) == (6, size)
+    assert (summary["errors"], summary["warnings"], summary["notes"]) == (0, 0, 0)
+    assert summary["checked"] == ["log", "tail"]
+    assert summary["not_checked"] == NOT_CHECKED
+
+
+def test_the_coverage_line(clean: Path) -> None:
+    """What was checked and what was not, in every format that has a place for it."""
+    for options, checked, not_checked in (
+        (("--log",), ["log"], ["tail", *NOT_CHECKED]),
+        (("--tail",), ["tail"], ["log", *NOT_CHECKED]),
+        (("--log", "--tail"), ["log", "tail"], NOT_CHECKED),
+    ):
+        summary = run("verify", clean, *options, "--format", "ndjson").lines()[-1]
+        assert (summary["checked"], summary["not_checked"]) == (checked, not_checked)
+        text = run("verify", clean, *options).text
+        assert re.search(rf"^ *not.checked +{', '.join(not_checked)}$", text, re.MULTILINE), text
+        assert re.search(rf"^ *checked +{', '.join(checked)}$", text, re.MULTILINE), text
+
+
+def test_damage_in_every_format(damaged: Path) -> None:
+    codes = {"JE-LOG-001": "error", "JE-LOG-021": "warning", "JE-TAIL-001": "note"}
+    result = run("verify", damaged, "--json")
+    assert result.code == exits.FINDINGS
+    assert_valid("verify", result.out)
+    found = result.json()["findings"]
+    assert {f["code"]: f["severity"] for f in found} == codes
+    assert [f["lsn"] for f in found][-1] is None
+    assert found[0]["file"] == "00000003.jdb"
+    assert found[0]["lsn"].startswith("0x3/0x")
+    lines = run("verify", damaged, "--format", "ndjson")
+    assert_valid("verify", lines.out, "ndjson")
+    assert [line["code"] for line in lines.lines()[:-1]] == [f["code"] for f in found]
+    text = run("verify", damaged)
+    assert text.code == exits.FINDINGS
+    for finding in found:
+        for part in ("code", "consequence", "remedy"):
+            assert finding[part] in text.text
+    table = run("verify", damaged, "--format", "csv", "--fields", "code,severity").text
+    assert table.splitlines()[0] == "code,severity"
+    assert dict(line.split(",") for line in table.splitlines()[1:]) == codes
+
+
+def test_junit(damaged: Path, clean: Path) -> None:
+    """A case for each rule, failed for errors and warnings."""
+    result = run("verify", damaged, "--format", "junit")
+    assert result.code == exits.FINDINGS
+    suite = ElementTree.fromstring(result.out)
+    suite = suite if suite.tag == "testsuite" else suite[0]
+    cases = suite.findall("testcase")
+    assert len(cases) == len(RULES)
+    failed = {
+        re.search(r"JE-\w+-\d+", ElementTree.tostring(c).decode())[0] for c in cases if c.find("failure") is not None
+    }  # type: ignore[index]
+    assert failed == {"JE-LOG-001", "JE-LOG-021"}
+    assert suite.get("failures") == "2"
+    assert ElementTree.fromstring(run("verify", clean, "--format", "junit").out).find(".//failure") is None
+
+
+def test_sarif(damaged: Path, clean: Path) -> None:
+    result = run("verify", damaged, "--format", "sarif")
+    log = json.loads(result.out)
+    assert log["version"] == "2.1.0"
+    (sarif,) = log["runs"]
+    assert {rule["id"] for rule in sarif["tool"]["driver"]["rules"]} == {rule.code for rule in RULES}
+    assert {r["ruleId"]: r["level"] for r in sarif["results"]} == {
+        "JE-LOG-001": "error", "JE-LOG-021": "warning", "JE-TAIL-001": "note",
+    }  # fmt: skip
+    assert json.loads(run("verify", clean, "--format", "sarif").out)["runs"][0]["results"] == []
+
+
+def test_prometheus(damaged: Path, clean: Path) -> None:
+    """Every line parses; every rule has a series, so that an alert rule can name it while all is well."""
+    for env, errors in ((damaged, 1), (clean, 0)):
+        text = run("verify", env, "--format", "prometheus").text
+        assert text.endswith("\n")
+        values = {}
+        for line in text.splitlines():
+            if line.startswith("#"):
+                assert re.fullmatch(r"# (HELP|TYPE) jetool_\w+ .+", line)
+                continue
+            matched = re.fullmatch(r'(jetool_\w+)(\{(?:\w+="[^"\n]*",?)*\})? (-?[0-9.e+]+)', line)
+            assert matched, line
+            values[matched[1] + (matched[2] or "")] = float(matched[3])
+        by_code = {key: value for key, value in values.items() if 'code="JE-LOG-001"' in key}
+        assert sum(by_code.values()) == errors, text
+        for rule in RULES:
+            assert any(rule.code in key for key in values), rule.code
+
+
+def test_strict(warned: Path, damaged: Path, clean: Path, tmp_path: Path) -> None:
+    """Warnings alone: 0, or 8 with --strict. Errors stay 1, notes stay 0."""
+    assert run("verify", warned).code == exits.DONE
+    assert run("verify", warned, "--strict").code == exits.WARNINGS
+    assert run("verify", damaged, "--strict").code == exits.FINDINGS
+    assert run("verify", clean, "--strict").code == exits.DONE
+    torn = whole()
+    torn["00000005.jdb"] = torn["00000005.jdb"][:-1]
+    assert run("verify", put(tmp_path / "torn", torn), "--strict").code == exits.DONE
+
+
+def test_one_level_alone_sees_its_own(damaged: Path) -> None:
+    assert run("verify", damaged, "--tail").code == exits.DONE
+    assert run("verify", damaged, "--log").code == exits.FINDINGS
+
+
+def test_a_newer_log_version(tmp_path: Path) -> None:
+    log = LogWriter()
+    data = bytearray(log.now.data)
+    data[-4:] = (27).to_bytes(4, "little")
+    from tests.golden_logs import right_checksum
+
+    data[:4] = right_checksum(bytes(data), 17).to_bytes(4, "little")
+    env = put(tmp_path / "newer", {"00000000.jdb": bytes(data)})
+    for command in (("verify",), ("info",), ("vlsn", "map"), ("dump-log",)):
+        result = run(*command, env, "--json")
+        assert result.code == exits.UNSUPPORTED, command
+        assert "27" in result.err
+
+
+@pytest.mark.parametrize("command", [("verify",), ("info",), ("vlsn", "map"), ("vlsn", "gaps"), ("dump-log",)])
+def test_nothing_there(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A missing directory, an empty one, one without a log, a file: 4, and a message that helps (acceptance 3)."""
+    (tmp_path / "empty").mkdir()
+    put(tmp_path / "other", {"readme.txt": b"x"})
+    (tmp_path / "file").write_bytes(b"x")
+    for name, told in (
+        ("missing", "no such directory"),
+        ("empty", "an empty directory"),
+        ("other", "1 other files"),
+        ("file", "not a directory"),
+    ):
+        result = run(*command, tmp_path / name, "--json")
+        assert result.code == exits.NOT_FOUND, (name, result)
+        assert told in result.err
+        assert result.out == b""
+
+
+def test_an_unreadable_file(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is checked; the run is incomplete (7), which weighs more than damage."""
+    ordinary = DiskStorage.open
+
+    def refuse(storage: DiskStorage, path: str) -> ReadFile:
+        if path == "00000002.jdb":
+            raise StorageError("cannot read: permission denied", file=path)
+        return ordinary(storage, path)
+
+    monkeypatch.setattr(DiskStorage, "open", refuse)
+    result: Result = run("verify", clean, "--json")
+    assert result.code == exits.INCOMPLETE
+    assert "JE-LOG-020" in [f["code"] for f in result.json()["findings"]]
+    assert result.json()["summary"]["files"] == 5
+
+
+def test_several_jobs(damaged: Path) -> None:
+    assert run("verify", damaged, "--json", "--jobs", "2") == run("verify", damaged, "--json")
+
+
+def test_a_directory_that_looks_like_a_file_is_none(clean: Path) -> None:
+    shutil.copytree(clean, clean / "00000009.jdb")
+    assert run("verify", clean).code == exits.DONE
+
+
+def test_errors_are_json_too(tmp_path: Path) -> None:
+    assert_valid_error(run("verify", tmp_path / "missing", "--json"))

@@ -1,0 +1,36 @@
+"""Reading what an environment has written, for tests that look at the log itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from engine.db.environment import Environment
+from engine.format.entry.node import Node
+from engine.format.header import Provisional
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.reader import FileReader
+
+
+def entries(env: Environment, after: int = -1) -> Iterator[LogEntry]:
+    """Every entry behind an LSN; what is still in the buffer is written out first."""
+    assert env.writer is not None
+    env.writer.flush(sync=False)
+    files = list_log_files(env.storage).files
+    for file in files:
+        with FileReader(env.storage, file, is_last=file is files[-1]) as reader:
+            for entry in reader.entries():
+                assert isinstance(entry, LogEntry), entry
+                if entry.lsn > after:
+                    yield entry
+
+
+def node_flags(env: Environment, after: int, db_id: int) -> list[tuple[str, int, Provisional]]:
+    """Type, normalised level and flag of the nodes of a database behind an LSN, in log order."""
+    found = []
+    for entry in entries(env, after):
+        record: Any = entry.record()
+        if isinstance(record, Node) and record.db_id == db_id:
+            found.append((entry.type_name, record.height, entry.provisional))
+    return found
