@@ -1,4 +1,4 @@
-"""Text for operators: aligned sections for documents, tables, columns or lines for streams.
+"""Text for operators: aligned sections for documents, tables by ``tabulate``, columns or lines for streams.
 
 A document is printed as ``name  value`` lines. A nested record becomes a section with a heading, a list of records a
 table under its heading. Names are the JSON keys with blanks for underscores, so that both outputs can be compared.
@@ -15,8 +15,6 @@ from jetool.output.values import KINDS, Row, Style, to_text
 
 # Width of a stream's column: streams are not held back to measure them.
 _WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
-# A table's heading stands at least so much narrower than its column.
-_ROOM = 2
 
 
 def encode(text: str) -> bytes:
@@ -49,7 +47,7 @@ def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, sty
     """Rows of one shape as a table with headings, also when there are no rows."""
     kinds = {field.name: field.kind for field in shape.fields}
     names = select.columns((shape,), selected)
-    return encode(_aligned_table(names, [kinds[name] for name in names], list(rows), style) + "\n")
+    return encode(_tabulate(names, [kinds[name] for name in names], list(rows), style) + "\n")
 
 
 def _nested(kind: str) -> bool:
@@ -67,31 +65,23 @@ def _table_text(rows: Sequence[Row], style: Style) -> str:
         return "  none"
     rows = [values.fields_of(row) for row in rows]
     kinds = {name: kind for row in rows for name, kind, _ in row}
-    text = _aligned_table(list(kinds), list(kinds.values()), rows, style)
+    text = _tabulate(list(kinds), list(kinds.values()), rows, style)
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-def _aligned_table(names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], style: Style) -> str:
+def _tabulate(names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], style: Style) -> str:
+    from tabulate import tabulate
+
     cells = []
     for row in rows:
         by_name = {name: to_text(kind, value, style) for name, kind, value in row}
         cells.append([by_name.get(name, "-") for name in names])
+    align = ["right" if kind in KINDS and KINDS[kind].right else "left" for kind in kinds]
     headings = [label(name) for name in names]
     if not cells:
         return "  ".join(headings)
-    columns = list(zip(headings, *cells, strict=True))
-    widths = [max(len(heading) + _ROOM, *map(len, column)) for heading, *column in columns]
-    right = [kind in KINDS and KINDS[kind].right for kind in kinds]
-    lines = [headings, ["-" * width for width in widths], *cells]
-    return "\n".join(_in_columns(line, widths, right) for line in lines)
-
-
-def _in_columns(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = [
-        cell.rjust(width) if to_right else cell.ljust(width)
-        for cell, width, to_right in zip(cells, widths, right, strict=True)
-    ]
-    return "  ".join(padded).rstrip()
+    text = tabulate(cells, headings, tablefmt="simple", colalign=align, disable_numparse=True, preserve_whitespace=True)
+    return "\n".join(line.rstrip() for line in text.splitlines())
 
 
 class TextEncoder:
