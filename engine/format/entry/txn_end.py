@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.fields import Shape, shape
-from engine.format.packed import pack
+from engine.format.packed import pack, unpack
 from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
 
 
@@ -56,6 +56,18 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     term = reader.packed() if version >= MASTER_TERM else 0
     reader.finish()
     return TxnEnd(last_lsn, txn_id, time, master, dtvlsn, term)
+
+
+def ended_transaction(body: bytes, version: int) -> int:
+    """The transaction id of a Commit or Abort body without decoding the rest.
+
+    Raises:
+        FormatError, IndexError: the body is too short.
+    """
+    pos = 0
+    if version >= LN_FLAGS_FIRST:
+        _, pos = unpack(body, pos)
+    return unpack(body, pos)[0]
 
 
 def encode_txn_end(record: TxnEnd, version: int) -> bytes:
