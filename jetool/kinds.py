@@ -51,6 +51,25 @@ def kind_of(storage: Storage) -> str:
     return DERBY if is_derby else JE
 
 
+def require(kind: str, storage: Storage, verb: str) -> None:
+    """Refuse a directory of the other kind; whether it is one of this kind at all is for the reader to say.
+
+    Arguments:
+        kind: ``JE`` or ``DERBY``.
+        storage: the directory.
+        verb: the verb that serves this kind only.
+
+    Raises:
+        UsageError: it is of the other kind.
+    """
+    found = storage.stat()
+    if found is None or not found.is_directory:
+        return
+    is_je, is_derby = _is_je(storage, storage.names()), _is_derby(storage)
+    if is_je != is_derby and is_derby == (kind == JE):
+        raise no_verb(DERBY if is_derby else JE, verb)
+
+
 def not_for(kind: str, options: str) -> UsageError:
     """The error for options that have no meaning for a kind.
 

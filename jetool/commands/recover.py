@@ -18,6 +18,7 @@ def _outputs() -> Outputs:
 
 @command(
     "recover",
+    only=kinds.DERBY,
     outputs=_outputs,
     features=("fields", "progress", "lock", "write"),
     examples=(
@@ -45,8 +46,6 @@ def recover(run: Run, env: str, accept_loss: bool) -> int:
     -n does the same on a copy in memory and changes nothing. JE environments are not recovered by this version.
     """
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.JE:
-        raise kinds.no_verb(kinds.JE, "recover")
     from jetool.derby.recover import recover_database
 
     return recover_database(run, storage, accept_loss=accept_loss, force_checkpoint=False)

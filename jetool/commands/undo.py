@@ -18,6 +18,7 @@ def _outputs() -> Outputs:
 
 @command(
     "undo",
+    only=kinds.DERBY,
     outputs=_outputs,
     features=("fields", "lock", "write"),
     examples=(
@@ -43,8 +44,6 @@ def undo(run: Run, env: str, force: bool) -> int:
     -n does the same on a copy in memory. JE environments are not served by this version.
     """
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.JE:
-        raise kinds.no_verb(kinds.JE, "undo")
     from jetool.derby.recover import undo_database
 
     return undo_database(run, storage, force=force)

@@ -55,6 +55,7 @@ vlsn = group(
 
 @command(
     "map",
+    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("table", (MAPPED,)),
     features=("fields", "progress", "jobs"),
@@ -79,6 +80,7 @@ def vlsn_map(run: Run, env: str) -> int:
 
 @command(
     "gaps",
+    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("table", (GAP,)),
     features=("fields", "progress", "jobs"),
@@ -104,8 +106,6 @@ def _read(run: Run, env: str, read_file: Callable[[Storage, int, LogFile], FileV
     from engine.log.parallel import map_in_order
 
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.DERBY:
-        raise kinds.no_verb(kinds.DERBY, "vlsn")
     files = list_log_files(storage)
     total, done = sum(file.size_bytes for file in files.files), 0
     found = []

@@ -78,3 +78,13 @@ def state_of(database: Path) -> dict[str, tuple[int, int, str]]:
         digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "directory"
         found[str(path)] = path.stat().st_mode, path.stat().st_mtime_ns, digest
     return found
+
+
+def copy_of_je(shared: Path, target: Path) -> Path:
+    """A copy of some JE environment: a verb under test may write, and the shared one must stay as it is."""
+    source = sorted((shared / "fixtures" / "je").glob("je-18*/*/env"))[0]
+    copy = target / "je-env"
+    copy.mkdir(parents=True)
+    for path in source.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy

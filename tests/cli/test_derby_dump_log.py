@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.derby_databases import FIVE, NAMES, damage, damage_cases, extract, manifest, recorded
+from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, recorded
 from tests.harness import assert_valid, assert_valid_error, run
 
 GROUPS = {
@@ -282,8 +282,8 @@ def test_options_without_meaning_are_named(five: Path, options: list[str]) -> No
     assert "Derby" in result.err
 
 
-def test_options_of_derby_are_named_on_a_je_environment(shared: Path) -> None:
-    je = next((shared / "fixtures" / "je").glob("je-*/*/env"))
+def test_options_of_derby_are_named_on_a_je_environment(shared: Path, tmp_path: Path) -> None:
+    je = copy_of_je(shared, tmp_path)
     for options in (["--container", "1"], ["--page", "1"], ["--explain"], ["--stats=container"], ["--type", "CopyRows"],
                     ["--file", "log1.dat"], ["--from", "1,24"]):  # fmt: skip
         result = run("dump-log", je, *options, "--json")

@@ -14,8 +14,9 @@ import pytest
 
 from engine.aries.findings import CODES
 from engine.aries.format import control
+from jetool import cli
 from jetool.derby.verify import RULES
-from tests.cli.derby_databases import FIVE, NAMES, damage, damage_cases, extract, manifest, state_of
+from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, state_of
 from tests.harness import assert_valid, assert_valid_error, run
 
 CASES = (
@@ -226,7 +227,7 @@ def test_foreign_releases_and_encrypted_databases_are_refused(tmp_path: Path) ->
 
 
 def test_what_a_directory_is(tmp_path: Path, shared: Path) -> None:
-    je = next((shared / "fixtures" / "je").glob("je-*/*/env"))
+    je = copy_of_je(shared, tmp_path)
     database = extract(FIVE, tmp_path)
     (tmp_path / "empty").mkdir()
     expected = {
@@ -312,10 +313,30 @@ def test_every_damage_has_valid_output(case: int, tmp_path: Path) -> None:
             assert json.loads(result.err.splitlines()[-1])["kind"] == "unsupported"
 
 
-def test_verbs_that_mean_nothing_for_a_kind_say_so(tmp_path: Path) -> None:
+JE_ONLY = {
+    "vlsn map": [],
+    "vlsn gaps": [],
+    "dbs": [],
+    "rollbacks": [],
+    "scan": ["--db", "a"],
+    "dump": ["--db", "a"],
+    "get": ["0x00", "--db", "a"],
+    "put": ["0x00", "0x00", "--db", "a"],
+    "delete": ["0x00", "--db", "a"],
+    "history": ["0x00", "--db", "a"],
+    "load": ["--db", "a"],
+}
+
+
+@pytest.mark.parametrize("verb", JE_ONLY)
+def test_verbs_that_mean_nothing_for_a_kind_say_so(verb: str, tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
-    for verb in ("map", "gaps"):
-        result = run("vlsn", verb, database, "--json")
-        assert result.code == 2
-        assert_valid_error(result)
-        assert "vlsn is not available for Derby databases" in result.error()["what"]
+    before = state_of(database)
+    result = run(*verb.split(), database, *JE_ONLY[verb], "--json")
+    assert result.code == 2, result.err
+    assert "not available for Derby databases" in result.err, result.err
+    assert state_of(database) == before
+
+
+def test_which_verbs_serve_one_kind_only() -> None:
+    assert {name for name, command in cli.commands() if command.only == "je"} == set(JE_ONLY)

@@ -67,3 +67,9 @@ def test_every_damage_ends_as_declared(tmp_path: Path) -> None:
         damage(database, case)
         result = run("txns", database, "--json")
         assert result.code in (0, 1, 5), case["damage"]
+
+
+def test_times_mean_nothing(tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path)
+    for option in ("--since", "--until"):
+        assert run("txns", database, option, "2026-01-01").code == 2
