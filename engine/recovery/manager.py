@@ -229,6 +229,7 @@ class Recovery:
                     aborted.setdefault(record.id, raw.lsn)
         tracker.finish(result.first_active_lsn)
         self.tracker = tracker
+        result.periods = tracker.periods
         result.fate = TxnFate(committed, aborted, prepared)
         self._ends = []
 

@@ -12,6 +12,7 @@ from engine.storage.disk import DiskStorage
 from jetool import params
 from jetool.command import Outputs, command, environment
 from jetool.fate_messages import LOG_EXITS, report_damage
+from jetool.opening import require_je
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
@@ -77,6 +78,7 @@ def txns(
     records than it wrote. Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
+    require_je(storage)
     found = read_fates(storage, list_log_files(storage), run.listener)
     printed = 0
     with run.out.stream(TXN) as stream:

@@ -1,0 +1,72 @@
+"""``jetool recover``: run recovery, preview first."""
+
+from __future__ import annotations
+
+import click
+
+from engine.errors import UsageError
+from engine.format.lsn import format_lsn
+from engine.log.files import list_log_files
+from engine.log.survey import survey
+from engine.storage.disk import DiskStorage
+from jetool import exits, recovering
+from jetool.command import Outputs, command, environment
+from jetool.opening import WRITE_EXITS, require_je
+from jetool.options import Run
+from jetool.output.recover_rows import RECOVERED, recovered_row
+
+
+@command(
+    "recover",
+    outputs=lambda: Outputs("document", (RECOVERED,)),
+    features=("fields", "progress", "lock", "write"),
+    examples=(
+        ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
+        ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
+        ("Give up committed work behind damage, after a copy was made", "jetool recover /data/env --accept-loss"),
+    ),
+    exits={
+        exits.DONE: "recovered; nothing was given up",
+        **WRITE_EXITS,
+        exits.REFUSED: "committed work stands behind a bad entry, the environment is locked, a restore marker is set",
+        exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off, their bytes were saved",
+    },
+)
+@environment
+@click.option("--accept-loss", is_flag=True, help="Go on when committed transactions have to be cut off (exit 6).")
+@click.option("--je-default", is_flag=True, help="Do what JE does: cut at the first bad entry, whatever follows.")
+def recover(run: Run, env: str, accept_loss: bool, je_default: bool) -> int:
+    """Recover an environment as JE does when it opens it, and end with a checkpoint.
+
+    Nothing is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
+    committed transactions, which JE would cut off without a word, it refuses and changes nothing. Every byte that is
+    cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
+    the state before back. With -n the same is done in memory only.
+    """
+    if accept_loss and je_default:
+        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
+    before = _vlsns(env)
+    done = recovering.recover(run, env, accept_loss=accept_loss or je_default)
+    run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))
+    if done.backup is not None:
+        run.messages.notice(
+            f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
+        )
+    lost = done.tail.commits_at_risk
+    if not lost:
+        return exits.DONE
+    word = "would be" if run.dry_run else "were"
+    run.messages.warning(
+        f"{lost} committed transactions {word} given up",
+        file=f"{env}/{done.tail.last_file.path}",
+        lsn=format_lsn(done.tail.end_lsn),
+        consequence=f"{done.tail.cut_bytes} bytes {word} cut off",
+    )
+    return exits.DATA_GIVEN_UP
+
+
+def _vlsns(env: str) -> tuple[int, int]:
+    storage = DiskStorage(env)
+    require_je(storage)
+    found = survey(storage, list_log_files(storage))
+    return found.first_vlsn, found.last_vlsn
