@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import click
+
 from engine.aries.saved import SavingStorage
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
@@ -26,6 +28,7 @@ from engine.storage.base import Storage, WriteFile
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from jetool import exits
+from jetool.kinds import DERBY, kind_of, not_for
 from jetool.options import Run
 
 WRITER_BYTE: Final = 0
@@ -57,6 +60,7 @@ def open_to_read(run: Run, env: str) -> Environment:
         JetoolError: as ``Environment``.
     """
     storage = DiskStorage(env)
+    require_je(storage)
     holder = writer_of(storage)
     found = Environment(storage, EnvironmentConfig(read_only=True), run.listener)
     if holder is not None:
@@ -67,6 +71,16 @@ def open_to_read(run: Run, env: str) -> Environment:
     if found.tail is not None:
         warn_of_tail(run, env, found.tail)
     return found
+
+
+def require_je(storage: Storage) -> None:
+    """Refuse what is no JE environment.
+
+    Raises:
+        NotFoundError: there is no environment. UsageError: it is a Derby database.
+    """
+    if kind_of(storage) == DERBY:
+        raise not_for(DERBY, str(click.get_current_context().command.name))
 
 
 def writer_of(storage: Storage) -> int | None:
@@ -126,7 +140,9 @@ def backup_directory(run: Run, env: str) -> BackupDirectory | None:
         return None
     if run.backup_dir is not None:
         return BackupDirectory(run.backup_dir)
-    return BackupDirectory(Path(backups_of(env)) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    now_ms = time.time_ns() // 1_000_000
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
+    return BackupDirectory(Path(backups_of(env)) / f"{stamp}.{now_ms % 1000:03d}Z")
 
 
 def backups_of(env: str) -> str:
@@ -157,6 +173,7 @@ def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -
         JetoolError: as ``Environment``.
     """
     disk = DiskStorage(env)
+    require_je(disk)
     saved: SavingStorage | None = None
     backup: BackupDirectory | None = None
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk

@@ -45,8 +45,8 @@ COMMANDS: Final = (
     Row("rollbacks", "Look", "rollbacks", "Rollback periods as a nested list and a timeline"),
     Row("vlsn", "Look", "vlsn", "VLSNs of a replicated environment: map, gaps"),
     Row("verify", "Check", "verify", "Check the log and its tail; findings with stable codes"),
-    Row("recover", "Repair", "recover", "Recover a Derby database after a crash, with a preview"),
-    Row("undo", "Repair", "undo", "Revert what recover or checkpoint changed in a Derby database"),
+    Row("recover", "Repair", "recover", "Run recovery, preview first"),
+    Row("undo", "Repair", "undo", "Take back what a repair changed"),
     Row("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
     Row("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )

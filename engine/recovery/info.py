@@ -7,6 +7,7 @@ from typing import NamedTuple
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.txn_end import Prepare
 from engine.format.lsn import NULL_LSN
+from engine.recovery.rollback_tracker import RollbackPeriod
 
 FIRST_REPLICATED_NODE_ID = -9
 FIRST_REPLICATED_DB_ID = -256
@@ -117,6 +118,7 @@ class RecoveryResult:
         renamed: id to name, of committed renames.
         new_environment: there was no log.
         last_entry_is_ckpt_end: nothing was logged behind the last checkpoint.
+        periods: top-level rollback periods, latest first.
     """
 
     def __init__(self) -> None:
@@ -136,3 +138,4 @@ class RecoveryResult:
         self.renamed: dict[int, str] = {}
         self.new_environment = False
         self.last_entry_is_ckpt_end = False
+        self.periods: list[RollbackPeriod] = []

@@ -245,6 +245,7 @@ class Recovery:
                 result.ids.saw_txn(record.id)
         tracker.finish(result.first_active_lsn)
         self.tracker = tracker
+        result.periods = tracker.periods
         self._ends = []
 
     def _ended(self, tracker: RollbackTracker, raw: Raw) -> None:

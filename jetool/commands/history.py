@@ -18,6 +18,7 @@ from engine.storage.disk import DiskStorage
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.fate_messages import LOG_EXITS, report_damage
+from jetool.opening import require_je
 from jetool.options import Run
 from jetool.output.keyformats import show
 from jetool.output.shape import Field, Shape
@@ -76,6 +77,7 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     made of a live version are versions of their own. Nothing is locked, created or changed.
     """
     storage = DiskStorage(env)
+    require_je(storage)
     files = list_log_files(storage)
     dbs = _ids(name)
     if not dbs:

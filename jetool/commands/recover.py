@@ -1,51 +1,85 @@
-"""``jetool recover``: recovery of a Derby database."""
+"""``jetool recover``: run recovery, preview first."""
 
 from __future__ import annotations
 
 import click
 
+from engine.errors import UsageError
+from engine.format.lsn import format_lsn
+from engine.log.files import list_log_files
+from engine.log.survey import survey
 from engine.storage.disk import DiskStorage
-from jetool import exits, kinds
+from jetool import exits, kinds, recovering
 from jetool.command import Outputs, command, environment
+from jetool.opening import WRITE_EXITS
 from jetool.options import Run
+from jetool.output.recover_rows import RECOVERED, recovered_row
 
 
 def _outputs() -> Outputs:
-    from jetool.output.derby_recover import RECOVERED
+    from jetool.output import derby_recover
 
-    return Outputs("document", (RECOVERED,))
+    return Outputs("document", (RECOVERED, derby_recover.RECOVERED))
 
 
 @command(
     "recover",
-    only=kinds.DERBY,
     outputs=_outputs,
     features=("fields", "progress", "lock", "write"),
     examples=(
-        ("What would be done", "jetool recover /data/db -n"),
-        ("Recover, for a script", "jetool recover /data/db --json"),
+        ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
+        ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
+        ("Give up committed work behind damage, after a copy was made", "jetool recover /data/env --accept-loss"),
     ),
     exits={
-        exits.DONE: "recovered, or there was nothing to do",
-        exits.REFUSED: "a JVM has the database open, or committed transactions would be lost",
-        exits.NOT_FOUND: "no database",
-        exits.UNSUPPORTED: "encrypted, or a release that recovery was not verified for",
-        exits.DATA_GIVEN_UP: "recovered; committed transactions were given up (--accept-loss)",
-        exits.INCOMPLETE: "a log file, a record or a page that is needed is missing or damaged",
+        exits.DONE: "recovered; nothing was given up",
+        **WRITE_EXITS,
+        exits.REFUSED: "committed work stands behind a bad entry, the environment is locked, a restore marker is set",
+        exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off, their bytes were saved",
     },
 )
 @environment
-@click.option("--accept-loss", is_flag=True, help="Go on although committed transactions would be lost (exit 6).")
-def recover(run: Run, env: str, accept_loss: bool) -> int:
-    """Recover a Derby database after a crash: redo, undo, checkpoint. Derby opens the result without work of its own.
+@click.option("--accept-loss", is_flag=True, help="Go on when committed transactions have to be cut off (exit 6).")
+@click.option("--je-default", is_flag=True, help="Do what JE does: cut at the first bad entry, whatever follows.")
+def recover(run: Run, env: str, accept_loss: bool, je_default: bool) -> int:
+    """Recover an environment as JE (or, for a Derby database, Derby) does when it opens it, and end with a checkpoint.
 
-    Derby takes damage in the log for its end and drops what follows. When committed transactions follow, this command
-    refuses and names them; --accept-loss goes on. Prepared (XA) transactions are kept. Old bytes are saved before they
-    are changed, in DATABASE.jetool-saved unless --backup-dir says otherwise, and jetool undo brings them back.
-
-    -n does the same on a copy in memory and changes nothing. JE environments are not recovered by this version.
+    Nothing is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
+    committed transactions, which JE would cut off without a word, it refuses and changes nothing. Every byte that is
+    cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
+    the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are
+    kept.
     """
-    storage = DiskStorage(env)
-    from jetool.derby.recover import recover_database
+    if accept_loss and je_default:
+        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
+    disk = DiskStorage(env)
+    if kinds.kind_of(disk) == kinds.DERBY:
+        from jetool.derby.recover import recover_database
 
-    return recover_database(run, storage, accept_loss=accept_loss, force_checkpoint=False)
+        if je_default:
+            raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
+        return recover_database(run, disk, accept_loss=accept_loss, force_checkpoint=False)
+    before = _vlsns(env)
+    done = recovering.recover(run, env, accept_loss=accept_loss or je_default)
+    run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))
+    if done.backup is not None:
+        run.messages.notice(
+            f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
+        )
+    lost = done.tail.commits_at_risk
+    if not lost:
+        return exits.DONE
+    word = "would be" if run.dry_run else "were"
+    run.messages.warning(
+        f"{lost} committed transactions {word} given up",
+        file=f"{env}/{done.tail.last_file.path}",
+        lsn=format_lsn(done.tail.end_lsn),
+        consequence=f"{done.tail.cut_bytes} bytes {word} cut off",
+    )
+    return exits.DATA_GIVEN_UP
+
+
+def _vlsns(env: str) -> tuple[int, int]:
+    storage = DiskStorage(env)
+    found = survey(storage, list_log_files(storage))
+    return found.first_vlsn, found.last_vlsn

@@ -10,6 +10,7 @@ from engine.storage.disk import DiskStorage
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.fate_messages import LOG_EXITS, report_damage
+from jetool.opening import require_je
 from jetool.options import Run
 from jetool.output.rollback_rows import ROLLBACKS, period_rows, timeline
 
@@ -44,6 +45,7 @@ def rollbacks(run: Run, env: str, txns: bool, keys: bool, open_only: bool) -> in
     timeline; JSON is the nested list. Nothing is locked, created or changed.
     """
     storage = DiskStorage(env)
+    require_je(storage)
     report = report_rollbacks(storage, list_log_files(storage), run.listener)
     periods = [period for period in report.periods if period.is_open or not open_only]
     if run.out.format == "text" and run.out.selected is None:

@@ -1,0 +1,158 @@
+"""``recover`` and ``undo``: JE's result on every fixture, a preview without a trace, the interlock, the way back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.db.environment import Environment as Engine
+from tests.cli.fixtures import copy_of, expected_dumps, state_of
+from tests.harness import assert_valid, assert_valid_error, run, spawn
+from tests.oracle.environments import Environment, environments, named, require
+
+CORRUPT = "je-18.3.20/corrupt-middle"
+TORN = "je-18.3.20/torn-garbage-tail"
+# Exit codes of environments that are not recovered.
+REFUSED = {
+    "missing-file": 7, "corrupt-older-file": 7, "restore-required": 3, "rollback-overlap": 7,
+    "rollback-commit-inside": 7, "corrupt-middle": 3,
+}  # fmt: skip
+
+
+def expected_code(environment: Environment) -> int:
+    if environment.path.name in REFUSED:
+        return REFUSED[environment.path.name]
+    return 5 if environment.release == "25.3.17" else 0
+
+
+@pytest.mark.parametrize("environment", environments())
+def test_every_environment(environment: Environment | None, tmp_path: Path) -> None:
+    environment = require(environment)
+    env = copy_of(environment, tmp_path / "env")
+    before, original = state_of(tmp_path), contents(env)
+    preview = run("recover", env, "-n", "--json")
+    assert state_of(tmp_path) == before
+    result = run("recover", env, "--json")
+    code = expected_code(environment)
+    assert (preview.code, result.code) == (code, code), result.err
+    if code:
+        assert contents(env) == original
+        assert_valid_error(result)
+        return
+    assert_valid("recover", result.out)
+    assert without_run(preview.json()) == without_run(result.json())
+    check_recovered(environment, env, result.json())
+    took_back(env, original)
+
+
+def contents(env: Path) -> dict[str, bytes]:
+    """Every file but the lock file, by its path in the environment."""
+    return {str(path.relative_to(env)): path.read_bytes() for path in env.rglob("*") if
+            path.is_file() and path.name != "je.lck"}  # fmt: skip
+
+
+def without_run(report: dict[str, Any]) -> dict[str, Any]:
+    left = ("dry_run", "phases", "backup", "saved_bytes")
+    return {name: value for name, value in report.items() if name not in left}
+
+
+def check_recovered(environment: Environment, env: Path, report: dict[str, Any]) -> None:
+    for name, data in expected_dumps(environment).items():
+        assert run("dump", env, "--db", name).out == data, name
+    expected = json.loads(environment.expected("recovery.json"))
+    if expected.get("opened") and "recovery" in expected:
+        found = expected["recovery"]
+        assert report["ckpt_end_lsn"] == found["checkpointEndLsn"]
+        assert report["ckpt_start_lsn"] == found["checkpointStartLsn"]
+        assert report["first_active_lsn"] == found["firstActiveLsn"]
+        assert report["root_lsn"] == found["useRootLsn"]
+        assert report["end_lsn_before"] == found["nextAvailableLsn"]
+        assert report["txns_resurrected"] == sorted(found.get("resurrectedTxnIds", ()))
+    again = run("recover", env, "--json").json()
+    assert again["closing_ckpt_end_lsn"] is None
+    assert again["end_lsn_before"] == again["end_lsn_after"] == report["end_lsn_after"]
+
+
+def took_back(env: Path, original: dict[str, bytes]) -> None:
+    if not (env.parent / "env.jetool-backup").exists():
+        return
+    assert run("undo", env, "-n").code == 0
+    result = run("undo", env, "--json")
+    assert result.code == 0, result.err
+    assert_valid("undo", result.out)
+    assert contents(env) == original
+    assert run("undo", env).code == 4
+
+
+def test_the_interlock_says_what_would_be_lost(tmp_path: Path) -> None:
+    env = copy_of(named(CORRUPT), tmp_path / "env")
+    error = run("recover", env, "--json").error()
+    assert error["exit_code"] == 3
+    assert error["lsn"] == "0x5/0x80e"
+    assert error["file"].endswith("00000005.jdb")
+    assert error["what"].startswith("3 committed transactions")
+    assert "1124 bytes" in error["found"]
+
+
+@pytest.mark.parametrize("option", ["--accept-loss", "--je-default"])
+def test_loss_that_is_accepted(tmp_path: Path, option: str) -> None:
+    fixture = named(CORRUPT)
+    env = copy_of(fixture, tmp_path / "env")
+    result = run("recover", env, option, "--backup-dir", tmp_path / "saved", "--json")
+    assert result.code == 6
+    assert result.json()["commits_lost"] == 3
+    assert "given up" in result.err
+    for name, data in expected_dumps(fixture).items():
+        assert run("dump", env, "--db", name).out == data, name
+    assert run("undo", env, "--backup-dir", tmp_path / "saved").code == 0
+    for path in (fixture.path / "env").glob("*.jdb"):
+        assert (env / path.name).read_bytes() == path.read_bytes()
+
+
+def test_nothing_is_undone_after_new_writes(tmp_path: Path) -> None:
+    env = copy_of(named(TORN), tmp_path / "env")
+    assert run("recover", env).code == 0
+    assert run("put", env, "k", "v", "--db", "accounts").code == 0
+    before = state_of(env)
+    result = run("undo", env)
+    assert result.code == 3
+    assert "written to since" in result.err
+    assert state_of(env) == before
+
+
+def test_saved_bytes_of_other_commands_are_not_undone(tmp_path: Path) -> None:
+    env = copy_of(named(TORN), tmp_path / "env")
+    assert run("put", env, "k", "v", "--db", "accounts", "--backup-dir", tmp_path / "saved").code == 0
+    assert run("undo", env, "--backup-dir", tmp_path / "saved").code == 3
+
+
+def test_without_saved_bytes(tmp_path: Path) -> None:
+    env = copy_of(named(TORN), tmp_path / "env")
+    assert run("recover", env, "--backup-dir", "none", "--json").json()["backup"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["env"]
+    assert run("undo", env).code == 4
+
+
+def test_the_lock_excludes(tmp_path: Path) -> None:
+    env = copy_of(named("je-18.3.20/txn-crash"), tmp_path / "env")
+    with Engine(str(env)):
+        result = spawn("recover", env)
+        undone = spawn("recover", env, "-n")
+    assert result.returncode == 3
+    assert b"in use" in result.stderr
+    assert undone.returncode == 0
+
+
+def test_text_names_what_was_done(tmp_path: Path) -> None:
+    env = copy_of(named("je-18.3.20/txn-crash"), tmp_path / "env")
+    result = run("recover", env)
+    assert "REDO_LNS" in result.text
+    assert f"jetool undo {env}" in result.err
+
+
+def test_usage() -> None:
+    assert run("recover", "/no/such/place").code == 4
+    assert run("recover", "/tmp", "--accept-loss", "--je-default").code == 2
