@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, state_of
+from tests.cli.derby_databases import FIVE, NAMES, damage, damage_cases, extract, manifest, state_of
 from tests.harness import assert_valid, assert_valid_error, run
 
 LOST = "one byte changed in a group in the middle of the log"
@@ -239,19 +239,6 @@ def test_waiting_for_the_lock(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     with open_elsewhere(database, 1.0):
         assert recovered(database, "--lock-timeout", "30")["checkpoint"] is not None
-
-
-def test_je_environments_are_named(shared: Path, tmp_path: Path) -> None:
-    je = copy_of_je(shared, tmp_path)
-    before = state_of(je)
-    for verb in ("recover", "undo"):
-        result = run(verb, je, "--json")
-        assert result.code == 2
-        assert_valid_error(result)
-        assert "not available for JE environments" in result.error()["what"]
-    assert run("checkpoint", je, "--accept-loss").code == 2
-    assert run("checkpoint", extract(FIVE, tmp_path / "derby"), "--minimize").code == 2
-    assert state_of(je) == before
 
 
 def test_writing_verbs_are_kept_from_the_shared_fixtures(shared: Path) -> None:
