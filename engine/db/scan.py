@@ -81,7 +81,7 @@ class Walker:
             with self._env.ctx.latch:
                 step = self._step(key, inclusive, limit)
             self._env.keep_budget()
-            if step.records and key is not None and not self._goes_on(key, step.records[-1].key):
+            if step.records and key is not None and not self._goes_on(key, step.records[-1].key, inclusive):
                 raise DamageError(
                     f"the tree of {self._state.label} leads back to keys that were passed",
                     consequence="its records cannot be walked over",
@@ -92,9 +92,11 @@ class Walker:
             if step.wait_lsn != NULL_LSN:
                 self._wait(step.wait_lsn)
 
-    def _goes_on(self, key: Key, last: Key) -> bool:
+    def _goes_on(self, key: Key, last: Key, inclusive: bool) -> bool:
         """Whether a step got further; in a damaged tree it might not, and would never end."""
-        return bool(last <= key if self._backward else last >= key)
+        if last == key:
+            return inclusive
+        return bool(last < key if self._backward else last > key)
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> Step:
         node, index = self._place(key, inclusive)
