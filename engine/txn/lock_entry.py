@@ -48,7 +48,7 @@ class Locker(Protocol):
 
     @property
     def importunate(self) -> bool:
-        """Whether it steals what it cannot wait for (replay of the replication stream)."""
+        """Whether it takes a lock from preemptable owners when its lock timeout is over (replay of the stream)."""
 
     @property
     def lock_timeout_ms(self) -> int:

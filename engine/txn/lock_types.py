@@ -39,8 +39,8 @@ class Conflict(Enum):
 class UpgradeKind(Enum):
     """What a held lock means for a request of the same locker.
 
-    SAME: nothing to do. NOW: the type widens without a look at who else may block it. WAIT: a promotion, granted when
-    no other owner conflicts. ILLEGAL: no caller asks for this.
+    SAME: nothing to do. NOW: the type widens at once, unless an insertion of somebody else makes it restart. WAIT: a
+    promotion, granted when no other owner conflicts. ILLEGAL: no caller asks for this.
     """
 
     SAME = "same"

@@ -132,9 +132,10 @@ class VLSNIndex:
 
     def lsn(self, vlsn: int) -> int:
         """The exact LSN of a VLSN; NULL_LSN when it is not in the range or its mapping is not kept (R-VLSN-20)."""
-        if not self.range.contains(vlsn):
+        try:
+            bucket = self.lte_bucket(vlsn)
+        except NotFoundError:
             return NULL_LSN
-        bucket = self.lte_bucket(vlsn)
         return bucket.get(vlsn) if bucket.owns(vlsn) else NULL_LSN
 
     def lte_lsn(self, vlsn: int) -> int:

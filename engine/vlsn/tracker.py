@@ -21,7 +21,7 @@ from bisect import bisect_right
 from engine.errors import JetoolError
 from engine.format.lsn import NULL_LSN, file_of
 from engine.format.vlsn import NULL_VLSN
-from engine.vlsn.bucket import BucketLimits, VLSNBucket, one_mapping
+from engine.vlsn.bucket import BucketLimits, one_mapping
 from engine.vlsn.ghost import Bucket, GhostBucket
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
@@ -128,17 +128,14 @@ class VLSNTracker:
 
     def _map(self, vlsn: int, lsn: int) -> None:
         last = self.buckets[-1] if self.buckets else None
-        if last is not None:
-            if vlsn < self.first_tracked and self.last_on_disk == NULL_VLSN:
-                self.buckets.insert(0, one_mapping(self.limits, vlsn, lsn))
-                self.created += 1
+        at = len(self.buckets)
+        if last is not None and vlsn < last.first:
+            if vlsn > self.first_tracked or self.last_on_disk != NULL_VLSN:
                 return
-            if vlsn < last.first or last.put(vlsn, lsn) or vlsn <= last.last:
-                return
-            last.closed = True
-        bucket = VLSNBucket(self.limits, file_of(lsn), vlsn)
-        bucket.put(vlsn, lsn)
-        self.buckets.append(bucket)
+            at = 0
+        elif last is not None and (last.put(vlsn, lsn) or vlsn <= last.last):
+            return
+        self.buckets.insert(at, one_mapping(self.limits, vlsn, lsn))
         self.created += 1
 
 

@@ -21,6 +21,7 @@ A sequence is a user record: u8 version, u8 flags, plong least, greatest and sto
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
@@ -153,8 +154,8 @@ def decode_vlsn_bucket(data: bytes) -> VLSNBucketRecord | GhostBucketRecord:
     file_number, stride, first, last, last_lsn = (reader.packed() for _ in range(5))
     if stride < 1:
         raise FormatError("stride of a VLSN bucket", expected="1 or more", found=str(stride))
-    raw = reader.raw(_OFFSET_BYTES * reader.count(_OFFSET_BYTES))
-    offsets = tuple(int.from_bytes(raw[at : at + _OFFSET_BYTES], "big") for at in range(0, len(raw), _OFFSET_BYTES))
+    count = reader.count(_OFFSET_BYTES)
+    offsets = struct.unpack(f">{count}I", reader.raw(_OFFSET_BYTES * count))
     reader.finish()
     return VLSNBucketRecord(file_number, stride, first, last, last_lsn, offsets)
 
@@ -165,7 +166,7 @@ def encode_vlsn_bucket(record: VLSNBucketRecord | GhostBucketRecord) -> bytes:
     if isinstance(record, GhostBucketRecord):
         return tuples.write_bool(writer, True).packed(*record).getvalue()
     tuples.write_bool(writer, False).packed(*record[:5], len(record.offsets))
-    return writer.raw(b"".join(offset.to_bytes(_OFFSET_BYTES, "big") for offset in record.offsets)).getvalue()
+    return writer.raw(struct.pack(f">{len(record.offsets)}I", *record.offsets)).getvalue()
 
 
 def decode_reserved_file(data: bytes) -> ReservedFile:
