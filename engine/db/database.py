@@ -76,8 +76,9 @@ class Database:
             return next((data for _, data in self.items(start=key, end=key + b"\0", txn=txn)), None)
         locker = txn.inner if txn is not None else None
         if locker is None:
-            found = next(iter(self._walker(None).step(self._key(key), inclusive=True, limit=1)), None)
-            return found.data if found is not None and found.key == self._key(key) else None
+            found = self._walker(None).exact(self._key(key))
+            self._env.keep_budget()
+            return None if found is None else found.data
         locker.check_usable()
         wanted = self._key(key)
         data = self._env.records.get(self.state, wanted, locker, lock_type_of(locker, write=for_update))

@@ -81,7 +81,7 @@ class Walker:
             with self._env.ctx.latch:
                 step = self._step(key, inclusive, limit)
             self._env.keep_budget()
-            if step.records and key is not None and not self._goes_on(key, step.records[-1].key):
+            if step.records and key is not None and not self._goes_on(key, step.records[-1].key, inclusive):
                 raise DamageError(
                     f"the tree of {self._state.label} leads back to keys that were passed",
                     consequence="its records cannot be walked over",
@@ -92,9 +92,30 @@ class Walker:
             if step.wait_lsn != NULL_LSN:
                 self._wait(step.wait_lsn)
 
-    def _goes_on(self, key: Key, last: Key) -> bool:
+    def exact(self, key: Key) -> Found | None:
+        """The record of a key, or None; its neighbours are left alone, locked or not."""
+        ctx = self._env.ctx
+        while True:
+            with ctx.latch:
+                node = find_bin(ctx, self._state, key)
+                index, exact = node.find(key) if node is not None else (0, False)
+                if node is None or not exact:
+                    return None
+                live = node.is_live(index) and not is_expired(node.expirations[index], self._env.now_ms())
+                if not live and (node.lsns[index] == NULL_LSN or not self._is_pending(node, index)):
+                    return None
+                wait_lsn = self._lock(node, index)
+                if wait_lsn == NULL_LSN:
+                    data = slot_data(ctx, node, index, cache=True) if live else None
+                    ctx.account(node)
+                    return None if data is None else Found(key, data, node.lsns[index])
+            self._wait(wait_lsn)
+
+    def _goes_on(self, key: Key, last: Key, inclusive: bool) -> bool:
         """Whether a step got further; in a damaged tree it might not, and would never end."""
-        return bool(last <= key if self._backward else last >= key)
+        if last == key:
+            return inclusive
+        return bool(last < key if self._backward else last > key)
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> Step:
         node, index = self._place(key, inclusive)

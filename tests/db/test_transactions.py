@@ -83,6 +83,18 @@ def test_readers_wait_for_writers(env: Environment, db: Database) -> None:
     assert db.get(b"a") == b"new"
 
 
+def test_a_missing_key_does_not_wait_for_its_neighbour(env: Environment, db: Database) -> None:
+    writer = env.begin()
+    db.put(b"c", b"new", writer)
+    assert db.get(b"b") is None
+    assert db.get(b"a") == b"old"
+    db.delete(b"e", writer)
+    with pytest.raises(LockTimeoutError):
+        db.get(b"e")
+    writer.abort()
+    assert db.get(b"e") == b"old"
+
+
 def test_a_lock_conflict_leaves_the_transaction_abort_only(env: Environment, db: Database) -> None:
     one, two = env.begin(), env.begin()
     db.put(b"a", b"1", one)
