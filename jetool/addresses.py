@@ -18,6 +18,7 @@ from jetool.output.values import instant_text
 from jetool.params import Address
 
 _LIST: Final = "list"
+_ONLY_DERBY: Final = {"containers": "--container", "pages": "--page", "explain": "--explain"}
 DERBY_GROUPS: Final = ("page", "container", "transaction", "txn", "ckpt", "clr")
 
 
@@ -155,7 +156,7 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
 
 def refuse_derby(options: dict[str, Any]) -> None:
     """UsageError for options of ``dump-log`` that mean nothing for a JE environment; the message names all of them."""
-    wrong = [shown for name, shown in (("containers", "--container"), ("pages", "--page")) if options[name]]
+    wrong = [shown for name, shown in _ONLY_DERBY.items() if options[name]]
     if options["stats"] == "container":
         wrong.append("--stats=container")
     wrong += [f"--type {word}" for types in options["types"] for word in types.only_derby]

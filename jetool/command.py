@@ -48,12 +48,14 @@ class Command(click.Command):
         examples: pairs of what it is for and the command line.
         exits: exit code to what it means here; without the codes that every command has.
         outputs: gives what it prints. A function, so that ``--help`` need not load shapes.
+        only: the kind of environment that it serves (``jetool.kinds``), None for all.
     """
 
     formats: tuple[str, ...] = ()
     examples: tuple[tuple[str, str], ...] = ()
     exits: Mapping[int, str] = {}
     outputs: Callable[[], Outputs]
+    only: str | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse with the leading options in front and ENV filled in."""
@@ -103,6 +105,7 @@ class Command(click.Command):
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
+            self._check_kind(values)
             target.open()
             code = self.callback(run, **values)
             run.listener.close()
@@ -112,6 +115,15 @@ class Command(click.Command):
             target.abandon()
             raise
         return int(code)
+
+    def _check_kind(self, values: Mapping[str, Any]) -> None:
+        """UsageError when the environment is of the kind that the command does not serve."""
+        if self.only is None:
+            return
+        from engine.storage.disk import DiskStorage
+        from jetool import kinds
+
+        kinds.require(self.only, DiskStorage(values["env"]), self.name or "")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options, then the shared ones."""
@@ -233,6 +245,7 @@ def command(
     formats: Sequence[str] = options.FORMATS,
     features: Sequence[str] = (),
     parent: Group | None = None,
+    only: str | None = None,
 ) -> Callable[[Callable[Concatenate[options.Run, P], int]], Command]:
     """Make a command of a function. Put it above the function's own options.
 
@@ -244,6 +257,7 @@ def command(
         formats: the formats it has, the default first.
         features: the groups of shared options that it honours (``jetool.options``).
         parent: the group that it belongs to, for ``vlsn range`` and the like.
+        only: the kind of environment that it serves (``jetool.kinds``), when it is one; for the other it ends with 2.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -253,7 +267,7 @@ def command(
         made = click.command(name, cls=Command, add_help_option=False)(function)
         made.params.extend([*options.shared(formats, features), options.help_option()])
         made.formats, made.examples = tuple(formats), tuple(examples)
-        made.exits, made.outputs = dict(exits), outputs
+        made.exits, made.outputs, made.only = dict(exits), outputs, only
         if parent is not None:
             parent.add_command(made)
         return made

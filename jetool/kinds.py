@@ -17,6 +17,7 @@ from engine.storage.base import Storage
 JE: Final = "je"
 DERBY: Final = "derby"
 
+_NAMES: Final = {JE: "JE environments", DERBY: "Derby databases"}
 _JE_FILE: Final = re.compile(r"[0-9a-f]{8}\.jdb")
 _JE_DIRECTORY: Final = re.compile(r"data\d{3}")
 _CONTROLS: Final = ("log/log.ctrl", "log/logmirror.ctrl")
@@ -50,15 +51,39 @@ def kind_of(storage: Storage) -> str:
     return DERBY if is_derby else JE
 
 
-def not_for(kind: str, what: str) -> UsageError:
-    """The error for a verb or an option that has no meaning for a kind, or does not exist for it.
+def require(kind: str, storage: Storage, verb: str) -> None:
+    """Refuse a directory of the other kind; whether it is one of this kind at all is for the reader to say.
 
     Arguments:
         kind: ``JE`` or ``DERBY``.
-        what: the verb or the options, as the user writes them.
+        storage: the directory.
+        verb: the verb that serves this kind only.
+
+    Raises:
+        UsageError: it is of the other kind.
     """
-    named = "JE environments" if kind == JE else "Derby databases"
-    return UsageError(f"{what}: not available for {named}", hint="leave it out, or see --help for what there is")
+    found = storage.stat()
+    if found is None or not found.is_directory:
+        return
+    is_je, is_derby = _is_je(storage, storage.names()), _is_derby(storage)
+    if is_je != is_derby and is_derby == (kind == JE):
+        raise no_verb(DERBY if is_derby else JE, verb)
+
+
+def not_for(kind: str, options: str) -> UsageError:
+    """The error for options that have no meaning for a kind.
+
+    Arguments:
+        kind: ``JE`` or ``DERBY``.
+        options: the options, as the user writes them.
+    """
+    return UsageError(f"{options}: not available for {_NAMES[kind]}", hint="leave it out, or see --help")
+
+
+def no_verb(kind: str, verb: str) -> UsageError:
+    """The error for a verb that does not exist for a kind, in this version or at all."""
+    text = f"{verb} is not available for {_NAMES[kind]} in this version"
+    return UsageError(text, consequence="nothing was read or changed", hint="see jetool --help")
 
 
 def _is_je(storage: Storage, names: list[str]) -> bool:

@@ -19,7 +19,8 @@ import click
 from engine.aries.saved import SavingStorage
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
-from engine.db.environment import LOCK_FILE, Environment
+from engine.db.environment import Environment
+from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError, UsageError
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from engine.aries.saved import SavingStorage
 from engine.db.config import EnvironmentConfig
-from engine.db.environment import LOCK_FILE, Environment
+from engine.db.environment import Environment
+from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError
 from engine.events import Listener
 from engine.format.lsn import NULL_LSN, format_lsn

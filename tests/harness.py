@@ -80,6 +80,7 @@ def run(*words: str | Path, terminal: bool = False) -> Result:
         terminal: what ``isatty`` of the standard streams answers.
     """
     args = [str(word) for word in words]
+    refuse_to_write_to_shared(args)
     out, err = _Stream(terminal), _Stream(terminal)
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = out, err
@@ -93,8 +94,21 @@ def run(*words: str | Path, terminal: bool = False) -> Result:
     return result
 
 
+def refuse_to_write_to_shared(args: list[str]) -> None:
+    """Fail when a verb that can write is called on the shared fixtures: root is not stopped by their file modes."""
+    shared = (REPOSITORY.parent / "shared").resolve()
+    inside = [word for word in args if word.startswith("/") and Path(word).resolve().is_relative_to(shared)]
+    if not inside or {"-n", "--dry-run"} & set(args):
+        return
+    names = [row.name for row in table.COMMANDS if args[0] == row.name or args[0] in row.aliases]
+    loaded = [cli.load(row) for row in table.COMMANDS if row.name in names]
+    if any(param.name == "dry_run" for command in loaded for param in command.params):
+        raise AssertionError(f"{args[0]} could write to {inside[0]}: copy it first")
+
+
 def spawn(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a command line in a process of its own."""
+    refuse_to_write_to_shared([str(word) for word in words])
     command = [sys.executable, "-m", "jetool", *map(str, words)]
     return subprocess.run(command, capture_output=True, timeout=60, env=environment(), **options)
 

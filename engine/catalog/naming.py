@@ -9,6 +9,7 @@ Example, create ``orders``: ``NameLN_TX (op create, id 6) | MapLN (key "6", no r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
@@ -18,6 +19,7 @@ from engine.format.entry.db_tree import (
     DUPLICATES,
     ENV_REPLICATED,
     KEY_PREFIXING,
+    TEMPORARY,
     TWO_PART_KEYS,
     DatabaseImpl,
     encode_db_tree,
@@ -41,11 +43,15 @@ class DatabaseOptions(NamedTuple):
         duplicates: sorted duplicates: a key may have several data items.
         key_prefixing: nodes store the common prefix of their keys once; duplicates always do.
         max_entries: slots of a node (``je.nodeMaxEntries``).
+        deferred_write: records stay in memory until a checkpoint or eviction logs them; no transactions.
+        temporary: deferred-write, never part of a checkpoint, and gone when the environment is opened again.
     """
 
     duplicates: bool = False
     key_prefixing: bool = False
     max_entries: int = DEFAULT_MAX_ENTRIES
+    deferred_write: bool = False
+    temporary: bool = False
 
 
 class Naming:
@@ -53,6 +59,9 @@ class Naming:
 
     Arguments:
         ctx, catalog, records, txns: the parts that they work on.
+
+    Attributes:
+        removed: told of a database that is about to lose its MapLN, so that its records are counted obsolete.
     """
 
     def __init__(self, ctx: TreeContext, catalog: Catalog, records: Records, txns: TxnManager) -> None:
@@ -61,6 +70,7 @@ class Naming:
         self._records = records
         self._txns = txns
         self.root_lsn = NULL_LSN
+        self.removed: Callable[[DatabaseState], None] | None = None
 
     def create(self, name: str, options: DatabaseOptions, txn: Txn, *, internal: bool = False) -> DatabaseState:
         """Make a database.
@@ -76,6 +86,7 @@ class Naming:
             state = DatabaseState(self._impl(db_id, name, options), catalog.comparators)
             if not self._write_name(name, db_id, _CREATE, txn, PutMode.INSERT_ONLY, state):
                 raise RefusedError(f"there is a database of the name {name!r} already")
+            state.deferred = options.deferred_write or options.temporary
             catalog.last_local_db_id = db_id
             catalog.add(state)
             self.write_map_ln(state)
@@ -128,6 +139,8 @@ class Naming:
     def finish_removal(self, state: DatabaseState) -> None:
         """The removal has committed: delete the MapLN (R-REC-61)."""
         with self._ctx.latch:
+            if self.removed is not None:
+                self.removed(state)
             locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
             impl = state.to_impl()
             payload = Payload(None, MAP, 0, MapLN(impl, 1), None)
@@ -189,6 +202,7 @@ class Naming:
     def _impl(self, db_id: int, name: str, options: DatabaseOptions) -> DatabaseImpl:
         flags = DUPLICATES | KEY_PREFIXING if options.duplicates else KEY_PREFIXING if options.key_prefixing else 0
         flags |= TWO_PART_KEYS if options.duplicates else 0
+        flags |= TEMPORARY if options.temporary else 0
         flags |= DB_NOT_REPLICATED if self._catalog.flags & ENV_REPLICATED else 0
         return DatabaseImpl(
             db_id, name, False, None, NULL_LSN, 0, flags, b"", b"", options.max_entries, 0, WRITTEN_VERSION, (), ()

@@ -98,6 +98,11 @@ class Checkpointer:
         ctx, catalog, naming, txns: the parts.
         last_id: of the last checkpoint.
         last_start, last_end: LSNs of the last checkpoint's entries, NULL_LSN for none.
+
+    Attributes:
+        bytes_interval, time_interval_ms: when a checkpoint is due; bytes take precedence, 0 for never.
+        high_priority: log each sub-tree in one go (``je.checkpointer.highPriority``).
+        participants: called at their steps, in this order.
     """
 
     def __init__(
@@ -128,6 +133,7 @@ class Checkpointer:
         self.last_time_ms = self._clock()
         self.ids = LastIds()
         self.bytes_interval = DEFAULT_BYTES_INTERVAL
+        self.time_interval_ms = 0
         self.high_priority = False
         self._counts: Counter[tuple[int, str]] = Counter()
         self._deltas = 0
@@ -135,8 +141,10 @@ class Checkpointer:
         ctx.splits_watch.append(self.map)
 
     def is_due(self) -> bool:
-        """Whether enough bytes were logged since the last CkptStart (R-CKPT-2)."""
+        """Whether enough was logged, or enough time has passed, since the last checkpoint (R-CKPT-2)."""
         writer = self._ctx.writer
+        if writer is not None and not self.bytes_interval and self.time_interval_ms:
+            return self._clock() - self.last_time_ms >= self.time_interval_ms and writer.last_lsn != self.last_end
         return (
             writer is not None
             and self.bytes_interval > 0
@@ -239,45 +247,54 @@ class Checkpointer:
                 entries = self.map.take_level(level)
             for entry in entries:
                 with self._ctx.latch:
-                    taken = self.map.take(entry.db, entry.node_id, level)
-                    if taken is not None and level <= self.map.highest(entry.db) and not entry.db.deleted:
-                        self._flush(taken)
+                    parent = self._take_and_flush(entry)
+                    if parent is not None and self.high_priority:
+                        self._flush_sub_tree(parent)
+                if parent is not None and not self.high_priority:
+                    self._flush_sub_tree(parent)
 
-    def _flush(self, entry: Selected) -> None:
-        """Log one node of the map (R-CKPT-21), a BIN with the rest of its sub-tree (R-CKPT-24)."""
+    def _take_and_flush(self, entry: Selected) -> IN | None:
+        """Log a node if it is still in the map and its level is flushed at all (R-CKPT-22)."""
+        with self._ctx.latch:
+            taken = self.map.take(entry.db, entry.node_id, entry.level)
+            if taken is None or entry.level > self.map.highest(entry.db) or entry.db.deleted:
+                return None
+            return self._flush(taken)
+
+    def _flush(self, entry: Selected) -> IN | None:
+        """Log one node of the map (R-CKPT-21); the parent of a BIN that was logged, None otherwise."""
         db = entry.db
         if entry.is_root:
             root = db.root
             if root is not None and root.is_root and root.node_id == entry.node_id and root.dirty:
                 self._log(root, Provisional.NO)
                 self._log_root_reference(db)
-            return
+            return None
         found = find_parent(self._ctx, db, entry.node_id, entry.level, entry.ident)
         if found is None:
-            return
+            return None
         parent, index = found
         self.map.add_parent(parent)
         kid = parent.kids[index]
         if kid is None or kid.node_id != entry.node_id or not kid.dirty:
-            return
-        highest = self.map.highest(db)
-        self._log(kid, checkpoint_provisional(entry.level, highest))
-        if isinstance(kid, BIN):
-            self._flush_sub_tree(parent, highest)
+            return None
+        self._log(kid, checkpoint_provisional(entry.level, self.map.highest(db)))
+        return parent if isinstance(kid, BIN) else None
 
-    def _flush_sub_tree(self, parent: IN, highest: int) -> None:
-        """The dirty siblings of a BIN that are in the map, then their parent if its level is flushed."""
-        db = parent.db
-        for sibling in list(parent.kids):
-            if not isinstance(sibling, BIN):
-                continue
-            taken = self.map.take(db, sibling.node_id, sibling.level)
-            if taken is not None and sibling.dirty:
-                self._log(sibling, checkpoint_provisional(sibling.level, highest))
-        if parent.level <= highest:
-            taken = self.map.take(db, parent.node_id, parent.level)
-            if taken is not None:
-                self._flush(taken)
+    def _flush_sub_tree(self, parent: IN) -> None:
+        """The dirty siblings of a BIN that are in the map, then their parent (R-CKPT-24).
+
+        With ``high_priority`` the caller holds the latch over all of it; without, others get in between two nodes.
+        """
+        with self._ctx.latch:
+            siblings = [kid for kid in parent.kids if isinstance(kid, BIN) and kid.dirty]
+            waiting = [found for kid in siblings if (found := self.map.get(kid)) is not None]
+        for entry in waiting:
+            self._take_and_flush(entry)
+        with self._ctx.latch:
+            mine = self.map.get(parent)
+            if mine is not None:
+                self._take_and_flush(mine)
 
     def _log(self, node: IN, provisional: Provisional) -> None:
         delta_before = node.delta_lsn if isinstance(node, BIN) else NULL_LSN

@@ -93,7 +93,7 @@ class DirtyMap:
         level = node.level
         if not node.is_root and (node.is_bin or self._extra_level):
             level += 1
-        if self._flush_all and node.db.root is not None:
+        if (self._flush_all or node.db.deferred) and node.db.root is not None:
             level = node.db.root.level
         self._highest[node.db.id] = max(self._highest.get(node.db.id, NO_LEVEL), level)
 
@@ -123,6 +123,10 @@ class DirtyMap:
         if not entries:
             del self._levels[level]
         return found
+
+    def get(self, node: IN) -> Selected | None:
+        """The entry of a node, or None."""
+        return self._levels.get(node.level, {}).get((node.db.id, node.node_id))
 
     def __len__(self) -> int:
         return sum(len(entries) for entries in self._levels.values())

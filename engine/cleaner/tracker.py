@@ -18,12 +18,20 @@ from engine.catalog.naming import DatabaseOptions, Naming
 from engine.cleaner.file_summary import IS_LN, Counters
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import FileSummaryLN
-from engine.format.entry.node import DELTA_TYPE, Node, decode_node
+from engine.format.entry.node import (
+    DELTA_TYPE,
+    KNOWN_DELETED,
+    PENDING_DELETED,
+    SLOT_EMBEDDED,
+    Node,
+    decode_node,
+)
 from engine.format.entry_types import FILE_HEADER
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import PRIOR_VERSION
 from engine.log.passes import Raw
 from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import bins, read_ln
 from engine.txn.manager import TxnManager
@@ -32,6 +40,8 @@ from engine.txn.txn import Durability
 
 DATABASE_NAME: Final = "_jeUtilization"
 _SEQUENCE_TOP: Final = 0x7FFFFFFF
+# Slots whose LN is obsolete already: deleted, or embedded.
+_NO_LN: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED
 _NODES_WITH_VERSIONS: Final = frozenset((12, 13, DELTA_TYPE))
 
 
@@ -146,6 +156,26 @@ class UtilizationTracker:
 
     def checkpoint_ended(self) -> None:
         """Nothing waits for it."""
+
+    def count_removed(self, state: DatabaseState) -> None:
+        """Everything that a removed database holds is obsolete, without offsets (R-CLN-8)."""
+        seen: set[int] = set()
+        for node in bins(self._ctx, state):
+            self._count_path(node, seen)
+            for index, lsn in enumerate(node.lsns):
+                readable = not node.states[index] & _NO_LN and not state.duplicates
+                if readable and self._exists(lsn):
+                    self.counters(file_of(lsn)).count_obsolete_ln(node.sizes[index], None)
+
+    def _count_path(self, node: IN, seen: set[int]) -> None:
+        """A node and its ancestors, each once."""
+        current: IN | None = node
+        while current is not None and id(current) not in seen:
+            seen.add(id(current))
+            lsn = current.lsn()
+            if self._exists(lsn):
+                self.counters(file_of(lsn)).count_obsolete_node(None)
+            current = current.parent
 
     def load(self) -> None:
         """Add what the log's own summaries say of each file to what recovery counted (POPULATE_UTILIZATION_PROFILE)."""

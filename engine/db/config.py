@@ -30,11 +30,14 @@ class EnvironmentConfig:
         bin_delta_percent: je.tree.binDelta.
         max_embedded_bytes: je.tree.maxEmbeddedLN.
         lock_timeout_ms, txn_timeout_ms: je.lock.timeout, je.txn.timeout; 0 for none.
+        deadlock_detect, deadlock_delay_ms: je.lock.deadlockDetect, je.lock.deadlockDetectDelay.
         checkpoint_bytes: je.checkpointer.bytesInterval; 0 takes no checkpoints by bytes.
+        checkpoint_interval_ms: je.checkpointer.wakeupInterval; looked at when ``checkpoint_bytes`` is 0.
+        checkpoint_high_priority: je.checkpointer.highPriority.
         cache_bytes: je.maxMemory.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
-        force_checkpoint: je.env.recoveryForceCheckpoint.
+        force_checkpoint, force_new_file: je.env.recoveryForceCheckpoint, je.env.recoveryForceNewFile.
         comparators: sort keys by Java class name.
         clock: milliseconds since 1970; None for the system's.
     """
@@ -49,10 +52,15 @@ class EnvironmentConfig:
     max_embedded_bytes: int = 16
     lock_timeout_ms: int = 500
     txn_timeout_ms: int = 0
+    deadlock_detect: bool = True
+    deadlock_delay_ms: int = 0
     checkpoint_bytes: int = 20_000_000
+    checkpoint_interval_ms: int = 0
+    checkpoint_high_priority: bool = False
     cache_bytes: int = 64 << 20
     halt_on_commit_after_bad: bool = True
     force_checkpoint: bool = False
+    force_new_file: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
     clock: Callable[[], int] | None = None
 
@@ -102,6 +110,11 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.lock.timeout": _Parameter("lock_timeout_ms", "ms"),
     "je.txn.timeout": _Parameter("txn_timeout_ms", "ms"),
     "je.checkpointer.bytesInterval": _Parameter("checkpoint_bytes", "int"),
+    "je.checkpointer.wakeupInterval": _Parameter("checkpoint_interval_ms", "ms", 0, 75 * 60_000),
+    "je.checkpointer.highPriority": _Parameter("checkpoint_high_priority", "bool"),
+    "je.lock.deadlockDetect": _Parameter("deadlock_detect", "bool"),
+    "je.lock.deadlockDetectDelay": _Parameter("deadlock_delay_ms", "ms"),
+    "je.env.recoveryForceNewFile": _Parameter("force_new_file", "bool"),
     "je.maxMemory": _Parameter("cache_bytes", "int"),
     "je.haltOnCommitAfterChecksumException": _Parameter("halt_on_commit_after_bad", "bool"),
     "je.env.recoveryForceCheckpoint": _Parameter("force_checkpoint", "bool"),

@@ -40,7 +40,7 @@ class Database:
         self._open = True
         self.state = state
         if not env.read_only and not state.internal:
-            state.transactional = env.config.transactional
+            state.transactional = env.config.transactional and not state.deferred
         state.handles += 1
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from engine.errors import DamageError
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN
 from engine.tree.keys import Key
@@ -80,10 +81,20 @@ class Walker:
             with self._env.ctx.latch:
                 step = self._step(key, inclusive, limit)
             self._env.keep_budget()
+            if step.records and key is not None and not self._goes_on(key, step.records[-1].key):
+                raise DamageError(
+                    f"the tree of {self._state.label} leads back to keys that were passed",
+                    consequence="its records cannot be walked over",
+                    hint="run jetool verify, or jetool salvage",
+                )
             if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
                 return step.records
             if step.wait_lsn != NULL_LSN:
                 self._wait(step.wait_lsn)
+
+    def _goes_on(self, key: Key, last: Key) -> bool:
+        """Whether a step got further; in a damaged tree it might not, and would never end."""
+        return bool(last <= key if self._backward else last >= key)
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> Step:
         node, index = self._place(key, inclusive)

@@ -25,7 +25,7 @@ from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 
 if TYPE_CHECKING:
-    from engine.db.environment import Environment
+    from engine.db.parts import Parts
 
 DATABASE_NAME: Final = "_jeVlsnMapDb"
 
@@ -34,11 +34,11 @@ class StoredIndex:
     """Committed records of ``_jeVlsnMapDb``.
 
     Arguments:
-        env, state: the database.
+        parts, state: the environment and the database.
     """
 
-    def __init__(self, env: Environment, state: DatabaseState) -> None:
-        self._env = env
+    def __init__(self, parts: Parts, state: DatabaseState) -> None:
+        self._parts = parts
         self._state = state
 
     def at_or_below(self, key: bytes) -> tuple[bytes, bytes] | None:
@@ -51,10 +51,10 @@ class StoredIndex:
 
     def begin(self) -> _StoreTxn:
         """Begin a local transaction."""
-        return _StoreTxn(self._env, self._state)
+        return _StoreTxn(self._parts, self._state)
 
     def _near(self, key: bytes, *, backward: bool) -> tuple[bytes, bytes] | None:
-        ctx = self._env.ctx
+        ctx = self._parts.ctx
         with ctx.latch:
             node: BIN | None = find_bin(ctx, self._state, key)
             if node is None:
@@ -74,26 +74,26 @@ class StoredIndex:
 class _StoreTxn:
     """A local transaction on the index."""
 
-    def __init__(self, env: Environment, state: DatabaseState) -> None:
-        self._env = env
+    def __init__(self, parts: Parts, state: DatabaseState) -> None:
+        self._parts = parts
         self._state = state
-        self._txn: Txn = env.txns.begin(durability=Durability.NO_SYNC)
+        self._txn: Txn = parts.txns.begin(durability=Durability.NO_SYNC)
 
     def put(self, key: bytes, data: bytes) -> None:
         """Store a record."""
-        self._env.records.put(self._state, key, Payload(data, USER), self._txn, PutMode.OVERWRITE)
+        self._parts.records.put(self._state, key, Payload(data, USER), self._txn, PutMode.OVERWRITE)
 
     def delete(self, key: bytes) -> None:
         """Remove a record."""
-        self._env.records.delete(self._state, key, self._txn, Payload(None, USER))
+        self._parts.records.delete(self._state, key, self._txn, Payload(None, USER))
 
     def commit(self, *, sync: bool) -> None:
         """Make the changes permanent."""
-        self._env.txns.commit(self._txn, Durability.SYNC if sync else Durability.NO_SYNC)
+        self._parts.txns.commit(self._txn, Durability.SYNC if sync else Durability.NO_SYNC)
 
     def abort(self) -> None:
         """Undo the changes."""
-        self._env.txns.abort(self._txn)
+        self._parts.txns.abort(self._txn)
 
 
 class VLSNHook:

@@ -6,6 +6,8 @@ ones, which have to be logged. A node with children in memory, a root, and a BIN
 
 from __future__ import annotations
 
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.lsn import is_null
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
 from engine.tree.state import TreeContext
@@ -31,7 +33,7 @@ def strip(node: BIN) -> bool:
     """Drop cached data that is not embedded; whether there was any."""
     freed = False
     for index, value in enumerate(node.values):
-        if value and not node.states[index] & 0x10:
+        if value and not node.states[index] & SLOT_EMBEDDED and not is_null(node.lsns[index]):
             node.drop_value(index)
             freed = True
     return freed

@@ -13,7 +13,7 @@ from engine.format.checksum import entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import ERASED, is_valid_type
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, decode_header, has_vlsn
-from engine.format.lsn import file_of, format_lsn, is_null, offset_of
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile
@@ -36,9 +36,14 @@ class LogAccess:
     Arguments:
         storage: the environment.
         files: its log files; more may be added as the writer makes them.
+
+    Attributes:
+        unwritten: what the writer still holds.
+        reads: how many entries were read by LSN.
+        at_lsn: the entry that was read last, here or by a pass; messages about what went wrong then name it.
     """
 
-    __slots__ = ("_files", "_open", "_storage", "_versions", "reads", "unwritten")
+    __slots__ = ("_files", "_open", "_storage", "_versions", "at_lsn", "reads", "unwritten")
 
     def __init__(self, storage: Storage, files: tuple[LogFile, ...]) -> None:
         self._storage = storage
@@ -47,6 +52,7 @@ class LogAccess:
         self._versions: dict[int, int] = {}
         self.unwritten: Unwritten | None = None
         self.reads = 0
+        self.at_lsn = NULL_LSN
 
     @property
     def storage(self) -> Storage:
@@ -81,6 +87,7 @@ class LogAccess:
                 not allow that (R-LOG-42, R-LOG-45).
         """
         self.reads += 1
+        self.at_lsn = lsn
         number, offset = file_of(lsn), offset_of(lsn)
         if is_null(lsn):
             raise DamageError("a reference to no entry", lsn=format_lsn(lsn), consequence="the log contradicts itself")

@@ -122,6 +122,12 @@ def list_log_files(storage: Storage) -> LogFiles:
     return LogFiles(files, marker, tuple(set_aside), tuple(twice), len(directories))
 
 
+def log_file_number(name: str) -> int | None:
+    """The number of a log file by its name, None when it is no log file."""
+    matched = _LOG_FILE.fullmatch(name)
+    return int(matched.group(1), 16) if matched else None
+
+
 def _is_directory(storage: Storage, path: str) -> bool:
     found = storage.stat(path)
     return found is not None and found.is_directory

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_AHEAD: Final = 2
+_AHEAD: Final = 1
 
 
 def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:

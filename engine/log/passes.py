@@ -184,5 +184,6 @@ def _walk(access: LogAccess, file: LogFile, base: int, data: bytes, wanted: froz
         number = pair & 0xFF
         if wanted is None or number in wanted:
             vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+            access.at_lsn = lsn_base + pos
             yield Raw(lsn_base + pos, number, version, pair >> 8, vlsn, data[pos + length : after], after - pos)
         pos = after

@@ -3,8 +3,8 @@
 Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds), je-log-format.md 3.8 and 16.
 
 * A file's version is that of its header. When the header is damaged, it is the version that makes the header's checksum
-  right; if none does, the one that it names; if that is none, the version of the file before, since versions ascend
-  with file numbers. The entries behind the header are still read.
+  right; if none does, the one that it names; if that is none, that of a file beside it (``neighbours``). The entries
+  behind the header are still read.
 * Damage does not stop a reader. It yields one ``Damage`` for the stretch and goes on with the next good entry
   (``resync``). In the last file, damage that nothing good follows is the torn tail of the log.
 * Where bytes were lost or inserted, every entry behind them is displaced and its link wrong by the same number: that is
@@ -16,7 +16,6 @@ Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 from zlib import adler32
 
 from engine.errors import UnsupportedError
@@ -38,11 +37,10 @@ from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry
 from engine.log.files import LogFile
+from engine.log.neighbours import VERSION_AT, version_beside
 from engine.log.resync import SearchBudget, look, next_good
 from engine.log.window import WINDOW_BYTES, Window
 from engine.storage.base import Storage
-
-_VERSION_AT: Final = FILE_HEADER_BYTES - 4
 
 
 class FileReader:
@@ -52,7 +50,7 @@ class FileReader:
         storage: the environment.
         file: the file.
         is_last: it is the last file, so that bad bytes at its end are a torn tail.
-        version: what to take when the file's own header cannot be read.
+        version: what to take when the file's own header cannot be read; None: that of a file beside it.
         window_bytes: how much of the file to hold at once.
 
     Raises:
@@ -66,7 +64,7 @@ class FileReader:
         file: LogFile,
         *,
         is_last: bool,
-        version: int = NEWEST_VERSION,
+        version: int | None = None,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
         self.file = file
@@ -77,7 +75,7 @@ class FileReader:
         self._budget = SearchBudget(self.window.size_bytes)
         # The last entry with a broken link, and how far links are off there when that is known.
         self._displaced: tuple[int, int | None] = (-1, None)
-        self.header, self.version = self._read_header(version)
+        self.header, self.version = self._read_header(storage, version)
 
     def close(self) -> None:
         """Give the file back."""
@@ -140,18 +138,27 @@ class FileReader:
             prev_offset = -1
             offset += damage.length
 
+    def mark(self) -> tuple[tuple[int, int | None], int]:
+        """The state of a pass besides its place, for ``rewind``."""
+        return self._displaced, self._budget.left
+
+    def rewind(self, mark: tuple[tuple[int, int | None], int]) -> None:
+        """Make a second pass from some place see what the first one saw there."""
+        self._displaced, self._budget.left = mark
+
     def is_entry(self, offset: int) -> bool:
         """Whether a good entry begins at the offset."""
         return offset < self.window.size_bytes and look(self.window, offset, self.version, -1).verdict == GOOD
 
-    def _read_header(self, fallback: int) -> tuple[FileHeader | None, int]:
+    def _read_header(self, storage: Storage, fallback: int | None) -> tuple[FileHeader | None, int]:
         start = self.window.bytes_at(0, FILE_HEADER_BYTES)
         if len(start) < FILE_HEADER_BYTES:
-            return None, fallback
-        version = int.from_bytes(start[_VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
+            return None, fallback or version_beside(storage, self.file.path)
+        version = int.from_bytes(start[VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
         intact = start[4] == FILE_HEADER and _header_sum_matches(start, version)
         if not intact:
-            return None, _likely_version(start, version, fallback)
+            likely = _likely_version(start, version)
+            return None, likely or fallback or version_beside(storage, self.file.path)
         if not is_supported(version):
             raise UnsupportedError(
                 "log version not supported",
@@ -261,9 +268,9 @@ def _header_sum_matches(start: bytes, version: int) -> bool:
     return entry_checksum(start, version) == int.from_bytes(start[:CHECKSUM_BYTES], "little")
 
 
-def _likely_version(start: bytes, named: int, fallback: int) -> int:
-    """The version of a file whose header is damaged: see the rules above."""
+def _likely_version(start: bytes, named: int) -> int:
+    """The version of a file whose header is damaged, as far as the header tells; else 0: see the rules above."""
     for version in range(OLDEST_VERSION, NEWEST_VERSION + 1):
-        if _header_sum_matches(start[:_VERSION_AT] + version.to_bytes(4, "little"), version):
+        if _header_sum_matches(start[:VERSION_AT] + version.to_bytes(4, "little"), version):
             return version
-    return named if is_supported(named) else fallback
+    return named if is_supported(named) else 0

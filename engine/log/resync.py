@@ -56,25 +56,28 @@ class SearchBudget:
 
     Arguments:
         file_bytes: size of the file.
+
+    Attributes:
+        left: bytes that may still be summed.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("left",)
 
     def __init__(self, file_bytes: int) -> None:
-        self._left = max(_LEAST_WASTE, _WASTE_FACTOR * file_bytes)
+        self.left = max(_LEAST_WASTE, _WASTE_FACTOR * file_bytes)
 
     def charge(self, summed_bytes: int) -> None:
         """Count bytes that were summed in vain."""
-        self._left -= summed_bytes
+        self.left -= summed_bytes
 
     def spend(self, summed_bytes: int) -> bool:
         """Pay for a candidate; False when nothing is left."""
-        self._left -= max(summed_bytes, _LEAST_COST)
+        self.left -= max(summed_bytes, _LEAST_COST)
         return not self.is_used_up()
 
     def is_used_up(self) -> bool:
         """Whether the pass has to give up."""
-        return self._left < 0
+        return self.left < 0
 
 
 def next_good(window: Window, bad: int, version: int, header: Examined, budget: SearchBudget) -> tuple[int, str] | None:

@@ -42,6 +42,10 @@ _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, Rol
 _TIMED_TYPES: Final = frozenset((17, 18, 19, 20, 24, 25, 27, 28, 29, 30))
 
 
+# No file has this number: nothing is wanted.
+_NO_FILES: Final = frozenset((-1,))
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which entries are wanted; empty and None mean no limit.
@@ -246,6 +250,7 @@ def _periods(storage: Storage, files: LogFiles) -> tuple[tuple[int, int, frozens
 
 def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
     """Replace times by LSNs."""
+    ready = replace(s, since_ms=None, until_ms=None)
     low, high = NULL_LSN, NULL_LSN
     previous = NULL_LSN
     behind_early = True
@@ -253,24 +258,24 @@ def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
         if not isinstance(item, LogEntry):
             continue
         time = time_of(item)
-        if behind_early:
-            low, behind_early = item.lsn, False
-        if time is not None and s.since_ms is not None and time < s.since_ms and high == NULL_LSN:
-            behind_early = True
         if time is not None and s.until_ms is not None and time > s.until_ms:
             high = previous
+            if high == NULL_LSN:
+                return replace(ready, files=_NO_FILES)
             break
+        if behind_early:
+            low, behind_early = item.lsn, False
+        if time is not None and s.since_ms is not None and time < s.since_ms:
+            behind_early = True
         previous = item.lsn
     if s.since_ms is not None:
-        # Everything is older than asked for: a range that nothing lies in.
-        low = max(s.from_lsn, previous + 1 if behind_early else low)
-    else:
-        low = s.from_lsn
-    if s.until_ms is not None and high != NULL_LSN:
-        high = min(high, s.to_lsn) if s.to_lsn != NULL_LSN else high
-    else:
-        high = s.to_lsn
-    return replace(s, from_lsn=low, to_lsn=high, since_ms=None, until_ms=None)
+        if behind_early:
+            # Everything is older than asked for.
+            return replace(ready, files=_NO_FILES)
+        ready = replace(ready, from_lsn=max(s.from_lsn, low))
+    if high != NULL_LSN:
+        ready = replace(ready, to_lsn=min(high, s.to_lsn) if s.to_lsn != NULL_LSN else high)
+    return ready
 
 
 def _first_file_for(s: Selection, storage: Storage, files: LogFiles) -> int:

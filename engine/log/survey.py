@@ -140,20 +140,25 @@ class Survey(NamedTuple):
     first_vlsn: int
     last_vlsn: int
     open_rollbacks: tuple[OpenRollback, ...]
-    work: RecoveryWork
+    work: RecoveryWork | None
     damages: tuple[Damage, ...]
     lock_holder: int | None
     marker: RestoreRequired | None
 
 
-def survey(storage: Storage, files: LogFiles) -> Survey:
+def survey(storage: Storage, files: LogFiles, *, quick: bool = False) -> Survey:
     """Read the control data of an environment.
+
+    Arguments:
+        storage: the environment.
+        files: its log files.
+        quick: read no more than the last CkptEnd needs; ``work`` is None then, and there are no VLSNs and no rollbacks.
 
     Raises:
         UnsupportedError: the last files are of a log version that this program does not read.
         StorageError: a file cannot be read.
     """
-    return _Surveyor(storage, files).run()
+    return _Surveyor(storage, files).run(quick)
 
 
 class _End(NamedTuple):
@@ -176,17 +181,16 @@ class _Surveyor:
         self._data = LogReader(storage, files._replace(marker=None))
         self._damages: list[Damage] = []
 
-    def run(self) -> Survey:
-        """Collect everything."""
+    def run(self, quick: bool) -> Survey:
+        """Collect everything, or what is near the end of the log."""
         files = self._files.files
         last_lsn, end, last_time, tail = self._end_of_log()
         control = self._last_checkpoint(last_lsn)
-        work, rollbacks = self._work(control.checkpoint, end)
+        work, rollbacks = (None, ()) if quick else self._work(control.checkpoint, end)
         replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
         # Without a root nobody can say; without replication there is nothing to look for in the whole log.
-        first_vlsn, last_vlsn = (
-            self._vlsns(last_lsn, end) if replicated or control.root is None else (NULL_VLSN, NULL_VLSN)
-        )
+        looks = (replicated or control.root is None) and not quick
+        first_vlsn, last_vlsn = self._vlsns(last_lsn, end) if looks else (NULL_VLSN, NULL_VLSN)
         record = control.checkpoint.record if control.checkpoint else None
         return Survey(
             files=self._files,

@@ -15,7 +15,6 @@ from typing import Final
 
 from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
-from engine.format.versions import NEWEST_VERSION
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import MARKER_FILE_NUMBER, LogFile, LogFiles
 from engine.log.reader import FileReader
@@ -41,8 +40,8 @@ class LogReader:
         self._files = files.with_marker()
         self._end_file = files.end_file()
 
-    def open(self, file: LogFile, version: int = NEWEST_VERSION) -> FileReader:
-        """A reader of one file; ``version`` serves when its header cannot be read."""
+    def open(self, file: LogFile, version: int | None = None) -> FileReader:
+        """A reader of one file; ``version`` serves when its header cannot be read (None: ask the files beside it)."""
         return FileReader(self._storage, file, is_last=file.number >= self._end_file, version=version)
 
     def forward(self, start: int = NULL_LSN, end: int = NULL_LSN) -> Iterator[Item]:
@@ -52,7 +51,7 @@ class LogReader:
             NotFoundError: no entry begins at ``start``.
             UnsupportedError, StorageError: as ``FileReader``.
         """
-        version = NEWEST_VERSION
+        version: int | None = None
         for file in self._within(start, end):
             with self.open(file, version) as reader:
                 version = reader.version
@@ -132,16 +131,23 @@ class LogReader:
 
 def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item]:
     """One file from ``last`` (None: its end) down to ``first``, both inclusive, a piece at a time."""
-    pieces = [(0, -1)]
-    prev = -1
+    pieces = [(0, -1, reader.mark())]
+    prev, mark = -1, reader.mark()
     for item in reader.entries(end=None if last is None else last + 1):
+        offset = offset_of(item.lsn)
         if isinstance(item, LogEntry):
-            offset = offset_of(item.lsn)
             if offset - pieces[-1][0] >= _PIECE_BYTES:
-                pieces.append((offset, prev))
+                pieces.append((offset, prev, mark))
             prev = offset
+        elif not item.length:
+            # A broken link belongs to the entry that follows, which may begin a piece.
+            continue
+        else:
+            prev = -1
+        mark = reader.mark()
     stop = None if last is None else last + 1
-    for begin, before in reversed(pieces):
+    for begin, before, state in reversed(pieces):
+        reader.rewind(state)
         for item in reversed(list(reader.entries(begin, stop, before))):
             if offset_of(item.lsn) < first:
                 return

@@ -108,7 +108,7 @@ def _head(ctx: TreeContext, lsn: int) -> Node:
     if entry.type_number == OLD_DELTA_TYPE:
         record = entry.record()
         assert isinstance(record, OldDelta)
-        return _head(ctx, record.last_full_lsn)
+        entry = ctx.access.read(record.last_full_lsn)
     return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.catalog.catalog import Catalog
+from engine.format.entry.db_tree import NAMING_DB_ID
 from engine.format.entry.ln import EMBEDDED, LN, transaction_of
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import BY_NUMBER
@@ -20,6 +21,8 @@ from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.rollback_scan import RollbackScan
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import Leaf, redo_ln, undo_ln, version_before
+from engine.tree.bin_node import BIN
+from engine.tree.keys import Key
 from engine.tree.state import DatabaseState, TreeContext
 
 _ALL_LNS: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
@@ -28,6 +31,7 @@ _DUP_COUNTS: Final = frozenset((9, 10))
 UNDO_TYPES: Final = frozenset(n for n in _ALL_LNS if BY_NUMBER[n].transactional) - _MAP_LNS - _DUP_COUNTS
 REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
+_BATCH: Final = 50_000
 
 
 def leaf_of(raw: Raw, record: LN, db: DatabaseState, *, resurrected: bool) -> Leaf:
@@ -66,6 +70,7 @@ class LNPasses:
         self._legacy = legacy
         self._hook = hook
         self._hidden: set[int] = set()
+        self._sorted: list[tuple[int, Key, int, Leaf]] = []
         self.replicated = False
 
     def undo(self) -> None:
@@ -135,7 +140,30 @@ class LNPasses:
             if self._hook is not None:
                 commit = NULL_LSN if txn_id is None else committed.get(txn_id, NULL_LSN)
                 self._hook.redone(raw, record, db, commit)
-            self._apply(raw, record, db, resurrected)
+            if resurrected or db.id == NAMING_DB_ID or db.order.learned is not None or self._legacy.owns(db):
+                self._apply(raw, record, db, resurrected)
+                continue
+            key = db.order.wrap(record.key)
+            self._sorted.append((db.id, key, raw.lsn, leaf_of(raw, record, db, resurrected=False)))
+            if len(self._sorted) >= _BATCH:
+                self._apply_sorted()
+        self._apply_sorted()
+
+    def _apply_sorted(self) -> None:
+        """Apply a batch in the order of keys, and for each key in the order of the log.
+
+        Neighbours share a BIN then, which saves most descents; records of different keys do not depend on each other.
+        """
+        near: BIN | None = None
+        batch, self._sorted = self._sorted, []
+        batch.sort(key=_place)
+        for db_id, key, _, leaf in batch:
+            db = self._catalog.by_id(db_id)
+            if db is None:
+                continue
+            if near is not None and near.db is not db:
+                near = None
+            near = redo_ln(self._ctx, db, key, leaf, near).node
 
     def _apply(self, raw: Raw, record: LN, db: DatabaseState, resurrected: bool) -> None:
         if self._legacy.owns(db):
@@ -179,6 +207,10 @@ class LNPasses:
         count = PassCount(name, self._result.first_active_lsn, self._result.end_lsn)
         self._result.passes.append(count)
         return count
+
+
+def _place(item: tuple[int, Key, int, Leaf]) -> tuple[int, Key, int]:
+    return item[:3]
 
 
 def _decode(raw: Raw) -> LN:

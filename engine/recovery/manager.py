@@ -12,25 +12,26 @@ T1 is committed; redo takes K from 50 to 150.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.errors import DamageError
+from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
-from engine.format.entry.txn_end import Prepare, TxnEnd
+from engine.format.entry.txn_end import Prepare, ended_transaction
 from engine.format.entry_types import ABORT, COMMIT, PREPARE, ROLLBACK_END, ROLLBACK_START, decode_body
 from engine.format.header import is_invisible
-from engine.format.lsn import NULL_LSN, file_of
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.passes import LogRange, Raw, forward, verify
 from engine.log.tail import Tail, find_last_checkpoint
 from engine.recovery.hooks import RecoveryHook
-from engine.recovery.info import PassCount, RecoveryResult, TxnFate
+from engine.recovery.info import PassCount, RecoveryResult
 from engine.recovery.ins import IN_TYPES, OLD_DUP_TYPES, LoggedNode, is_provisional, logged_node, replay
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.lns import LNPasses, leaf_of
@@ -43,6 +44,8 @@ MAP_LN_TYPES: Final = frozenset((3, 4))
 NAME_LN_TYPES: Final = frozenset((5, 6))
 FILE_SUMMARY_LN: Final = 11
 _END_TYPES: Final = frozenset((COMMIT, ABORT, PREPARE, ROLLBACK_START, ROLLBACK_END))
+# Entries that say something of others: earlier versions of a node, the counters of a file.
+_WITH_CONSEQUENCES: Final = IN_TYPES | OLD_DUP_TYPES | {FILE_SUMMARY_LN}
 _LOOKED_AT: Final = IN_TYPES | OLD_DUP_TYPES | MAP_LN_TYPES | NAME_LN_TYPES | _END_TYPES
 
 
@@ -90,6 +93,20 @@ class Recovery:
         Raises:
             DamageError: the log lacks what recovery needs, or contradicts itself; the message names the LSN.
         """
+        try:
+            return self._run()
+        except (FormatError, LookupError, ValueError, OverflowError, AssertionError, struct.error) as error:
+            # The checksums are right, so whatever does not fit was written like that (R-REC-66).
+            raise DamageError(
+                "recovery has met an entry that contradicts the log",
+                file=self._ctx.access.storage.root,
+                lsn=format_lsn(self._ctx.access.at_lsn),
+                found=str(error) or type(error).__name__,
+                consequence="LOG_INTEGRITY: the environment is not recovered",
+                hint="run jetool verify, or jetool salvage",
+            ) from error
+
+    def _run(self) -> Catalog:
         catalog = self._begin()
         self._verify()
         self._walk()
@@ -173,6 +190,9 @@ class Recovery:
                     self._nodes.append(node)
 
     def _tell(self, hook: RecoveryHook, raw: Raw) -> None:
+        if raw.type_number not in _WITH_CONSEQUENCES:
+            hook.saw_entry(raw, provisional=False, partial_start=NULL_LSN)
+            return
         if raw.type_number == FILE_SUMMARY_LN:
             record = decode_body(raw.type_number, raw.version, raw.body)
             assert isinstance(record, LN)
@@ -211,6 +231,9 @@ class Recovery:
         for raw in reversed(self._ends):
             count.read += 1
             count.auxiliary += 1
+            if raw.type_number in (COMMIT, ABORT):
+                self._ended(tracker, raw)
+                continue
             record = decode_body(raw.type_number, raw.version, raw.body)
             if isinstance(record, RollbackStart):
                 tracker.register_start(record, raw.lsn)
@@ -220,18 +243,20 @@ class Recovery:
                 if record.id not in committed and record.id not in aborted:
                     prepared[record.id] = record
                 result.ids.saw_txn(record.id)
-            elif isinstance(record, TxnEnd):
-                result.ids.saw_txn(record.id)
-                if raw.type_number == COMMIT:
-                    tracker.check_commit(record.id, raw.lsn)
-                    committed.setdefault(record.id, raw.lsn)
-                else:
-                    aborted.setdefault(record.id, raw.lsn)
         tracker.finish(result.first_active_lsn)
         self.tracker = tracker
         result.periods = tracker.periods
-        result.fate = TxnFate(committed, aborted, prepared)
         self._ends = []
+
+    def _ended(self, tracker: RollbackTracker, raw: Raw) -> None:
+        """A Commit or Abort of pass 3."""
+        txn_id = ended_transaction(raw.body, raw.version)
+        self.result.ids.saw_txn(txn_id)
+        if raw.type_number == COMMIT:
+            tracker.check_commit(txn_id, raw.lsn)
+            self.result.fate.committed.setdefault(txn_id, raw.lsn)
+        else:
+            self.result.fate.aborted.setdefault(txn_id, raw.lsn)
 
     def _redo_map_lns(self, catalog: Catalog) -> None:
         """MapLNs into the mapping tree (pass 4)."""

@@ -137,9 +137,16 @@ def revert_slot(node: BIN, index: int, to: Version) -> None:
     node.put(index, key, True, to.lsn, state, value, 0, to.expiration)
 
 
-def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf) -> Outcome:
-    """Bring one LN into the tree (R-REC-52). A database without a root is left alone (je-log-format.md 14.3)."""
-    node = find_bin(ctx, db, key)
+def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN | None = None) -> Outcome:
+    """Bring one LN into the tree (R-REC-52). A database without a root is left alone (je-log-format.md 14.3).
+
+    Arguments:
+        near: a BIN of this tree in which the key may be; saves the descent when it lies between its keys.
+    """
+    if near is not None and near.in_tree and near.keys and near.keys[0] <= key <= near.keys[-1]:
+        node: BIN | None = near
+    else:
+        node = find_bin(ctx, db, key)
     if node is None:
         return Outcome(Applied.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)

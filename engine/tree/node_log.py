@@ -8,14 +8,21 @@ parent when it is YES, since a crash may bring them back.
 
 from __future__ import annotations
 
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, encode_node
-from engine.format.header import Provisional
-from engine.format.lsn import NULL_LSN
+from typing import Final
+
+from engine.format.entry.ln import EMBEDDED, LN, encode_user_ln
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, encode_node
+from engine.format.header import HEADER_BYTES, Provisional
+from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import WRITTEN_VERSION
-from engine.tree.bin_node import BIN
+from engine.format.vlsn import NULL_VLSN
+from engine.log.writer import LogWriter
+from engine.tree.bin_node import BIN, DELETED
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
 from engine.tree.state import TreeContext
+
+INSERTION: Final = 34
 
 
 def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delta: bool = False) -> int:
@@ -33,6 +40,8 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     if writer is None:
         node.dirty = True
         return NULL_LSN
+    if node.db.deferred and isinstance(node, BIN):
+        _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
     old_delta = node.delta_lsn if isinstance(node, BIN) else NULL_LSN
@@ -50,6 +59,25 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     _logged(node, lsn, delta)
     _update_parent(node, lsn, previous if provisional is Provisional.YES else [])
     return lsn
+
+
+def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) -> None:
+    """Log the records of a deferred-write database that were in memory only (R-TREE-60)."""
+    for index, lsn in enumerate(node.lsns):
+        if lsn == NULL_LSN or not is_null(lsn) or node.states[index] & DELETED:
+            continue
+        data = node.values[index] or b""
+        record = LN(
+            EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, 0, 0, node.db.id, NULL_LSN, None, NULL_LSN, None,
+            None, NULL_VLSN, 0, 0, 0, 0, 0, 0, 0, -1, None, data, None, node.db.order.unwrap(node.keys[index]), None,
+        )  # fmt: skip
+        body = encode_user_ln(record)
+        born = bool(node.states[index] & SLOT_EMBEDDED) or node.db.duplicates
+        node.lsns[index] = writer.log(INSERTION, body, provisional=provisional, born_obsolete=born)
+        node.sizes[index] = HEADER_BYTES + len(body)
+    for index, lsn in enumerate(node.lsns):
+        if node.states[index] & DELETED and is_null(lsn):
+            node.lsns[index] = NULL_LSN
 
 
 def _previous(node: IN, delta: bool) -> list[ObsoleteNode]:

@@ -36,6 +36,7 @@ DEFAULT_MAX_ENTRIES: Final = 128
 DEFAULT_MAX_EMBEDDED: Final = 16
 DEFAULT_BIN_DELTA_PERCENT: Final = 25
 INTERNAL_PREFIX: Final = "_je"
+_TRANSIENT: Final = -(1 << 32)
 
 
 class DatabaseState:
@@ -162,8 +163,19 @@ class TreeContext:
     """
 
     __slots__ = (
-        "access", "delta_percent", "latch", "locks", "max_embedded", "node_ids", "nodes", "root_logged", "splits_watch",
-        "ticks", "used_bytes", "writer",
+        "access",
+        "delta_percent",
+        "last_transient",
+        "latch",
+        "locks",
+        "max_embedded",
+        "node_ids",
+        "nodes",
+        "root_logged",
+        "splits_watch",
+        "ticks",
+        "used_bytes",
+        "writer",
     )  # fmt: skip
 
     def __init__(self, access: LogAccess) -> None:
@@ -179,6 +191,12 @@ class TreeContext:
         self.root_logged: Callable[[DatabaseState], None] | None = None
         self.used_bytes = 0
         self.ticks = 0
+        self.last_transient = 0
+
+    def transient_lsn(self) -> int:
+        """An LSN for a record that is in memory only (file number 0xffffffff, R-TREE-60)."""
+        self.last_transient += 1
+        return _TRANSIENT + self.last_transient
 
     def account(self, node: IN) -> None:
         """Take a node's size into account again."""

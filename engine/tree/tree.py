@@ -7,6 +7,7 @@ All functions run under ``TreeContext.latch``. A node is read at most once: from
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from engine.errors import DamageError
@@ -41,20 +42,33 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
         node = node_from(db, record)
         node.full_lsn = entry.lsn
     elif isinstance(record, Node) and entry.type_number == DELTA_TYPE:
-        node = fetch_node(ctx, db, record.prev_full_lsn)
-        if not isinstance(node, BIN):
-            raise _not_a_node(db, entry)
+        node = _full_version(ctx, db, record.prev_full_lsn)
         apply_delta(node, record)
         node.delta_lsn = entry.lsn
     elif isinstance(record, OldDelta) and entry.type_number == OLD_DELTA_TYPE:
-        node = fetch_node(ctx, db, record.last_full_lsn)
-        if not isinstance(node, BIN):
-            raise _not_a_node(db, entry)
+        node = _full_version(ctx, db, record.last_full_lsn)
         apply_old_delta(node, record)
         node.delta_lsn = entry.lsn
     else:
         raise _not_a_node(db, entry)
-    if record.db_id != db.id:
+    first = 0 if isinstance(node, BIN) else 1
+    if any(not low < high for low, high in pairwise(node.keys[first:])):
+        raise DamageError(
+            f"keys of a node of {db.label} are out of order",
+            lsn=format_lsn(entry.lsn),
+            consequence="records behind them cannot be found",
+            hint="run jetool verify, or jetool salvage",
+        )
+    if record.db_id != db.id or (entry.type_number == IN_TYPE and (isinstance(node, BIN) or not len(node))):
+        raise _not_a_node(db, entry)
+    return node
+
+
+def _full_version(ctx: TreeContext, db: DatabaseState, lsn: int) -> BIN:
+    """The complete BIN that a delta names; a delta of a delta there is not."""
+    entry = ctx.access.read(lsn)
+    node = node_at(ctx, db, entry) if entry.type_number == BIN_TYPE else None
+    if not isinstance(node, BIN):
         raise _not_a_node(db, entry)
     return node
 

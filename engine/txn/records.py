@@ -20,7 +20,7 @@ from engine.format.entry.ln import Content, Tail
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
 from engine.format.entry_types import encode_body
 from engine.format.header import HEADER_BYTES
-from engine.format.lsn import NULL_LSN, file_of
+from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import BIN, DELETED
@@ -175,6 +175,8 @@ class Records:
         """
         ctx, db, writer = self._ctx, node.db, self._ctx.writer
         assert writer is not None
+        if db.deferred:
+            return self._write_deferred(node, index, exact, key, payload, locker)
         old_lsn = node.lsns[index] if exact else NULL_LSN
         old_state = node.states[index] if exact else KNOWN_DELETED
         mine = locker.writes.get(old_lsn) if old_lsn != NULL_LSN else None
@@ -212,6 +214,21 @@ class Records:
         ctx.account(node)
         return lsn
 
+    def _write_deferred(self, node: BIN, index: int, exact: bool, key: Key, payload: Payload, locker: Txn) -> int:
+        """Change a record of a deferred-write database in memory; it is logged with its BIN (R-TREE-60)."""
+        ctx = self._ctx
+        old = node.lsns[index] if exact else NULL_LSN
+        if payload.data is None:
+            node.put(index, key, exact, NULL_LSN if is_null(old) else old, KNOWN_DELETED, None, 0, 0)
+            locker.deleted.append((node.db, key))
+            lsn = old
+        else:
+            embedded = payload.kind.embeds and self._embeds(node.db, payload.data)
+            lsn = ctx.transient_lsn()
+            node.put(index, key, exact, lsn, SLOT_EMBEDDED if embedded else 0, payload.data, 0, payload.expiration)
+        ctx.account(node)
+        return lsn
+
     def lock_slot(self, node: BIN, index: int, locker: Txn | None, lock_type: LockType | None) -> int:
         """Lock the version in a slot without waiting; the LSN to wait for, or NULL_LSN when that is not needed."""
         return self._lock_slot(node, index, True, locker, lock_type)
@@ -230,7 +247,7 @@ class Records:
         return granted
 
     def _lock_slot(self, node: BIN, index: int, exact: bool, locker: Txn | None, lock_type: LockType | None) -> int:
-        if not exact or locker is None or lock_type is None:
+        if not exact or locker is None or lock_type is None or node.db.deferred:
             return NULL_LSN
         lsn = node.lsns[index]
         if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or lsn in locker.writes:

@@ -28,14 +28,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import StorageError
+from engine.errors import NotFoundError, StorageError
 from engine.events import SILENT, Listener
 from engine.format.checksum import entry_checksum
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn
-from engine.format.versions import NEWEST_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
 from engine.log.entry import REASONS
@@ -108,10 +107,11 @@ def verify_log(
 
 def _check_one(storage: Storage, end_file: int, file: LogFile) -> _FileResult:
     try:
-        with FileReader(storage, file, is_last=file.number >= end_file, version=NEWEST_VERSION) as reader:
+        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
             check = check_file(reader)
             erased = tuple(_erased_findings(reader, check))
-    except StorageError as error:
+    except (NotFoundError, StorageError) as error:
+        # A running cleaner may take a file away while others are read.
         return _FileResult(file, None, str(error), ())
     return _FileResult(file, check, "", erased)
 

@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from engine.errors import StorageError
+from engine.errors import NotFoundError, StorageError
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import COMMIT
 from engine.format.lsn import file_of, format_lsn, make_lsn
@@ -173,5 +173,5 @@ def _read(log: LogReader, inside: Stretches) -> Iterator[LogEntry]:
             for item in log.forward(make_lsn(file_of(before), 0), behind):
                 if isinstance(item, LogEntry) and item.lsn > before:
                     yield item
-        except StorageError:
+        except (NotFoundError, StorageError):
             continue

@@ -11,6 +11,9 @@ How to write one:
    ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
    ``run.messages``, steps to ``run.listener``.
 
+5. ENV may be a JE environment or a Derby database: ask ``jetool.kinds`` before reading. A verb that serves one kind
+   raises ``kinds.no_verb`` for the other. The part for Derby is a module of ``jetool.derby``, loaded where called.
+
 A complete command::
 
     """``jetool count``: entries by type."""

@@ -9,9 +9,10 @@ import click
 
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.environment import Environment
-from engine.errors import JetoolError
+from engine.errors import JetoolError, UsageError
 from engine.format.lsn import NULL_LSN
-from jetool import exits
+from engine.storage.disk import DiskStorage
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.opening import WRITE_EXITS, open_to_write
 from jetool.options import Run
@@ -45,24 +46,49 @@ CHECKPOINT: Final = Shape(
 )
 
 
+def _outputs() -> Outputs:
+    from jetool.output.derby_recover import RECOVERED
+
+    return Outputs("document", (CHECKPOINT, RECOVERED))
+
+
 @command(
     "checkpoint",
-    outputs=lambda: Outputs("document", (CHECKPOINT,)),
+    outputs=_outputs,
     features=("fields", "progress", "lock", "write"),
     examples=(
         ("Shorten the next recovery", "jetool checkpoint /data/env"),
         ("What would be flushed", "jetool checkpoint /data/env --minimize -n --json"),
     ),
-    exits={exits.DONE: "the checkpoint is durable", **WRITE_EXITS},
+    exits={
+        exits.DONE: "the checkpoint is durable",
+        exits.DATA_GIVEN_UP: "a checkpoint was taken; committed transactions were given up (--accept-loss)",
+        **WRITE_EXITS,
+    },
 )
 @environment
 @click.option("--minimize", is_flag=True, help="Flush up to the roots (minimizeRecoveryTime).")
-def checkpoint(run: Run, env: str, minimize: bool) -> int:
+@click.option(
+    "--accept-loss", is_flag=True, help="Derby: go on although committed transactions would be lost (exit 6)."
+)
+def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
     """Force a checkpoint, and print what it flushed.
 
     The environment is recovered first when it needs it; that ends with a checkpoint of its own, which the forced one
-    follows.
+    follows. Of a Derby database: prints the checkpoint record, its low water marks, the pages written and the log files
+    removed; saved bytes, -n and the refusals are those of jetool recover.
     """
+    storage = DiskStorage(env)
+    if kinds.kind_of(storage) == kinds.DERBY:
+        from jetool.derby.recover import recover_database
+
+        if minimize:
+            raise UsageError("--minimize has no meaning for a Derby database", hint="leave it out")
+        return recover_database(run, storage, accept_loss=accept_loss, force_checkpoint=True)
+    if accept_loss:
+        raise UsageError(
+            "--accept-loss has no meaning for a JE environment here", hint="jetool verify shows what is lost"
+        )
     with open_to_write(run, env) as found:
         before = _interval(found)
         recovered = found.checkpointer.last_end != found.recovery.ckpt_end_lsn

@@ -8,7 +8,7 @@ import click
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.opening import READ_EXITS, open_to_read
 from jetool.options import Run
@@ -36,6 +36,7 @@ DATABASE: Final = Shape(
 
 @command(
     "dbs",
+    only=kinds.JE,
     outputs=lambda: Outputs("table", (DATABASE,)),
     features=("fields", "progress"),
     examples=(

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from engine.errors import NotFoundError
-from jetool import exits, params
+from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
 from jetool.options import Run
@@ -30,6 +30,7 @@ DELETED: Final = Shape(
 
 @command(
     "delete",
+    only=kinds.JE,
     outputs=lambda: Outputs("document", (DELETED,)),
     features=("fields", "keys", "lock", "write"),
     examples=(

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from engine.errors import UsageError
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.opening import READ_EXITS, open_to_read
 from jetool.options import Run
@@ -28,6 +28,7 @@ SUMMARY: Final = Shape(
 
 @command(
     "dump",
+    only=kinds.JE,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys"),

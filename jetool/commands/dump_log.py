@@ -53,6 +53,7 @@ def _outputs() -> Outputs:
 @click.option("--follow", is_flag=True, help="Go on with entries that are appended, until interrupted.")
 @click.option("--nodes", "detail", type=click.Choice(("none", "summary", "slots")), default="summary",
               help="How much of INs and BINs to show.  [default: summary]")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Derby: what recovery does with each record, and why.")
 @click.option("--data", is_flag=True, help="Show the data of records.")
 @click.option(
     "--stats",
@@ -71,8 +72,8 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
 
     Of a Derby database: instant, operation, transaction, container, page, version, length, and the instant that a CLR
     undoes. Valid records behind the end of the log, which Derby drops in silence, are printed and marked. --from, --to,
-    --file, --type, --txn, --container, --page, --limit, --tail, --reverse, --data and --stats apply; another filter
-    ends with 2.
+    --file, --type, --txn, --container, --page, --limit, --tail, --reverse, --data, --explain and --stats apply; another
+    filter ends with 2.
 
     Nothing is locked, created or changed; a running environment can be read.
     """

@@ -6,7 +6,7 @@ import click
 
 from engine.db.database import Database
 from engine.errors import NotFoundError
-from jetool import exits, params
+from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.opening import READ_EXITS, open_to_read
 from jetool.options import Run
@@ -16,6 +16,7 @@ from jetool.output.record_rows import RECORD, record_row
 
 @command(
     "get",
+    only=kinds.JE,
     outputs=lambda: Outputs("table", (RECORD,)),
     features=("fields", "progress", "keys"),
     examples=(

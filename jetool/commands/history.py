@@ -15,7 +15,7 @@ from engine.log.files import list_log_files
 from engine.log.select import Selection
 from engine.recovery.fates import FATES, NON_TRANSACTIONAL, LogFates, read_fates, versions
 from engine.storage.disk import DiskStorage
-from jetool import exits, params
+from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.fate_messages import LOG_EXITS, report_damage
 from jetool.opening import require_je
@@ -55,6 +55,7 @@ SUMMARY: Final = Shape(
 
 @command(
     "history",
+    only=kinds.JE,
     outputs=lambda: Outputs("stream", (VERSION,), SUMMARY),
     features=("fields", "progress", "times", "keys"),
     examples=(

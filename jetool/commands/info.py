@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import click
+
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.entry import REASONS
 from engine.log.files import list_log_files
@@ -40,7 +42,8 @@ def _outputs() -> Outputs:
     },
 )
 @environment
-def info(run: Run, env: str) -> int:
+@click.option("--quick", is_flag=True, help="Only what the end of the log tells: no recovery work, VLSNs or rollbacks.")
+def info(run: Run, env: str, quick: bool) -> int:
     """Print the control data of an environment: files, versions, the last checkpoint, what recovery would have to do.
 
     Reads the last file, and the log from firstActive of the last checkpoint on. Of a Derby database: both control
@@ -52,7 +55,7 @@ def info(run: Run, env: str) -> int:
         from jetool.derby.info import print_info
 
         return print_info(run, storage)
-    found = survey(storage, list_log_files(storage))
+    found = survey(storage, list_log_files(storage), quick=quick)
     run.out.document(INFO, info_row(env, found))
     damages = [damage for damage in found.damages if not damage.is_tail]
     for damage in damages:
@@ -75,7 +78,8 @@ def info(run: Run, env: str) -> int:
 
 def missing_for_recovery(found: Survey) -> list[int]:
     """Numbers of the files that are not there although recovery begins in them or before them."""
-    start = 0 if found.work.from_lsn == NULL_LSN else file_of(found.work.from_lsn)
+    first_active = found.checkpoint.record.first_active_lsn if found.checkpoint is not None else NULL_LSN
+    start = 0 if first_active == NULL_LSN else file_of(first_active)
     needed = [number for number in found.files.missing() if number >= start]
     if found.checkpoint is not None and found.files.files and start < found.files.files[0].number:
         needed.insert(0, start)

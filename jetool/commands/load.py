@@ -15,7 +15,7 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.je_load import DumpReader, require_same_kind
 from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
@@ -45,6 +45,7 @@ class _Count:
 
 @command(
     "load",
+    only=kinds.JE,
     outputs=lambda: Outputs("document", (LOADED,)),
     features=("fields", "progress", "lock", "write"),
     examples=(

@@ -11,7 +11,7 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.format.lsn import NULL_LSN
 from engine.txn.records import PutMode
-from jetool import exits, params
+from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
 from jetool.options import Run
@@ -33,6 +33,7 @@ WRITTEN: Final = Shape(
 
 @command(
     "put",
+    only=kinds.JE,
     outputs=lambda: Outputs("document", (WRITTEN,)),
     features=("fields", "keys", "lock", "write"),
     examples=(

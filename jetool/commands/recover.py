@@ -9,16 +9,22 @@ from engine.format.lsn import format_lsn
 from engine.log.files import list_log_files
 from engine.log.survey import survey
 from engine.storage.disk import DiskStorage
-from jetool import exits, recovering
+from jetool import exits, kinds, recovering
 from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, require_je
+from jetool.opening import WRITE_EXITS
 from jetool.options import Run
 from jetool.output.recover_rows import RECOVERED, recovered_row
 
 
+def _outputs() -> Outputs:
+    from jetool.output import derby_recover
+
+    return Outputs("document", (RECOVERED, derby_recover.RECOVERED))
+
+
 @command(
     "recover",
-    outputs=lambda: Outputs("document", (RECOVERED,)),
+    outputs=_outputs,
     features=("fields", "progress", "lock", "write"),
     examples=(
         ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
@@ -36,15 +42,23 @@ from jetool.output.recover_rows import RECOVERED, recovered_row
 @click.option("--accept-loss", is_flag=True, help="Go on when committed transactions have to be cut off (exit 6).")
 @click.option("--je-default", is_flag=True, help="Do what JE does: cut at the first bad entry, whatever follows.")
 def recover(run: Run, env: str, accept_loss: bool, je_default: bool) -> int:
-    """Recover an environment as JE does when it opens it, and end with a checkpoint.
+    """Recover an environment as JE (or, for a Derby database, Derby) does when it opens it, and end with a checkpoint.
 
     Nothing is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
     committed transactions, which JE would cut off without a word, it refuses and changes nothing. Every byte that is
     cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
-    the state before back. With -n the same is done in memory only.
+    the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are
+    kept.
     """
     if accept_loss and je_default:
         raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
+    disk = DiskStorage(env)
+    if kinds.kind_of(disk) == kinds.DERBY:
+        from jetool.derby.recover import recover_database
+
+        if je_default:
+            raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
+        return recover_database(run, disk, accept_loss=accept_loss, force_checkpoint=False)
     before = _vlsns(env)
     done = recovering.recover(run, env, accept_loss=accept_loss or je_default)
     run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))
@@ -67,6 +81,5 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool) -> int:
 
 def _vlsns(env: str) -> tuple[int, int]:
     storage = DiskStorage(env)
-    require_je(storage)
     found = survey(storage, list_log_files(storage))
     return found.first_vlsn, found.last_vlsn

@@ -7,7 +7,7 @@ import click
 from engine.log.files import list_log_files
 from engine.recovery.rollback_report import report_rollbacks
 from engine.storage.disk import DiskStorage
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.fate_messages import LOG_EXITS, report_damage
 from jetool.opening import require_je
@@ -17,6 +17,7 @@ from jetool.output.rollback_rows import ROLLBACKS, period_rows, timeline
 
 @command(
     "rollbacks",
+    only=kinds.JE,
     outputs=lambda: Outputs("document", (ROLLBACKS,)),
     features=("fields", "progress", "times", "keys"),
     examples=(

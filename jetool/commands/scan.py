@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from engine.errors import UsageError
-from jetool import exits, params
+from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.opening import READ_EXITS, open_to_read, require_byte_order
 from jetool.options import Run
@@ -27,6 +27,7 @@ SUMMARY: Final = Shape(
 
 @command(
     "scan",
+    only=kinds.JE,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     features=("fields", "progress", "keys"),
     examples=(

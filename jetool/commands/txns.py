@@ -6,13 +6,13 @@ from typing import Final
 
 import click
 
+from engine.errors import UsageError
 from engine.log.files import list_log_files
 from engine.recovery.fates import FATES, Fate, read_fates
 from engine.storage.disk import DiskStorage
-from jetool import params
+from jetool import kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.fate_messages import LOG_EXITS, report_damage
-from jetool.opening import require_je
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
@@ -47,9 +47,19 @@ SUMMARY: Final = Shape(
 )
 
 
+def _outputs() -> Outputs:
+    """Both kinds; what only one of them has is optional in the summary."""
+    from jetool.derby import txns as derby
+
+    je_names, derby_names = set(SUMMARY.names()), set(derby.SUMMARY.names())
+    fields = [field._replace(optional=field.name not in derby_names) for field in SUMMARY.fields]
+    fields += [field._replace(optional=True) for field in derby.SUMMARY.fields if field.name not in je_names]
+    return Outputs("stream", (TXN, derby.TXN), SUMMARY._replace(fields=tuple(fields)))
+
+
 @command(
     "txns",
-    outputs=lambda: Outputs("stream", (TXN,), SUMMARY),
+    outputs=_outputs,
     features=("fields", "progress", "times"),
     examples=(
         ("What would recovery undo", "jetool txns /data/env --fate open"),
@@ -75,10 +85,16 @@ def txns(
     """Print the fate of every transaction in the log: committed, aborted, open, prepared, rolled back.
 
     The whole log is read, also past damage. What the cleaner has deleted is not there: a transaction then shows fewer
-    records than it wrote. Nothing is locked, created or changed; a running environment can be read.
+    records than it wrote. Of a Derby database: transactions whose end lies behind the end of the log are marked, since
+    recovery does not see it. Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
-    require_je(storage)
+    if kinds.kind_of(storage) == kinds.DERBY:
+        from jetool.derby.txns import print_txns
+
+        if since is not None or until is not None:
+            raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")
+        return print_txns(run, storage, fates, ids, limit)
     found = read_fates(storage, list_log_files(storage), run.listener)
     printed = 0
     with run.out.stream(TXN) as stream:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+import click
+
 from engine.aries import journal
-from engine.db.environment import LOCK_FILE
-from engine.errors import NotFoundError, RefusedError
+from engine.db.opening import LOCK_FILE
+from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, WRITER_BYTE, backups_of, require_je, wait_for_lock
+from jetool.opening import WRITE_EXITS, WRITER_BYTE, backups_of, wait_for_lock
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 from jetool.recovering import COMMAND, log_sizes
@@ -32,9 +34,15 @@ UNDONE: Final = Shape(
 )
 
 
+def _outputs() -> Outputs:
+    from jetool.derby import recover
+
+    return Outputs("document", (UNDONE, recover.UNDONE))
+
+
 @command(
     "undo",
-    outputs=lambda: Outputs("document", (UNDONE,)),
+    outputs=_outputs,
     features=("fields", "lock", "write"),
     examples=(
         ("Take the last recovery back", "jetool undo /data/env"),
@@ -48,14 +56,22 @@ UNDONE: Final = Shape(
     },
 )
 @environment
-def undo(run: Run, env: str) -> int:
+@click.option(
+    "--force", is_flag=True, help="Derby: go on although files were changed since, or the run was interrupted."
+)
+def undo(run: Run, env: str, force: bool) -> int:
     """Take back what the last jetool recover, or crash --in-place, changed, from the bytes that it saved.
 
     Every log file is again byte for byte what it was; the lock file stays. Refused when the environment was written to
-    since: the new entries would be lost.
+    since: the new entries would be lost. Of a Derby database, what recover or checkpoint changed comes back.
     """
     disk = DiskStorage(env)
-    require_je(disk)
+    if kinds.kind_of(disk) == kinds.DERBY:
+        from jetool.derby.recover import undo_database
+
+        return undo_database(run, disk, force=force)
+    if force:
+        raise UsageError("--force has no meaning for a JE environment", hint="restore from a backup instead")
     backup = _backup(run, env)
     manifest = journal.read_manifest(backup)
     _require_undoable(disk, backup, manifest)

@@ -12,7 +12,7 @@ from engine.log.judge import is_harmless
 from engine.log.vlsn_map import FileVlsns, find_gaps, gaps_of_file, map_file
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from jetool import exits
+from jetool import exits, kinds
 from jetool.command import Outputs, command, environment, group
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
@@ -55,6 +55,7 @@ vlsn = group(
 
 @command(
     "map",
+    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("table", (MAPPED,)),
     features=("fields", "progress", "jobs"),
@@ -79,6 +80,7 @@ def vlsn_map(run: Run, env: str) -> int:
 
 @command(
     "gaps",
+    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("table", (GAP,)),
     features=("fields", "progress", "jobs"),

@@ -10,28 +10,25 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from engine.aries.database import Controls, Database
-from engine.aries.findings import ERROR
+from engine.aries.database import Database
+from engine.aries.explain import explain
 from engine.aries.format import instant
 from engine.aries.format.operations.transaction import Checksum
 from engine.aries.format.record import Record
 from engine.aries.log import LogFiles
-from engine.aries.tail import look_behind
-from engine.aries.verify_log import check_log
 from engine.aries.walk import Damage, Selection, walk
 from engine.errors import DamageError
-from engine.events import SILENT
 from engine.storage.base import Storage
 from jetool import addresses, exits
 from jetool.derby import counting
-from jetool.derby.selecting import Ends, find_ends, refuse_foreign, selection
+from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
+from jetool.derby.selecting import refuse_foreign, selection
 from jetool.dump_modes import refuse_together
 from jetool.options import Run
 from jetool.output.base import Stream
 from jetool.output.derby_rows import BAD, ENTRY, bad_row, entry_row
 from jetool.output.derby_text import HEADING, text_line
 from jetool.output.dump_rows import SUMMARY
-from jetool.output.values import instant_text
 
 _BATCH: Final = 500
 _STEP: Final = 4096
@@ -80,9 +77,8 @@ class _Dump:
         self._append = self._ends.end.append if self._ends.end else 0
         self._total = sum(self._log.size(number) for number in self._numbers())
         self._entries = self._bad = self._skipped = self._behind = 0
-        if (holder := database.lock_holder()) is not None:
-            who = f"process {holder}" if holder else "another process"
-            run.messages.notice(f"{who} has the database open; the end of the log may change", file=storage.root)
+        note_holder(run, database)
+        self._explained = {one.record.instant: one for one in explain(storage)} if options["explain"] else {}
 
     def print(self) -> int:
         """Print records and damage, then the summary."""
@@ -96,7 +92,7 @@ class _Dump:
 
     def count(self) -> int:
         """Count records and print a table."""
-        refuse_together(self._options, "stats", ("limit", "tail", "reverse"))
+        refuse_together(self._options, "stats", ("limit", "tail", "reverse", "explain"))
         totals: counting.Counts = {}
         for item in self._forward():
             self._note(item)
@@ -133,7 +129,9 @@ class _Dump:
             return "bad", bad_row(item, self._log.path(instant.file_of(item.at)))
         matches = self._log.group_matches(item) if isinstance(item.operation, Checksum) else None
         behind = self._is_behind(item)
-        return "entry", entry_row(item, behind_end=behind, checksum_ok=matches, data=self._options["data"])
+        explained = self._explained.get(item.instant)
+        data = self._options["data"]
+        return "entry", entry_row(item, behind_end=behind, checksum_ok=matches, data=data, explained=explained)
 
     def _is_behind(self, one: Record) -> bool:
         return bool(self._append) and one.instant >= self._append
@@ -175,32 +173,10 @@ class _Dump:
         )
 
     def _code(self) -> int:
-        _warn_of_ends(self._run, self._database, self._log, self._ends)
+        warn_of_ends(self._run, self._database, self._log, self._ends)
         if not self._bad and not self._behind:
             return exits.DONE
-        return exits.FINDINGS if _is_harmful(self._log, self._controls) else exits.DONE
-
-
-def _warn_of_ends(run: Run, database: Database, log: LogFiles, ends: Ends) -> None:
-    """Say what is wrong with the end of the log, printed or not."""
-    hint = f"jetool verify {database.storage.root}"
-    if ends.end is None:
-        what = f"the end of the log cannot be told: {ends.problem}"
-        run.messages.warning(what, hint=hint, consequence="records behind it are not marked")
-        return
-    behind = look_behind(log, ends.end)
-    if behind.records:
-        run.messages.warning(
-            f"{behind.records} valid records, {behind.commits} of them commits, lie behind the end of the log",
-            lsn=instant_text(ends.end.append),
-            consequence="Derby drops them without a word",
-            hint=hint,
-        )
-
-
-def _is_harmful(log: LogFiles, controls: Controls) -> bool:
-    """Whether the damage is more than a torn tail."""
-    return any(found.severity == ERROR for found in check_log(log, controls, SILENT).findings)
+        return exits.FINDINGS if is_harmful(self._log, self._controls) else exits.DONE
 
 
 def _first(items: Iterator[Item], count: int) -> Iterator[Item]:

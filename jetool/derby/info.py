@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from engine.aries.database import CONTROL, LOCK_FILE, OWNER_FILE, Database
 from engine.aries.info import Info, gather
 from engine.storage.base import Storage
@@ -15,7 +17,7 @@ def print_info(run: Run, storage: Storage) -> int:
     """Print the control data of a Derby database.
 
     Returns:
-        The exit code: FINDINGS when recovery could not simply go on, UNSUPPORTED when the database is encrypted.
+        The exit code: FINDINGS for what ``verify`` would call an error, UNSUPPORTED when the database is encrypted.
     """
     database = Database(storage)
     found = gather(database, listener=run.listener)
@@ -33,26 +35,52 @@ def print_info(run: Run, storage: Storage) -> int:
     return exits.FINDINGS if damaged else exits.DONE
 
 
+class _Wrong(NamedTuple):
+    """One thing that is wrong; ``harmful`` as an error of ``verify``, not a warning."""
+
+    what: str
+    harmful: bool
+    file: str | None = None
+    lsn: str | None = None
+    consequence: str | None = None
+
+
 def warn(run: Run, root: str, found: Info) -> bool:
-    """Say what is wrong, a line each; whether anything is."""
-    hint = f"jetool verify {root}"
-    wrong: list[tuple[str | None, str | None, str, str | None]] = []
-    for copy in (found.controls.primary, found.controls.mirror):
-        if copy.control is None:
-            wrong.append((copy.path, None, f"a control file cannot be used: {copy.problem or 'it is missing'}", None))
+    """Say what is wrong, a line each; whether any of it is harmful."""
+    wrong = [*_wrong_controls(found), *_wrong_log(found)]
+    for one in wrong:
+        hint = f"jetool verify {root}"
+        run.messages.warning(one.what, file=one.file, lsn=one.lsn, consequence=one.consequence, hint=hint)
+    return any(one.harmful for one in wrong)
+
+
+def _wrong_controls(found: Info) -> list[_Wrong]:
+    copies = (found.controls.primary, found.controls.mirror)
+    bad = [copy for copy in copies if copy.control is None]
+    both = len(bad) == len(copies)
+    return [
+        _Wrong(f"a control file cannot be used: {copy.problem or 'it is missing'}", both, file=copy.path)
+        for copy in bad
+    ]
+
+
+def _wrong_log(found: Info) -> list[_Wrong]:
     if found.problem is not None:
-        wrong.append((CONTROL, None, found.problem, "recovery could not start"))
-    if found.analysis is not None:
-        start, end, behind = found.analysis.start, found.analysis.end, found.analysis.behind
-        if start.problem is not None:
-            wrong.append((CONTROL, None, f"the checkpoint record cannot be used: {start.problem}", None))
-        if end.obstacle is not None:
-            wrong.append((None, instant_text(end.append), end.obstacle, "Derby refuses to start"))
-        if start.checkpoint is not None and end.append <= start.checkpoint_at:
-            wrong.append((None, instant_text(end.append), "the log ends in front of its last checkpoint", None))
-        if behind.commits:
-            what = f"{behind.commits} commits lie behind the end of the log"
-            wrong.append((None, instant_text(end.append), what, "Derby would drop them without a word"))
-    for file, lsn, what, consequence in wrong:
-        run.messages.warning(what, file=file, lsn=lsn, consequence=consequence, hint=hint)
-    return bool(wrong)
+        return [_Wrong(found.problem, True, file=CONTROL, consequence="recovery could not start")]
+    if found.analysis is None:
+        return []
+    start, end, behind = found.analysis.start, found.analysis.end, found.analysis.behind
+    at = instant_text(end.append)
+    wrong = []
+    if start.problem is not None:
+        wrong.append(_Wrong(f"the checkpoint record cannot be used: {start.problem}", False, file=CONTROL))
+    if end.obstacle is not None:
+        wrong.append(_Wrong(end.obstacle, True, lsn=at, consequence="Derby refuses to start"))
+    if start.checkpoint is not None and end.append <= start.checkpoint_at:
+        wrong.append(_Wrong("the log ends in front of its last checkpoint", True, lsn=at))
+    if end.derby_fails:
+        wrong.append(_Wrong(f"the log has no end: {end.reason}", True, lsn=at, consequence="Derby fails to start"))
+    if behind.commits:
+        what = f"{behind.commits} commits lie behind the end of the log"
+        wrong.append(_Wrong(what, True, lsn=at, consequence="Derby would drop them without a word"))
+    return wrong

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from engine.aries.database import Controls, Database
+from engine.aries.database import Database
 from engine.aries.format import instant
-from engine.aries.log import ForwardScan, LogFiles, ScanEnd
-from engine.aries.start import Start, find_start
+from engine.aries.log import LogFiles
 from engine.aries.walk import Selection
-from engine.errors import DamageError, NotFoundError
+from engine.errors import NotFoundError
 from jetool import kinds
+from jetool.derby.ends import Ends
 from jetool.params import Address
 
 # Parameters that mean nothing here, and how the user writes them.
@@ -29,35 +29,6 @@ _ONLY_JE: Final = {
     "follow": "--follow",
 }
 _DEFAULT_DETAIL: Final = "summary"
-
-
-class Ends(NamedTuple):
-    """Where the log starts and ends for recovery.
-
-    Attributes:
-        start: its start; None when it cannot be found.
-        end: its end; None when the start cannot be found.
-        last: instant of the last record in front of the end, 0 when there is none.
-        problem: why the start cannot be found, else None.
-    """
-
-    start: Start | None
-    end: ScanEnd | None
-    last: int
-    problem: str | None
-
-
-def find_ends(log: LogFiles, controls: Controls) -> Ends:
-    """Where recovery would start and end to read."""
-    try:
-        start = find_start(log, controls)
-    except DamageError as error:
-        return Ends(None, None, instant.NONE, str(error))
-    scan = ForwardScan(log, start.undo_lwm)
-    last = instant.NONE
-    for one in scan:
-        last = one.instant
-    return Ends(start, scan.end, last, None)
 
 
 def refuse_foreign(options: dict[str, Any], form: str) -> None:

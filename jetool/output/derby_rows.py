@@ -6,8 +6,10 @@ of the data is always there.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
+from engine.aries.explain import Explained
 from engine.aries.format import describe, instant, row
 from engine.aries.format.operations import page, registry
 from engine.aries.format.operations.container import KIND_NAMES, ContainerOperation
@@ -83,6 +85,9 @@ _BODY: Final = tuple(
         ("checksum", "int", "Checksum: the stored value", ()),
         ("rows", "records", "rows and fields in the data (with --data)", ()),
         ("error", "text", "why the data cannot be decoded", ()),
+        ("recovery", "text", "what recovery does with it (with --explain)", ()),
+        ("undone", "bool", "recovery compensates it afterwards (with --explain)", ()),
+        ("why", "text", "why (with --explain)", ()),
     )
 )
 ENTRY: Final = Shape("entry", "One record of a Derby log.", _HEAD + _BODY)
@@ -110,7 +115,9 @@ _RENAMED: Final = {
 }
 
 
-def entry_row(one: Record, *, behind_end: bool, checksum_ok: bool | None, data: bool) -> list[tuple[str, str, Any]]:
+def entry_row(
+    one: Record, *, behind_end: bool, checksum_ok: bool | None, data: bool, explained: Explained | None = None
+) -> list[tuple[str, str, Any]]:
     """A record as a row of the shape ENTRY.
 
     Arguments:
@@ -118,6 +125,7 @@ def entry_row(one: Record, *, behind_end: bool, checksum_ok: bool | None, data: 
         behind_end: whether it lies behind the end of the log.
         checksum_ok: for checksum records, whether the group matches.
         data: whether rows are shown.
+        explained: what recovery does with it, when that is to be shown.
     """
     operation = one.operation
     found = [
@@ -125,7 +133,7 @@ def entry_row(one: Record, *, behind_end: bool, checksum_ok: bool | None, data: 
         ("file", "int", instant.file_of(one.instant)),
         ("offset", "int", instant.position_of(one.instant)),
         ("operation", "text", registry.type_of(operation).name),
-        ("group", "texts", describe.group_names(one.group).split("|") if one.group else []),
+        ("group", "texts", _flags(one.group)),
         ("transaction", "int", one.transaction),
         ("undo_instant", "instant", one.undo_instant or instant.NONE),
         ("container", "int", getattr(operation, "container", None)),
@@ -142,7 +150,15 @@ def entry_row(one: Record, *, behind_end: bool, checksum_ok: bool | None, data: 
             found.append(("rows", "records", [_image(part) for part in describe.images(one)]))
         except FormatError as error:
             found.append(("error", "text", str(error)))
+    if explained is not None:
+        found += [("recovery", "text", explained.action), ("undone", "bool", explained.undone)]
+        found.append(("why", "text", explained.reason))
     return found
+
+
+@lru_cache(maxsize=1024)
+def _flags(group: int) -> tuple[str, ...]:
+    return tuple(describe.group_names(group).split("|")) if group else ()
 
 
 def bad_row(damage: Damage, path: str) -> Row:

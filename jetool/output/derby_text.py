@@ -76,5 +76,7 @@ def _inner(name: str, kind: str, value: Any, style: Style) -> str:
 
 def _shown(name: str, kind: str, value: Any, style: Style) -> str:
     shown_as = "data" if name == "data_hex" else kind
-    text = to_text(shown_as, value, style).replace(", ", ",")
-    return f'"{text}"' if kind == "text" and " " in text else text
+    text = to_text(shown_as, value, style)
+    if kind == "text":
+        return f'"{text}"' if " " in text else text
+    return text.replace(", ", ",")

@@ -72,7 +72,8 @@ INFO: Final = Shape(
         Field("log_versions", "records", "runs of files by log version", fields=_VERSION_FIELDS),
         Field("last_checkpoint", "record", "the CkptEnd that recovery starts from", null=True,
               fields=_CHECKPOINT_FIELDS),
-        Field("recovery", "record", "what recovery would have to do", fields=_RECOVERY_FIELDS),
+        Field("recovery", "record", "what recovery would have to do; null with --quick", null=True,
+              fields=_RECOVERY_FIELDS),
         Field("open_rollbacks", "records", "RollbackStarts without a RollbackEnd", fields=_ROLLBACK_FIELDS),
     ),
 )  # fmt: skip
@@ -112,7 +113,7 @@ def _values(env: str, found: Survey) -> tuple[Any, ...]:
         [_row(_VERSION_FIELDS, (v.version, JE_RELEASES[v.version], _name(v.first_file), _name(v.last_file)))
          for v in found.versions],
         _checkpoint(found),
-        _row(_RECOVERY_FIELDS, found.work),
+        _row(_RECOVERY_FIELDS, found.work) if found.work is not None else None,
         [_row(_ROLLBACK_FIELDS, (r.lsn, r.record.matchpoint_lsn, r.record.matchpoint_vlsn, r.record.active_txn_ids))
          for r in found.open_rollbacks],
     )  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import RefusedError
+from engine.errors import RefusedError, UsageError
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
 from tests.db.logs import entries, node_flags
@@ -128,3 +128,44 @@ def test_read_only_takes_none() -> None:
     Environment(storage, EnvironmentConfig(create=True)).close()
     with Environment(storage, EnvironmentConfig(read_only=True)) as env, pytest.raises(RefusedError):
         env.checkpoint(force=True)
+
+
+def test_high_priority_logs_the_same_sequence() -> None:
+    """R-CKPT-24: without concurrency the log is the same either way."""
+    logs = []
+    for high in (False, True):
+        config = EnvironmentConfig(
+            create=True, node_max_entries=4, checkpoint_bytes=0, checkpoint_high_priority=high, clock=lambda: 1
+        )
+        env = Environment(MemoryStorage(), config)
+        db = env.create_database("db")
+        with env.begin() as txn:
+            for number in range(100):
+                db.put(b"%04d" % (number * 37 % 100), b"v", txn)
+        env.checkpoint(force=True, minimize=True)
+        logs.append([(entry.lsn, entry.type_name, entry.provisional) for entry in entries(env)])
+    assert logs[0] == logs[1]
+
+
+def test_time_interval() -> None:
+    """R-CKPT-2: by time when bytes are off, and only when something was logged."""
+    now = [1_000_000]
+    config = EnvironmentConfig(create=True, checkpoint_bytes=0, checkpoint_interval_ms=60_000, clock=lambda: now[0])
+    env = Environment(MemoryStorage(), config)
+    db = env.create_database("db")
+    before = env.checkpointer.last_id
+    db.put(b"a", b"1")
+    assert env.checkpointer.last_id == before
+    now[0] += 61_000
+    db.put(b"b", b"2")
+    assert env.checkpointer.last_id == before + 1
+
+
+def test_parameters_by_name() -> None:
+    """Section 0: je.properties overrides the program's settings."""
+    storage = MemoryStorage({"je.properties": b"# ours\nje.nodeMaxEntries=16\nje.lock.timeout=2 s\nje.unknown=1\n"})
+    with Environment(storage, EnvironmentConfig(create=True, node_max_entries=64)) as env:
+        assert env.config.node_max_entries == 16
+        assert env.config.lock_timeout_ms == 2000
+    with pytest.raises(UsageError):
+        EnvironmentConfig().with_params({"je.nodeMaxEntries": "2"})

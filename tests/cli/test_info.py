@@ -136,3 +136,14 @@ def test_the_holder_of_the_lock(tmp_path: Path) -> None:
         assert run("info", env, "--json").json()["open_for_writing_by"] == holder.pid
         holder.communicate(b"")
     assert run("info", env, "--json").json()["open_for_writing_by"] is None
+
+
+def test_quick_leaves_out_what_needs_a_second_look() -> None:
+    env = GOLDEN / "je-17" / "ha-rollback"
+    whole, quick = (run("info", str(env), "--json", *words).json() for words in ((), ("--quick",)))
+    assert quick["recovery"] is None
+    assert quick["first_vlsn"] is None
+    assert {name for name in whole if whole[name] != quick[name]} <= {
+        "recovery", "first_vlsn", "last_vlsn", "open_rollbacks"
+    }  # fmt: skip
+    assert_valid("info", run("info", str(env), "--json", "--quick").out)

@@ -20,7 +20,9 @@ def reads_an_environment(command: Command) -> bool:
     return needed == {"env"} and "dry_run" not in names and command.outputs().form != "text"
 
 
-COMMANDS = [name for name, command in cli.commands() if reads_an_environment(command)]
+# Those that serve Derby databases only; their tests are with them.
+ONLY_DERBY = ("txns",)
+COMMANDS = [name for name, command in cli.commands() if reads_an_environment(command) and name not in ONLY_DERBY]
 
 
 def environments() -> list[Path]:

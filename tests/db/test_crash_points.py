@@ -59,7 +59,7 @@ def test_crash_points(mode: CrashMode) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", CrashMode)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(26))
 def test_crash_at_every_operation(mode: CrashMode, seed: int) -> None:
     for stop_at in crash_points(seed, 60, 1):
         storage, workload = run_until_crash(seed, 60, stop_at)

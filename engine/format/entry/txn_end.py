@@ -67,6 +67,18 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     return TxnEnd(last_lsn, txn_id, time, master, dtvlsn, term)
 
 
+def ended_transaction(body: bytes, version: int) -> int:
+    """The transaction id of a Commit or Abort body without decoding the rest.
+
+    Raises:
+        FormatError, IndexError: the body is too short.
+    """
+    pos = 0
+    if version >= LN_FLAGS_FIRST:
+        _, pos = unpack(body, pos)
+    return unpack(body, pos)[0]
+
+
 def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     """Encode a Commit or Abort body."""
     last_lsn, txn_id, time, master, dtvlsn, term = record

@@ -1,0 +1,316 @@
+"""Opening an environment: from the files of a directory to connected parts.
+
+For writing, in this order: lock byte 0 of ``je.lck``; find the end of the log; refuse when committed transactions stand
+behind a bad entry (D-5); recover in memory; set invisible bits and cut the file at the end of the log; finish what
+committed naming operations left; merge the VLSN index; take a checkpoint (R-REC-60 to R-REC-64). Nothing but the lock
+file is changed before recovery has succeeded.
+
+For reading nothing is locked, created or changed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Final
+
+from engine.catalog.catalog import Catalog, empty_root
+from engine.catalog.naming import DatabaseOptions
+from engine.cleaner.tracker import UtilizationTracker
+from engine.db.config import EnvironmentConfig
+from engine.db.parts import Parts, make_context
+from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
+from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
+from engine.errors import NotFoundError, RefusedError, UnsupportedError
+from engine.events import Listener
+from engine.format.checksum import INVISIBLE
+from engine.format.entry.db_tree import ENV_REPLICATED
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.ln import LN
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
+from engine.format.versions import PRIOR_VERSION, WRITTEN_VERSION
+from engine.log.access import LogAccess
+from engine.log.files import LogFiles, list_log_files
+from engine.log.tail import Tail, find_end
+from engine.recovery.info import RecoveryResult
+from engine.recovery.manager import Recovery
+from engine.storage.base import Lock, Storage
+from engine.storage.disk import DiskStorage
+from engine.tree.apply import version_before
+from engine.tree.state import DatabaseState
+from engine.txn.lock_types import LockType
+from engine.txn.txn import Before, Durability, Txn, TxnState
+from engine.vlsn.merge import open_index
+
+LOCK_FILE: Final = "je.lck"
+_WRITER_BYTE: Final = 0
+_FLAGS_AT: Final = 5
+_INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration", "_jeExtinctScansDb")
+
+# POSIX locks do not exclude threads of one process, so writers of this process are remembered here.
+_open_for_writing: set[str] = set()
+_open_mutex = threading.Lock()
+
+
+class WriterLock:
+    """The exclusive right to change an environment, against other processes and this one.
+
+    Arguments:
+        storage: the environment; the lock file is made when it is missing.
+
+    Raises:
+        RefusedError: somebody else has it.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        # Storages in memory exclude writers by their own locks.
+        self._root = os.path.realpath(storage.root) if isinstance(storage, DiskStorage) else ""
+        with _open_mutex:
+            if self._root and self._root in _open_for_writing:
+                raise RefusedError("the environment is open for writing in this process", file=storage.root)
+            storage.open_rw(LOCK_FILE, create=True).close()
+            self._lock: Lock | None = storage.lock(LOCK_FILE, _WRITER_BYTE, exclusive=True)
+            if self._root:
+                _open_for_writing.add(self._root)
+
+    def release(self) -> None:
+        """Give it back. Releasing twice is harmless."""
+        if self._lock is None:
+            return
+        self._lock.release()
+        self._lock = None
+        with _open_mutex:
+            _open_for_writing.discard(self._root)
+
+
+def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
+    """Lock an environment that exists, or is to be made.
+
+    Raises:
+        NotFoundError: there is none, and none is to be made.
+    """
+    if not is_directory(storage):
+        if not config.create:
+            raise NotFoundError("no such directory", file=storage.root, hint="check the path of the environment")
+        storage.make_directory("")
+    if not config.create:
+        list_log_files(storage)
+    return WriterLock(storage)
+
+
+def is_directory(storage: Storage) -> bool:
+    """Whether there is a directory at all."""
+    found = storage.stat()
+    return found is not None and found.is_directory
+
+
+def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) -> Parts:
+    """Recover or make an environment.
+
+    Raises:
+        NotFoundError, RefusedError, DamageError, UnsupportedError: see ``Environment``.
+    """
+    may_create = config.create and not config.read_only
+    try:
+        files = list_log_files(storage)
+    except NotFoundError:
+        if not may_create:
+            raise
+        return _create(storage, config, listener)
+    if may_create and _holds_nothing(files):
+        # A crash while the environment was being made: nothing was in it.
+        return _create(storage, config, listener)
+    tail = find_end(storage, files)
+    if may_create and tail.entries <= 1 and len(files.files) == 1:
+        return _create(storage, config, listener)
+    if not config.read_only:
+        _check_tail(storage, config, tail)
+    ctx = make_context(config, LogAccess(storage, files.files))
+    utilization, stream = UtilizationTracker(ctx), VLSNHook()
+    recovery = Recovery(
+        ctx,
+        tail,
+        config.comparators,
+        listener,
+        resurrect=not config.read_only,
+        hook=None if config.read_only else HookGroup(utilization, stream),
+    )
+    try:
+        catalog = recovery.run()
+        parts = Parts(config, ctx, catalog, utilization, recovery.result, listener)
+        parts.tail = tail
+        if not config.read_only:
+            _make_writable(parts, tail, stream, files.data_directories)
+    except BaseException:
+        ctx.access.close()
+        raise
+    return parts
+
+
+def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> Parts:
+    """A new environment (R-REC-2, je-log-format.md 9.6)."""
+    found = RecoveryResult()
+    found.new_environment = True
+    ctx = make_context(config, LogAccess(storage, ()))
+    catalog = Catalog(ctx, empty_root(), config.comparators)
+    parts = Parts(config, ctx, catalog, UtilizationTracker(ctx), found, listener)
+    parts.attach_writer(make_lsn(0, 0), NULL_LSN, new_file=False, data_directories=0)
+    parts.naming.write_root()
+    for name in _INTERNAL:
+        txn = parts.txns.begin(durability=Durability.NO_SYNC)
+        parts.naming.create(name, DatabaseOptions(), txn, internal=True)
+        parts.txns.commit(txn)
+    parts.checkpointer.run("recovery", force=True, minimize=True)
+    return parts
+
+
+def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None:
+    """What forbids opening for writing; nothing has been changed yet."""
+    if tail.commits_at_risk and config.halt_on_commit_after_bad:
+        damage = tail.damage
+        assert damage is not None
+        raise RefusedError(
+            f"{tail.commits_at_risk} committed transactions stand behind a bad entry",
+            file=f"{storage.root}/{damage.path}",
+            lsn=format_lsn(damage.lsn),
+            consequence=f"opening for writing would cut away {tail.cut_bytes} bytes and lose them",
+            hint="jetool salvage saves them; recover --accept-loss gives them up",
+        )
+    if tail.version > WRITTEN_VERSION:
+        raise UnsupportedError(
+            "the environment was written by a newer JE",
+            file=storage.root,
+            expected=f"log version {WRITTEN_VERSION} or earlier",
+            found=str(tail.version),
+            consequence="it can be read, not changed",
+        )
+
+
+def _make_writable(parts: Parts, tail: Tail, stream: VLSNHook, data_directories: int) -> None:
+    """Recovery has succeeded in memory; now the same on disk."""
+    storage, found = parts.ctx.access.storage, parts.recovery
+    _set_invisible(parts, found.rolled_back)
+    for path in tail.set_aside:
+        storage.rename(path, _bad_name(storage, path))
+    if tail.cut_bytes:
+        file = storage.open_rw(tail.last_file.path)
+        file.truncate(offset_of(tail.end_lsn))
+        file.sync()
+        file.close()
+    new_file = tail.immutable or tail.version < WRITTEN_VERSION or parts.config.force_new_file
+    parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=data_directories)
+    _resurrect(parts)
+    if tail.version < PRIOR_VERSION:
+        _put_names_into_map_lns(parts)
+    _finish_naming(parts)
+    if parts.catalog.flags & ENV_REPLICATED:
+        _open_vlsn_index(parts, stream)
+    changed = parts.writer is not None and parts.writer.entries > 0
+    if changed or not found.last_entry_is_ckpt_end or parts.config.force_checkpoint:
+        parts.checkpointer.run("recovery", force=True, minimize=True)
+
+
+def _open_vlsn_index(parts: Parts, stream: VLSNHook) -> None:
+    """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
+    with parts.ctx.latch:
+        state = parts.catalog.by_name(VLSN_DATABASE)
+    if state is None:
+        return
+    parts.vlsn_index = open_index(StoredIndex(parts, state), recovered=stream.tracker)
+    parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
+
+
+def _set_invisible(parts: Parts, lsns: list[int]) -> None:
+    """Mark entries of rollback periods that a crash left unmarked (R-LOG-46, R-RB-32)."""
+    by_file: dict[int, list[int]] = {}
+    for lsn in sorted(lsns):
+        by_file.setdefault(file_of(lsn), []).append(offset_of(lsn))
+    paths = {file.number: file.path for file in parts.ctx.access.files()}
+    for number, offsets in by_file.items():
+        file = parts.ctx.access.storage.open_rw(paths[number])
+        for offset in offsets:
+            flags = file.read(offset + _FLAGS_AT, 1)[0]
+            file.write(offset + _FLAGS_AT, bytes((flags | INVISIBLE,)))
+        file.sync()
+        file.close()
+
+
+def _put_names_into_map_lns(parts: Parts) -> None:
+    """Since log version 16 every MapLN holds its database's name, and readers of later logs rely on it."""
+    with parts.ctx.latch:
+        for name, db_id in list(parts.catalog.names(internal=True)):
+            state = parts.catalog.by_id(db_id)
+            if state is not None:
+                state.name, state.dirty = name, True
+
+
+def _resurrect(parts: Parts) -> None:
+    """Transactions that recovery leaves open keep their locks and their place in firstActive (R-REC-47, 51)."""
+    for found in parts.recovery.resurrected.values():
+        txn = Txn(found.txn_id, lock_timeout_ms=0)
+        txn.state = TxnState.PREPARED if found.prepare is not None else TxnState.OPEN
+        txn.first_lsn, txn.last_lsn = found.first_lsn, found.last_lsn
+        parts.txns.adopt(txn)
+        for lsn in reversed(found.lns):
+            record = parts.ctx.access.read(lsn).record()
+            assert isinstance(record, LN)
+            db = parts.catalog.by_id(record.db_id)
+            if db is not None:
+                _relock(parts, txn, db, record, lsn)
+
+
+def _relock(parts: Parts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
+    parts.locks.lock(lsn, txn, LockType.WRITE, wait=False)
+    txn.locks[lsn] = None
+    before = version_before(record)
+    countable = before.lsn != NULL_LSN and not before.known_deleted and before.data is None and not db.duplicates
+    txn.writes[lsn] = (
+        db,
+        Before(
+            before.lsn,
+            before.known_deleted,
+            before.data,
+            before.vlsn,
+            before.expiration,
+            record.prior_size,
+            countable,
+        ),
+    )
+    if record.data is None:
+        txn.deleted.append((db, db.order.wrap(record.key)))
+
+
+def _finish_naming(parts: Parts) -> None:
+    """Removals, truncations, renames that had committed; temporary databases (R-REC-60 to R-REC-62)."""
+    for db_id in sorted(parts.recovery.databases_removed):
+        state = parts.catalog.by_id(db_id)
+        if state is not None:
+            parts.naming.finish_removal(state)
+    for db_id, name in parts.recovery.renamed.items():
+        state = parts.catalog.by_id(db_id)
+        if state is not None and state.name != name:
+            parts.naming.finish_rename(state, name)
+    with parts.ctx.latch:
+        found = list(parts.catalog.names(internal=True))
+    for name, db_id in found:
+        state = parts.catalog.by_id(db_id)
+        if state is not None and state.temporary:
+            txn = parts.txns.begin()
+            parts.naming.remove(name, txn)
+            parts.txns.commit(txn)
+            parts.naming.finish_removal(state)
+
+
+def _holds_nothing(files: LogFiles) -> bool:
+    """Whether there is but a file 0 without room for a header."""
+    return [file.number for file in files.files] == [0] and files.files[0].size_bytes < FILE_HEADER_BYTES
+
+
+def _bad_name(storage: Storage, path: str) -> str:
+    """The name under which a last file without any entry is kept (R-LOG-30)."""
+    base = path.rsplit(".", 1)[0] + ".bad"
+    name, count = base, 0
+    while storage.stat(name) is not None:
+        count += 1
+        name = f"{base}.{count}"
+    return name

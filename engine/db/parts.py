@@ -1,0 +1,142 @@
+"""The parts of an open environment, connected.
+
+Lower packages call upwards through protocols of their own; here is where the implementations meet them: the writer's
+observer and the recovery hook are the utilization tracker, checkpoint participants are utilization and VLSN index, the
+compressor says which slots are locked, naming writes the MapLN of a root that has grown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from engine.catalog.catalog import Catalog
+from engine.catalog.naming import Naming
+from engine.checkpoint.checkpointer import Checkpointer, LastIds
+from engine.cleaner.tracker import UtilizationTracker
+from engine.db.compressor import Compressor
+from engine.db.config import EnvironmentConfig
+from engine.events import Listener
+from engine.evictor.evictor import Evictor
+from engine.log.access import LogAccess
+from engine.log.tail import Tail
+from engine.log.writer import LogWriter
+from engine.recovery.info import RecoveryResult
+from engine.tree.state import DatabaseState, TreeContext
+from engine.txn.locks import LockTable
+from engine.txn.manager import TxnManager
+from engine.txn.records import Records
+from engine.vlsn.index import VLSNIndex
+
+Clock = Callable[[], int]
+
+
+class Parts:
+    """What an environment is made of.
+
+    Arguments:
+        config: how it is opened.
+        ctx, catalog: trees and databases, recovered or new.
+        utilization: what recovery has counted.
+        recovery: what recovery found.
+        listener: hears the steps of checkpoints.
+
+    Attributes:
+        tail: the end of the log as it was found; None for a new environment.
+        writer: None in a read-only environment.
+        vlsn_index: of a replicated environment that is open for writing.
+    """
+
+    def __init__(
+        self,
+        config: EnvironmentConfig,
+        ctx: TreeContext,
+        catalog: Catalog,
+        utilization: UtilizationTracker,
+        recovery: RecoveryResult,
+        listener: Listener,
+    ) -> None:
+        self.config = config
+        self.ctx = ctx
+        self.catalog = catalog
+        self.utilization = utilization
+        self.recovery = recovery
+        self.clock: Clock = config.clock or system_clock
+        self.tail: Tail | None = None
+        self.writer: LogWriter | None = None
+        self.vlsn_index: VLSNIndex | None = None
+        self.locks = LockTable(
+            deadlock_detect=config.deadlock_detect, deadlock_detect_delay_ms=config.deadlock_delay_ms
+        )
+        ids = recovery.ids
+        self.txns = TxnManager(
+            ctx, self.locks, catalog, last_id=ids.txn, last_replicated_id=ids.replicated_txn, clock=self.clock
+        )
+        self.txns.lock_timeout_ms = config.lock_timeout_ms
+        self.txns.txn_timeout_ms = config.txn_timeout_ms
+        self.records = Records(ctx, self.locks)
+        self.records.guards_gaps = lambda: self.txns.serializable > 0
+        self.compressor = Compressor(ctx, self.locks)
+        self.txns.compress_later = self.compressor.add
+        self.naming = Naming(ctx, catalog, self.records, self.txns)
+        self.naming.root_lsn = recovery.root_lsn
+        self.checkpointer = Checkpointer(
+            ctx,
+            catalog,
+            self.naming,
+            self.txns,
+            last_id=recovery.checkpoint_id,
+            last_start=recovery.ckpt_start_lsn,
+            last_end=recovery.ckpt_end_lsn,
+            clock=self.clock,
+            listener=listener,
+        )
+        self.checkpointer.ids = LastIds(ids.replicated_node, ids.extinction, ids.replicated_extinction)
+        self.checkpointer.bytes_interval = config.checkpoint_bytes
+        self.checkpointer.time_interval_ms = config.checkpoint_interval_ms
+        self.checkpointer.high_priority = config.checkpoint_high_priority
+        self.evictor = Evictor(ctx, config.cache_bytes, self.checkpointer.map.eviction_provisional)
+
+    def attach_writer(self, end_lsn: int, last_lsn: int, *, new_file: bool, data_directories: int) -> None:
+        """From now on changes are logged.
+
+        Arguments:
+            end_lsn, last_lsn: where the log ends, and its last entry.
+            new_file: begin a new file with the next entry.
+            data_directories: how many directories the log is spread over; 0 for none.
+        """
+        config = self.config
+        self.utilization.connect(self.catalog, self.naming, self.records, self.txns)
+        self.checkpointer.participants.append(self.utilization)
+        self.utilization.load()
+        self.writer = LogWriter(
+            self.ctx.access,
+            end_lsn,
+            last_lsn,
+            new_file=new_file,
+            file_max=config.file_max_bytes,
+            buffer_bytes=config.buffer_bytes,
+            data_directories=data_directories,
+            clock=self.clock,
+        )
+        self.writer.observer = self.utilization
+        self.ctx.writer = self.writer
+        self.ctx.locks = self.compressor
+        self.ctx.root_logged = self._root_logged
+        self.naming.removed = self.utilization.count_removed
+
+    def _root_logged(self, db: DatabaseState) -> None:
+        self.naming.write_map_ln(db)
+
+
+def make_context(config: EnvironmentConfig, access: LogAccess) -> TreeContext:
+    """Empty trees over a log."""
+    ctx = TreeContext(access)
+    ctx.max_embedded = config.max_embedded_bytes
+    ctx.delta_percent = config.bin_delta_percent
+    return ctx
+
+
+def system_clock() -> int:
+    """Milliseconds since 1970."""
+    return int(time.time() * 1000)

@@ -1,0 +1,76 @@
+"""Where the log of a Derby database starts and ends for recovery, and what readers say about it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.aries.database import Controls, Database
+from engine.aries.findings import ERROR
+from engine.aries.format import instant
+from engine.aries.log import ForwardScan, LogFiles, ScanEnd
+from engine.aries.start import Start, find_start
+from engine.aries.tail import look_behind
+from engine.aries.verify_log import check_log
+from engine.errors import DamageError
+from engine.events import SILENT
+from jetool.options import Run
+from jetool.output.values import instant_text
+
+
+class Ends(NamedTuple):
+    """Where the log starts and ends for recovery.
+
+    Attributes:
+        start: its start; None when it cannot be found.
+        end: its end; None when the start cannot be found.
+        last: instant of the last record in front of the end, 0 when there is none.
+        problem: why the start cannot be found, else None.
+    """
+
+    start: Start | None
+    end: ScanEnd | None
+    last: int
+    problem: str | None
+
+
+def find_ends(log: LogFiles, controls: Controls) -> Ends:
+    """Where recovery would start and end to read."""
+    try:
+        start = find_start(log, controls)
+    except DamageError as error:
+        return Ends(None, None, instant.NONE, str(error))
+    scan = ForwardScan(log, start.undo_lwm)
+    last = instant.NONE
+    for one in scan:
+        last = one.instant
+    return Ends(start, scan.end, last, None)
+
+
+def warn_of_ends(run: Run, database: Database, log: LogFiles, ends: Ends) -> None:
+    """Say what is wrong with the end of the log, printed or not."""
+    hint = f"jetool verify {database.storage.root}"
+    if ends.end is None:
+        what = f"the end of the log cannot be told: {ends.problem}"
+        run.messages.warning(what, hint=hint, consequence="records behind it are not marked")
+        return
+    behind = look_behind(log, ends.end)
+    if behind.records:
+        run.messages.warning(
+            f"{behind.records} valid records, {behind.commits} of them commits, lie behind the end of the log",
+            lsn=instant_text(ends.end.append),
+            consequence="Derby drops them without a word",
+            hint=hint,
+        )
+
+
+def is_harmful(log: LogFiles, controls: Controls) -> bool:
+    """Whether the damage is more than a torn tail."""
+    return any(found.severity == ERROR for found in check_log(log, controls, SILENT).findings)
+
+
+def note_holder(run: Run, database: Database) -> None:
+    """Say that a JVM has the database open, if one has."""
+    holder = database.lock_holder()
+    if holder is not None:
+        who = f"process {holder}" if holder else "another process"
+        run.messages.notice(f"{who} has the database open; the end of the log may change", file=database.storage.root)

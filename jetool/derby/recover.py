@@ -1,0 +1,105 @@
+"""``recover``, ``checkpoint`` and ``undo`` on Derby databases."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from engine.aries.database import Database
+from engine.aries.journal import undo
+from engine.aries.recovery import Options, recover, take_back
+from engine.storage.base import Storage
+from engine.storage.overlay import OverlayStorage
+from jetool import exits
+from jetool.derby.saving import backup_of, has_saved, last_backup
+from jetool.options import Run
+from jetool.output.derby_recover import RECOVERED, recovered_row
+from jetool.output.shape import Field, Shape
+
+UNDONE: Final = Shape(
+    "undone",
+    "What undo brought back.",
+    (
+        Field("environment", "text", "the directory"),
+        Field("store", "text", "what it is", choices=("derby",)),
+        Field("dry_run", "bool", "nothing was changed: this is the plan"),
+        Field("saved_in", "text", "directory with the old bytes"),
+        Field("entries", "int", "saved entries that were put back"),
+    ),
+)
+_POLL_S: Final = 0.2
+
+
+def recover_database(run: Run, storage: Storage, *, accept_loss: bool, force_checkpoint: bool) -> int:
+    """Recover a database and print what was done.
+
+    Arguments:
+        run: the run; its dry run works on an overlay in memory.
+        storage: the database directory.
+        accept_loss: go on although committed transactions would be lost.
+        force_checkpoint: take a checkpoint even of a clean database.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RefusedError: a JVM has the database open, or the interlock fired.
+        UnsupportedError: encrypted, or of a release that was not verified for recovery.
+        DamageError: something that recovery needs is missing or damaged.
+    """
+    wait_for_lock(run, Database(storage))
+    options = Options(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
+    started = time.monotonic()
+    with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
+        try:
+            found = recover(storage, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
+        except BaseException:
+            if backup is not None and has_saved(backup):
+                _name_saved(run, storage, backup.root, "the run was not finished, its old bytes are saved", " --force")
+            raise
+        saved_in = backup.root if backup is not None and has_saved(backup) else None
+    duration_ms = int((time.monotonic() - started) * 1000)
+    row = recovered_row(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
+    run.out.document(RECOVERED, row)
+    for note in found.notes:
+        run.messages.warning(note, file=storage.root)
+    if saved_in is not None:
+        _name_saved(run, storage, saved_in, "the old bytes were saved", "")
+    return exits.DATA_GIVEN_UP if found.lost_commits else exits.DONE
+
+
+def undo_database(run: Run, storage: Storage, *, force: bool) -> int:
+    """Bring back the state before a recovery and print what was done.
+
+    Arguments:
+        run: the run; ``--backup-dir`` names the saved bytes.
+        storage: the database directory.
+        force: go on although the recovery was interrupted or files were changed since.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        NotFoundError: there are no saved bytes.
+        RefusedError: a JVM has the database open; without ``force`` as above.
+    """
+    wait_for_lock(run, Database(storage))
+    backup = last_backup(storage, run.backup_dir)
+    if run.dry_run:
+        entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)
+    else:
+        entries = take_back(storage, backup, force=force)
+    run.out.document(UNDONE, UNDONE.row((storage.root, "derby", run.dry_run, backup.root, entries)))
+    return exits.DONE
+
+
+def wait_for_lock(run: Run, database: Database) -> None:
+    """Wait as long as ``--lock-timeout`` says for a JVM to close the database; a dry run does not."""
+    end = time.monotonic() + run.lock_timeout_s
+    while not run.dry_run and database.lock_holder() is not None and time.monotonic() < end:
+        time.sleep(_POLL_S)
+
+
+def _name_saved(run: Run, storage: Storage, directory: str, what: str, more: str) -> None:
+    hint = f"jetool undo {storage.root} --backup-dir {directory}{more}"
+    run.messages.notice(f"{what}; undo takes the run back", file=directory, hint=hint)

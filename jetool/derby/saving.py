@@ -1,0 +1,101 @@
+"""Where the old bytes of a Derby database go before they are changed.
+
+Without ``--backup-dir`` that is ``DATABASE.jetool-saved/20261121T140101Z`` beside the database: inside of it a copy of
+the database would carry them along. A run that changes nothing leaves no directory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from engine.aries.journal import JOURNAL
+from engine.errors import NotFoundError, StorageError
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+
+_SUFFIX: Final = ".jetool-saved"
+_NONE: Final = "none"
+
+
+@contextmanager
+def backup_of(storage: Storage, asked: str | None, *, dry_run: bool) -> Iterator[DiskStorage | None]:
+    """The backup directory of a run, made if need be; None when nothing is to be saved.
+
+    Arguments:
+        storage: the database directory.
+        asked: ``--backup-dir``: a directory, ``none``, or None for the default.
+        dry_run: make nothing.
+
+    Raises:
+        StorageError: the directory cannot be made.
+    """
+    if dry_run or asked == _NONE:
+        yield None
+        return
+    path = Path(asked) if asked else _unused(_parent(storage) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    made = _make(path)
+    try:
+        yield DiskStorage(path)
+    finally:
+        for directory in reversed(made):
+            with suppress(OSError):  # it holds something
+                directory.rmdir()
+
+
+def last_backup(storage: Storage, asked: str | None) -> DiskStorage:
+    """The backup directory that ``undo`` goes by: the one asked for, or the newest that was not undone.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    if asked:
+        return DiskStorage(asked)
+    parent = _parent(storage)
+    found = sorted(path.parent for path in parent.glob(f"*/{JOURNAL}"))
+    if not found:
+        raise NotFoundError(
+            "no saved bytes of this database",
+            file=str(parent),
+            hint="name their directory with --backup-dir, if they were saved elsewhere",
+        )
+    return DiskStorage(found[-1])
+
+
+def has_saved(backup: DiskStorage | None) -> bool:
+    """Whether old bytes were saved."""
+    return backup is not None and backup.stat(JOURNAL) is not None
+
+
+def _parent(storage: Storage) -> Path:
+    root = os.path.realpath(storage.root)
+    return Path(root + _SUFFIX)
+
+
+def _unused(path: Path) -> Path:
+    """The path, or one with a number behind it when two runs fall into the same second."""
+    names = itertools.chain((path,), (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
+    return next(name for name in names if not name.exists())
+
+
+def _make(path: Path) -> list[Path]:
+    """Make a directory and those above it; which were made."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for one in missing:
+            DiskStorage(one.parent).sync_directory()
+    except OSError as error:
+        raise StorageError(
+            "cannot make the directory for the old bytes",
+            file=str(path),
+            found=error.strerror or str(error),
+            consequence="nothing was changed",
+            hint="name another one with --backup-dir, or none",
+        ) from error
+    return missing[::-1]

@@ -1,0 +1,123 @@
+"""``txns`` on a Derby database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.aries.database import Database
+from engine.aries.format.record import Record
+from engine.aries.history import ABORTED, COMMITTED, OPEN, PREPARED, Fate, fates
+from engine.aries.log import LogFiles
+from engine.aries.walk import Damage, walk
+from engine.storage.base import Storage
+from jetool import exits
+from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
+from jetool.options import Run
+from jetool.output.derby_info import global_id_text
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row
+
+FATES: Final = (COMMITTED, ABORTED, OPEN, PREPARED)
+TXN: Final = Shape(
+    "txn",
+    "One transaction of a Derby log.",
+    (
+        Field("transaction", "int", "its number; numbers are given out anew after each start of the database"),
+        Field("fate", "text", "what became of it", choices=FATES),
+        Field("first", "instant", "its begin record; null when that is no longer in the log"),
+        Field("last", "instant", "its last record"),
+        Field("records", "int", "its records, begin and end included"),
+        Field("clrs", "int", "compensation records among them"),
+        Field("bytes", "size_bytes", "their bytes, envelopes included"),
+        Field("internal", "bool", "a structure change or a checkpoint"),
+        Field("behind_end", "bool", "its last record lies behind the end of the log: recovery does not see it"),
+        Field("global_id", "text", "format:global:branch of an XA transaction, the last two in hex", null=True),
+    ),
+)
+SUMMARY: Final = Shape(
+    "summary",
+    "How many transactions have which fate; those that were not printed count too.",
+    (
+        *(Field(fate, "int", f"transactions that are {fate}") for fate in FATES),
+        Field("behind_end", "int", "transactions whose last record recovery does not see"),
+        Field("printed", "int", "transactions above"),
+        Field("entries", "int", "records read"),
+        Field("bad", "int", "stretches of damage"),
+    ),
+)
+_STEP: Final = 4096
+
+
+class _Reader:
+    """The records of the log, counted on the way."""
+
+    def __init__(self, run: Run, log: LogFiles) -> None:
+        self._run, self._log = run, log
+        self.records = self.bad = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        total = sum(self._log.size(number) for number in self._log.numbers())
+        done = 0
+        for item in walk(self._log):
+            if isinstance(item, Damage):
+                self.bad += 1
+                continue
+            self.records += 1
+            done += item.end - item.instant
+            if self.records % _STEP == 0:
+                self._run.listener.step("txns", done, total)
+            yield item
+
+
+def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[int, ...], limit: int | None) -> int:
+    """Print the fate of every transaction in the log.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+        wanted: fates to print; none for all.
+        ids: transactions to print; none for all.
+        limit: how many to print at most.
+
+    Returns:
+        The exit code.
+    """
+    database = Database(storage)
+    database.require_clear()
+    controls = database.controls()
+    database.require_version(controls)
+    note_holder(run, database)
+    log = LogFiles(database)
+    ends = find_ends(log, controls)
+    append = ends.end.append if ends.end else 0
+    reader = _Reader(run, log)
+    found = fates(reader)
+    chosen = [one for one in found if (not wanted or one.outcome in wanted) and (not ids or one.number in ids)]
+    behind = sum(bool(append) and one.last >= append for one in found)
+    with run.out.stream(TXN) as stream:
+        for one in chosen[:limit]:
+            stream.row("txn", _row(one, append))
+        counts = [sum(one.outcome == fate for one in found) for fate in FATES]
+        stream.end(SUMMARY.row((*counts, behind, len(chosen[:limit]), reader.records, reader.bad)))
+    warn_of_ends(run, database, log, ends)
+    harmful = (reader.bad or behind or ends.end is None) and is_harmful(log, controls)
+    return exits.FINDINGS if harmful else exits.DONE
+
+
+def _row(one: Fate, append: int) -> Row:
+    behind = bool(append) and one.last >= append
+    return TXN.row(
+        (
+            one.number,
+            one.outcome,
+            one.first,
+            one.last,
+            one.records,
+            one.compensations,
+            one.log_bytes,
+            one.internal,
+            behind,
+            global_id_text(one.global_id),
+        )
+    )

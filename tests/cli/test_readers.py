@@ -1,0 +1,75 @@
+"""Readers write nothing: not into the environment, not beside it, not even times of files (design/cli.md, Safety)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jetool import exits
+from tests.harness import run
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+ENVIRONMENTS = [
+    "je-17/torn-cut-mid",
+    "je-17/corrupt-middle",
+    "je-17/ha-rollback",
+    "je-17/restore-required",
+    "je-6/dups",
+]
+COMMANDS = [
+    ("info",),
+    ("verify",),
+    ("verify", "--jobs", "2"),
+    ("verify", "--format", "sarif"),
+    ("vlsn", "map"),
+    ("vlsn", "gaps"),
+    ("dump-log",),
+    ("dump-log", "--stats"),
+    ("dump-log", "--reverse", "--limit", "5"),
+    ("dump-log", "--tail", "3", "--format", "xml"),
+    ("dump-log", "--rolled-back", "--nodes", "slots"),
+]
+
+
+@pytest.fixture(params=ENVIRONMENTS)
+def env(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A copy without write permission; with je.lck in every second."""
+    path = tmp_path / "parent" / "env"
+    path.parent.mkdir()
+    shutil.copytree(GOLDEN / request.param, path)
+    if "1" in request.param:
+        (path / "je.lck").touch()
+    for file in path.iterdir():
+        file.chmod(stat.S_IRUSR)
+        os.utime(file, ns=(1_600_000_000_000_000_000, 1_600_000_000_000_000_000))
+    path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    os.utime(path, ns=(1_600_000_000_000_000_000, 1_600_000_000_000_000_000))
+    yield path
+    path.chmod(stat.S_IRWXU)
+
+
+def state(env: Path) -> dict[str, object]:
+    """Names, modes, times of change and contents, of the environment and of what is beside it."""
+    found: dict[str, object] = {}
+    for path in sorted([env.parent, *env.parent.iterdir(), *env.iterdir()]):
+        told = path.lstat()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        found[str(path)] = (told.st_ino, told.st_mode, told.st_mtime_ns, told.st_ctime_ns, told.st_size, digest)
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_reader_changes_nothing(env: Path, command: tuple[str, ...]) -> None:
+    before = state(env)
+    name, *options = command
+    words = [name, options.pop(0), env, *options] if name == "vlsn" else [name, env, *options]
+    result = run(*words)
+    assert result.code in (exits.DONE, exits.FINDINGS), result.err
+    assert result.out
+    assert state(env) == before
