@@ -12,15 +12,15 @@ import click
 from engine.aries.saved import SavingStorage
 from engine.db.crash_drill import MODES, CrashEffect, CrashPoint, apply_crash, crash_points
 from engine.db.crash_matrix import Model, eligible_points, run_case
-from engine.db.environment import LOCK_FILE
+from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError, UsageError
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool import crashing, exits
+from jetool import crashing, exits, kinds
 from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, WRITER_BYTE, backup_directory, require_je
+from jetool.opening import WRITE_EXITS, WRITER_BYTE, backup_directory
 from jetool.options import Run
 from jetool.output.crash_rows import CASE, CRASH, SUMMARY, text_line
 from jetool.recovering import log_sizes
@@ -32,6 +32,7 @@ _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
     "crash",
     outputs=lambda: Outputs("stream", (CRASH, CASE), SUMMARY),
     features=("fields", "progress", "write"),
+    only=kinds.JE,
     examples=(
         ("A crash inside the last checkpoint, on a copy", "jetool crash /data/env --at step:checkpoint --out /tmp/d"),
         ("A torn last entry", "jetool crash /data/env --mode torn-write --seed 7 --out /tmp/d"),
@@ -66,7 +67,6 @@ def crash(
     --matrix does it in memory at many places, recovers each time, and compares with the committed records of the log.
     """
     disk = DiskStorage(env)
-    require_je(disk)
     files = list_log_files(disk)
     points = crash_points(disk, files)
     if matrix is not None:

@@ -32,7 +32,7 @@ def entries(env: Path) -> list[dict[str, Any]]:
 
 
 def test_a_copy_is_cut_in_front_of_the_entry(tmp_path: Path) -> None:
-    env = named(TXN_CRASH).path / "env"
+    env = copy_of(named(TXN_CRASH), tmp_path / "env")
     before = state_of(env)
     lost = crash(env, "--at", "step:checkpoint", "--out", tmp_path / "copy")
     every = entries(env)
@@ -48,7 +48,7 @@ def test_a_copy_is_cut_in_front_of_the_entry(tmp_path: Path) -> None:
     [("entry:100", 99), ("end", -1), ("type:Commit:5", None), ("step:commit:5", None)],
 )
 def test_places(tmp_path: Path, place: str, number: int | None) -> None:
-    env = named(TXN_CRASH).path / "env"
+    env = copy_of(named(TXN_CRASH), tmp_path / "env")
     every = entries(env)
     wanted = every[number] if number is not None else [e for e in every if e["type"] == "Commit"][4]
     assert crash(env, "--at", place, "-n")["lsn"] == wanted["lsn"]
@@ -57,7 +57,7 @@ def test_places(tmp_path: Path, place: str, number: int | None) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_modes(tmp_path: Path, mode: str) -> None:
-    env = named(MANY_FILES).path / "env"
+    env = copy_of(named(MANY_FILES), tmp_path / "env")
     every = entries(env)
     place = next(entry["lsn"] for entry in every if entry["file"] == 3 and entry["type"] == "Commit")
     found = crash(env, "--at", place, "--mode", mode, "--seed", "3", "--out", tmp_path / "copy")
@@ -108,14 +108,14 @@ def test_in_place_is_confirmed_locked_and_undone(tmp_path: Path) -> None:
         (("--matrix", "3", "--mode", "bit-flip"), 2),
     ],
 )
-def test_what_cannot_be_done(words: tuple[str, ...], code: int) -> None:
-    env = named(TXN_CRASH).path / "env"
+def test_what_cannot_be_done(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    env = copy_of(named(TXN_CRASH), tmp_path / "env")
     assert run("crash", env, "-n", *words).code == code
 
 
 @pytest.mark.parametrize("mode", ["lost-tail", "torn-write", "no-fsync"])
-def test_the_matrix_passes(mode: str) -> None:
-    env = named(TXN_CRASH).path / "env"
+def test_the_matrix_passes(tmp_path: Path, mode: str) -> None:
+    env = copy_of(named(TXN_CRASH), tmp_path / "env")
     before = state_of(env)
     result = run("crash", env, "--matrix", "12", "--mode", mode, "--seed", "4", "--format", "ndjson")
     assert result.code == 0, result.text
@@ -125,8 +125,8 @@ def test_the_matrix_passes(mode: str) -> None:
 
 
 @pytest.mark.parametrize("environment", environments("18.3.20", cases=("dups", "multi-ckpt", "cleaned", "empty")))
-def test_matrices_of_other_environments(environment: Environment | None) -> None:
-    env = require(environment).path / "env"
+def test_matrices_of_other_environments(environment: Environment | None, tmp_path: Path) -> None:
+    env = copy_of(require(environment), tmp_path / "env")
     assert run("crash", env, "--matrix", "6", "--mode", "torn-write").code == 0
 
 
