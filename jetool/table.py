@@ -35,6 +35,7 @@ COMMANDS: Final = (
     Row("get", "Drive", "get", "The record of one key"),
     Row("delete", "Drive", "delete", "Delete one record"),
     Row("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
+    Row("crash", "Drive", "crash", "Simulate a crash, on a copy by default"),
     Row("info", "Look", "info", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
     Row("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
     Row("scan", "Look", "scan", "Records by range or prefix"),

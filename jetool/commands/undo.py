@@ -60,7 +60,7 @@ def _outputs() -> Outputs:
     "--force", is_flag=True, help="Derby: go on although files were changed since, or the run was interrupted."
 )
 def undo(run: Run, env: str, force: bool) -> int:
-    """Take back what the last jetool recover changed, from the bytes that it saved.
+    """Take back what the last jetool recover, or crash --in-place, changed, from the bytes that it saved.
 
     Every log file is again byte for byte what it was; the lock file stays. Refused when the environment was written to
     since: the new entries would be lost. Of a Derby database, what recover or checkpoint changed comes back.
@@ -110,7 +110,7 @@ def _backup(run: Run, env: str) -> DiskStorage:
 def _require_undoable(storage: Storage, backup: Storage, manifest: dict[str, Any]) -> None:
     """Refuse what undo would damage: entries that were written since, or another environment."""
     command = manifest.get("command", COMMAND)
-    if command != COMMAND:
+    if command not in (COMMAND, "crash"):
         raise RefusedError(
             f"the bytes were saved by {command!r}, which undo does not take back",
             file=backup.root,

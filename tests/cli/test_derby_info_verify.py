@@ -314,6 +314,7 @@ def test_every_damage_has_valid_output(case: int, tmp_path: Path) -> None:
 
 
 JE_ONLY = {
+    "crash": ["-n"],
     "vlsn map": [],
     "vlsn gaps": [],
     "dbs": [],
