@@ -45,10 +45,9 @@ def test_results_larger_than_a_pipe() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2, 4])
 def test_an_error_comes_where_its_task_stands_with_all_its_fields(jobs: int) -> None:
-    found = []
+    found: list[int] = []
     with pytest.raises(DamageError, match="stopped") as caught:
-        for number in map_in_order(damaged, range(9), jobs):
-            found.append(number)
+        found.extend(map_in_order(damaged, range(9), jobs))
     assert found == [0, 1, 2, 3, 4]
     assert caught.value.fields()["lsn"] == "0x5/0x0"
     assert multiprocessing.active_children() == []
