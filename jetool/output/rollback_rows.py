@@ -112,8 +112,10 @@ def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: 
     start = f"RollbackStart: {len(lns)} records of {len(ids)} transactions"
     if txns:
         start += f" ({', '.join(map(str, ids))})"
-    if period.is_open:
+    if period.is_open and period in report.periods:
         start += "; open: there is no RollbackEnd, the next recovery finishes it"
+    elif period.is_open:
+        start += "; no RollbackEnd, the period around it took it along"
     elif period.before_checkpoint:
         start += "; before the checkpoint"
     vlsn = to_text("vlsn", matchpoint_vlsn(report, period), style)

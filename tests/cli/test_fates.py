@@ -152,6 +152,8 @@ def test_timeline() -> None:
     events = [line[38:].strip() for line in lines[1:]]
     assert events[:3] == ["+- matchpoint, VLSN 63", "| +- matchpoint, VLSN 66", "| | +- matchpoint, VLSN 66"]
     assert events[3] == "| | +- RollbackStart: 3 records of 2 transactions (-1003, -1002)"
+    assert sum("the next recovery finishes it" in event for event in events) == 1
+    assert sum("the period around it took it along" in event for event in events) == 1
     assert events[-1].startswith("+- RollbackStart: 2 records of 1 transactions (-1007); open")
 
 
