@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - there is no better name for it
 from typing import Final, NamedTuple
 from zlib import adler32
 
@@ -41,11 +42,12 @@ from engine.format.header import (
     REPLICATED,
     VERSION_BITS_V6,
     VLSN_FIELD,
+    VLSN_PRESENT,
     EntryHeader,
     decode_header,
     has_vlsn,
 )
-from engine.format.versions import INVISIBLE_BIT
+from engine.format.versions import INVISIBLE_BIT, VLSN_PRESENT_BIT
 
 # The fixed header with type and flags read as one number, type in the low byte, and the size as unsigned, so that a
 # negative one reaches beyond every buffer.
@@ -150,19 +152,23 @@ class Sizes:
         return True
 
 
+def vlsn_bits(version: int) -> int:
+    """The bits of ``type | flags << 8`` that say that a VLSN is in the header."""
+    return (REPLICATED | VLSN_PRESENT if version >= VLSN_PRESENT_BIT else REPLICATED) << 8
+
+
 def check_plain(
-    data: bytes, pos: int, end: int, base: int, prev_offset: int, last_vlsn: int, lengths: list[int], sizes: Sizes
+    data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int, with_vlsn: int, sizes: Sizes
 ) -> tuple[int, int, int]:
     """Check plain entries until one is not plain or the buffer ends.
 
     Arguments:
         data: the buffer.
         pos: where the first entry begins in it.
-        end: where the buffer's valid bytes end, ``len(data)``.
         base: file offset of the buffer's first byte.
         prev_offset: file offset of the entry before the first one (0 at the start of a file).
         last_vlsn: the last VLSN of the replication stream seen so far; each one must be above it.
-        lengths: from ``header_lengths``.
+        with_vlsn: from ``vlsn_bits``.
         sizes: item sizes; extended.
 
     Returns:
@@ -170,28 +176,38 @@ def check_plain(
     """
     unpack = PLAIN_HEADER.unpack_from
     appends = sizes.appends()
-    last_header = end - HEADER_WITH_VLSN_BYTES
-    while pos <= last_header:
-        checksum, pair, prev, size = unpack(data, pos)
-        after = pos + lengths[pair] + size
+    end = len(data)
+    while True:
+        pair = -1
         try:
-            append = appends[pair]
+            while True:
+                checksum, pair, prev, size = unpack(data, pos)
+                append = appends[pair]
+                # The size comes before the sum: what a damaged one claims must cost nothing.
+                if pair & with_vlsn:
+                    after = pos + HEADER_WITH_VLSN_BYTES + size
+                    if prev != prev_offset or after > end or adler32(data[pos + 4 : after]) != checksum:
+                        break
+                    if pair & _REPLICATED_IN_PAIR:
+                        vlsn = VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+                        if vlsn <= last_vlsn:
+                            break
+                        last_vlsn = vlsn
+                else:
+                    after = pos + HEADER_BYTES + size
+                    if prev != prev_offset or after > end or adler32(data[pos + 4 : after]) != checksum:
+                        break
+                append(size)
+                prev_offset = base + pos
+                pos = after
         except KeyError:
-            if not sizes.meet(pair):
-                break
-            append = appends[pair]
-        # The size comes before the sum: what a damaged one claims must cost nothing.
-        if prev != prev_offset or after > end or adler32(data[pos + 4 : after]) != checksum:
-            break
-        if pair & _REPLICATED_IN_PAIR:
-            vlsn = VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
-            if vlsn <= last_vlsn:
-                break
-            last_vlsn = vlsn
-        append(size)
-        prev_offset = base + pos
-        pos = after
-    return pos, prev_offset, last_vlsn
+            # A pair that was not met yet, or one that is not plain.
+            if sizes.meet(pair):
+                continue
+        except StructError:
+            # No room for a header: the buffer's end.
+            pass
+        return pos, prev_offset, last_vlsn
 
 
 def steps(version: int) -> list[int]:
@@ -217,7 +233,8 @@ def follow_links(
     Bodies are not looked at and no checksum is taken, so that this costs a third of ``check_plain``.
 
     Arguments:
-        data, pos, end, base, prev_offset, last_vlsn: as for ``check_plain``.
+        data, pos, base, prev_offset, last_vlsn: as for ``check_plain``.
+        end: where the buffer's valid bytes end.
         lengths: from ``steps``.
 
     Returns:
@@ -255,7 +272,8 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
     """Say what the entry at ``pos`` is.
 
     Arguments:
-        data, pos, end: as for ``check_plain``.
+        data, pos: as for ``check_plain``.
+        end: where the buffer's valid bytes end.
         version: log version of the file.
         prev_offset: the prevOffset that the entry must have; -1 accepts any (behind damage).
         at_end: the buffer reaches to the end of the file, so that what is missing is missing for good.

@@ -21,7 +21,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry_types import CKPT_END, COMMIT, ERASED, FILE_SUMMARY_LN, decode_body
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, Examined, Sizes, check_plain, header_lengths
+from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, Examined, Sizes, check_plain, header_lengths, vlsn_bits
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage
 from engine.log.files import LogFile
@@ -168,24 +168,27 @@ class FileCheck(NamedTuple):
         return sum(total.total_bytes for total in self.totals.values())
 
 
-def check_file(reader: FileReader) -> FileCheck:
+def check_file(reader: FileReader, *, with_sizes: bool = True) -> FileCheck:
     """Check every entry of a file: type, size, checksum, prevOffset, order of VLSNs.
 
     Arguments:
         reader: an open reader; it is used up.
+        with_sizes: add up bytes too; without, ``totals`` hold numbers of entries only, and 0 for bytes.
 
     Raises:
         StorageError: the file cannot be read.
     """
-    return _Pass(reader).run()
+    return _Pass(reader, with_sizes).run()
 
 
 class _Pass:
     """The state of one pass over a file."""
 
-    def __init__(self, reader: FileReader) -> None:
+    def __init__(self, reader: FileReader, with_sizes: bool) -> None:
         self._reader = reader
+        self._with_sizes = with_sizes
         self._lengths = header_lengths(reader.version)
+        self._with_vlsn = vlsn_bits(reader.version)
         self._totals: dict[int, PairTotals] = {}
         self._damages: list[tuple[Damage, Evidence]] = []
         self._invisible: list[tuple[int, int]] = []
@@ -223,7 +226,7 @@ class _Pass:
         base = window.base
         sizes = Sizes(self._reader.version)
         stopped, prev, stream = check_plain(
-            window.data, offset - base, len(window.data), base, self._prev, self._stream, self._lengths, sizes
+            window.data, offset - base, base, self._prev, self._stream, self._with_vlsn, sizes
         )
         if base + stopped == offset:
             return offset
@@ -233,12 +236,14 @@ class _Pass:
             self._stream = self._last_vlsn = stream
         for pair, found in sizes.by_pair.items():
             if found:
-                length = self._lengths[pair]
-                self._add(
-                    pair,
-                    PairTotals(len(found), sum(found) + length * len(found), min(found) + length, max(found) + length),
-                )
+                self._add(pair, self._totalled(self._lengths[pair], found))
         return base + stopped
+
+    def _totalled(self, length: int, sizes: list[int]) -> PairTotals:
+        count = len(sizes)
+        if not self._with_sizes:
+            return PairTotals(count, 0, 0, 0)
+        return PairTotals(count, sum(sizes) + length * count, min(sizes) + length, max(sizes) + length)
 
     def _special(self, offset: int) -> int:
         """Deal with one entry that is not plain, or not one at all; returns the offset behind it."""

@@ -108,7 +108,7 @@ def verify_log(
 def _check_one(storage: Storage, end_file: int, file: LogFile) -> _FileResult:
     try:
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-            check = check_file(reader)
+            check = check_file(reader, with_sizes=False)
             erased = tuple(_erased_findings(reader, check))
     except (NotFoundError, StorageError) as error:
         # A running cleaner may take a file away while others are read.
