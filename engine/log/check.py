@@ -18,6 +18,7 @@ from engine.errors import FormatError
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.file_header import FileHeader
 from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import summarised_file
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry_types import CKPT_END, COMMIT, ERASED, FILE_SUMMARY_LN, decode_body
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
@@ -284,6 +285,9 @@ class _Pass:
     def _control(self, offset: int, header: EntryHeader, examined: Examined) -> None:
         body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
         lsn = self._reader.file.number << 32 | offset
+        if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, self._reader.version)) is not None:
+            self._words[found[0]] = FileWord(lsn, not found[1])
+            return
         try:
             record = decode_body(header.type_number, self._reader.version, body)
         except FormatError:

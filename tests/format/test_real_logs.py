@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.format.describe import describe, describe_slots
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import summarised_file
 from engine.format.entry.node import DELTA_TYPE, Node
-from engine.format.entry_types import BY_NUMBER, ERASED, decode_body, encode_body
+from engine.format.entry_types import BY_NUMBER, ERASED, FILE_SUMMARY_LN, decode_body, encode_body
 from engine.format.header import EntryHeader, encode_entry
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
@@ -33,6 +35,9 @@ def assert_round_trip(environment: Path) -> Counter[tuple[int, int]]:
                 again = encode_body(item.type_number, item.version, record)
                 assert again == item.body, (item, record)
                 assert describe(record, delta=item.type_number == DELTA_TYPE)
+                if isinstance(record, LN) and item.type_number == FILE_SUMMARY_LN:
+                    told = (int.from_bytes(record.key[:4], "big"), record.data is None)
+                    assert summarised_file(item.body, item.version) in (told, None)
                 if isinstance(record, Node):
                     assert len(describe_slots(record, delta=item.type_number == DELTA_TYPE)) == record.n_entries
                 assert BY_NUMBER[item.type_number].since <= item.version
