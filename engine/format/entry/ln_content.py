@@ -229,10 +229,9 @@ def read_file_summary_ln(reader: ByteReader, version: int, deleted: bool) -> Fil
 
 
 def summarised_file(body: bytes, version: int) -> tuple[int, bool] | None:
-    """Which file a whole FileSummaryLN body is about, and whether it is a deletion, without reading counters or offsets.
+    """Which file a FileSummaryLN body is about, and whether it is a deletion, without its counters and offsets.
 
-    A log that is cleaned holds hundreds of thousands of offsets, which a pass over all entries has no use for. Until
-    v18
+    A log that is cleaned holds hundreds of thousands of offsets, which a pass over all entries has no use for. Until v18
     the key stands at the end; only a deletion is shorter than the counters.
 
     Returns:
