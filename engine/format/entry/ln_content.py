@@ -231,8 +231,8 @@ def read_file_summary_ln(reader: ByteReader, version: int, deleted: bool) -> Fil
 def summarised_file(body: bytes, version: int) -> tuple[int, bool] | None:
     """Which file a FileSummaryLN body is about, and whether it is a deletion, without its counters and offsets.
 
-    A log that is cleaned holds hundreds of thousands of offsets, which a pass over all entries has no use for. Until v18
-    the key stands at the end; only a deletion is shorter than the counters.
+    A log that is cleaned holds hundreds of thousands of offsets, which a pass over all entries has no use for. Until
+    v18 the key stands at the end; only a deletion is shorter than the counters.
 
     Returns:
         None since v19, where the body has to be decoded for it.
