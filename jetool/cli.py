@@ -157,4 +157,6 @@ def _invoke(args: list[str]) -> int:
 
 def main() -> None:
     """Run the command line of the process and end it."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    exits.drop_unwritten_messages()
+    sys.exit(code)

@@ -196,6 +196,13 @@ def flush() -> None:
         sys.stdout.flush()
     except OSError as error:
         raise output_failure(error, STDOUT) from error
+    drop_unwritten_messages()
+
+
+def drop_unwritten_messages() -> None:
+    """Flush standard error, and let go of what it does not take: Python would end with 120 for it."""
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.flush()
     except OSError:

@@ -114,8 +114,9 @@ def spawn(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[byt
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """The environment variables of a child process that finds this tree."""
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY), **extra}
+    """The environment variables of a child process that finds this tree, with buffers as users have them."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**inherited, "PYTHONPATH": str(REPOSITORY), **extra}
 
 
 def find_command(name: str) -> Command:
