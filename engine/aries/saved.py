@@ -22,13 +22,14 @@ from engine.aries.journal import (
     write_manifest,
 )
 from engine.errors import RefusedError
-from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
+from engine.storage.base import Storage, WriteFile
+from engine.storage.wrapping import WrappedFile, WrappedStorage
 
 _BLOCK = 4096
 _PIECE = 1 << 20
 
 
-class SavingStorage:
+class SavingStorage(WrappedStorage):
     """A storage that saves what it is about to destroy.
 
     Arguments:
@@ -40,8 +41,6 @@ class SavingStorage:
     Raises: RefusedError when the backup directory is in use.
     """
 
-    __slots__ = ("_appends", "_backup", "_base", "_end", "_journal", "_lengths", "_saved", "touched")
-
     def __init__(self, base: Storage, backup: Storage, *, appends: bool = True) -> None:
         if backup.stat(JOURNAL) is not None:
             raise RefusedError(
@@ -50,7 +49,7 @@ class SavingStorage:
                 consequence="they would be mixed up",
                 hint="name another directory; after an interrupted run, undo that one first if it left a torn page",
             )
-        self._base = base
+        super().__init__(base)
         self._backup = backup
         self._appends = appends
         # Made when the first byte is saved, so that a run that changes nothing leaves nothing.
@@ -60,11 +59,6 @@ class SavingStorage:
         self._saved: set[tuple[str, int]] = set()
         self._lengths: dict[str, int | None] = {}
         self.touched: set[str] = set()
-
-    @property
-    def root(self) -> str:
-        """What the database directory is called."""
-        return self._base.root
 
     @property
     def saved_bytes(self) -> int:
@@ -89,27 +83,11 @@ class SavingStorage:
         if self._end != before:
             self._sync()
 
-    def names(self, path: str = "") -> list[str]:
-        """Names in a directory."""
-        return self._base.names(path)
-
-    def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``."""
-        return self._base.stat(path)
-
-    def open(self, path: str) -> ReadFile:
-        """Open for reading."""
-        return self._base.open(path)
-
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
         """Open for writing; a creation is noted first."""
         if create and self._base.stat(path) is None:
             self._note_created(path)
         return _SavingFile(self, self._base.open_rw(path, create=create))
-
-    def make_directory(self, path: str) -> None:
-        """Make a directory; undo leaves it."""
-        self._base.make_directory(path)
 
     def rename(self, old: str, new: str) -> None:
         """Rename; both names are saved as a removal and a creation."""
@@ -124,18 +102,6 @@ class SavingStorage:
         """Remove a file; its content is saved first."""
         self._note_removed(path)
         self._base.remove(path)
-
-    def sync_directory(self, path: str = "") -> None:
-        """Sync a directory."""
-        self._base.sync_directory(path)
-
-    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock a byte."""
-        return self._base.lock(path, byte, exclusive=exclusive)
-
-    def lock_holder(self, path: str, byte: int) -> int | None:
-        """The holder of a lock."""
-        return self._base.lock_holder(path, byte)
 
     def _save(self, path: str, offset: int, length: int) -> None:
         """Append the old bytes of every block of a range that is not saved yet."""
@@ -203,27 +169,12 @@ class SavingStorage:
             self._journal.sync()
 
 
-class _SavingFile:
+class _SavingFile(WrappedFile):
     """A file whose old bytes are saved before they go."""
 
-    __slots__ = ("_file", "_storage")
-
     def __init__(self, storage: SavingStorage, file: WriteFile) -> None:
+        super().__init__(file)
         self._storage = storage
-        self._file = file
-
-    @property
-    def path(self) -> str:
-        """The path that the file was opened by."""
-        return self._file.path
-
-    def size(self) -> int:
-        """Length in bytes."""
-        return self._file.size()
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
-        return self._file.read(offset, length)
 
     def write(self, offset: int, data: bytes) -> None:
         """Save what is there, then put ``data`` at ``offset``."""
@@ -236,11 +187,3 @@ class _SavingFile:
         if length < size:
             self._storage.protect([(self.path, length, size - length)])
         self._file.truncate(length)
-
-    def sync(self) -> None:
-        """Sync the file."""
-        self._file.sync()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()

@@ -25,8 +25,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from engine.errors import StorageError
-from engine.storage.base import Lock, ReadFile, Stat, WriteFile
+from engine.storage.base import WriteFile
 from engine.storage.memory import MemoryStorage
+from engine.storage.wrapping import WrappedFile, WrappedStorage
 
 COUNTED: Final = ("write", "truncate", "sync", "create", "rename", "remove", "sync_directory")
 
@@ -59,7 +60,7 @@ class Change(NamedTuple):
     data: bytes
 
 
-class CrashStorage:
+class CrashStorage(WrappedStorage):
     """A storage that can stop at any counted operation.
 
     Arguments:
@@ -77,64 +78,36 @@ class CrashStorage:
     ) -> None:
         self._durable = {path: bytes(data) for path, data in (files or {}).items()}
         self._now = MemoryStorage(files, "crash:")
+        super().__init__(self._now)
         self._changes: list[Change] = []
         self._listener = listener
         self.stop_at = stop_at
         self.operations = 0
         self.crashed = False
 
-    @property
-    def root(self) -> str:
-        """What messages call the root."""
-        return self._now.root
-
-    def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
-        return self._now.names(path)
-
-    def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
-        return self._now.stat(path)
-
-    def open(self, path: str) -> ReadFile:
-        """Open an existing file for reading."""
-        return self._now.open(path)
-
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
         """Open a file for reading and writing."""
-        if create and self._now.stat(path) is None:
+        if create and self._base.stat(path) is None:
             self.count("create", path)
             self.changed(Change("create", path, 0, b""))
-        return _CrashFile(self, self._now.open_rw(path, create=create))
-
-    def make_directory(self, path: str) -> None:
-        """Make a directory; taken as durable."""
-        self._now.make_directory(path)
+        return _CrashFile(self, self._base.open_rw(path, create=create))
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name."""
         self.count("rename", old)
-        self._now.rename(old, new)
+        self._base.rename(old, new)
         self.changed(Change("rename", old, 0, new.encode()))
 
     def remove(self, path: str) -> None:
         """Remove a file."""
         self.count("remove", path)
-        self._now.remove(path)
+        self._base.remove(path)
         self.changed(Change("remove", path, 0, b""))
 
     def sync_directory(self, path: str = "") -> None:
         """Creations, renames and removals become durable; contents do not."""
         self.count("sync_directory", path)
         self._settle(lambda change: change.kind in ("create", "rename", "remove"))
-
-    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock one byte."""
-        return self._now.lock(path, byte, exclusive=exclusive)
-
-    def lock_holder(self, path: str, byte: int) -> int | None:
-        """Who holds a lock on the byte."""
-        return self._now.lock_holder(path, byte)
 
     def image(self, mode: CrashMode, seed: int = 0) -> MemoryStorage:
         """The files that a restart would find.
@@ -197,27 +170,12 @@ class CrashStorage:
         self._changes = rest
 
 
-class _CrashFile:
+class _CrashFile(WrappedFile):
     """An open file that reports its changes."""
 
-    __slots__ = ("_file", "_storage")
-
     def __init__(self, storage: CrashStorage, file: WriteFile) -> None:
+        super().__init__(file)
         self._storage = storage
-        self._file = file
-
-    @property
-    def path(self) -> str:
-        """The path that the file was opened by."""
-        return self._file.path
-
-    def size(self) -> int:
-        """Length in bytes."""
-        return self._file.size()
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
-        return self._file.read(offset, length)
 
     def write(self, offset: int, data: bytes) -> None:
         """Put all of ``data`` at ``offset``. A write that the crash interrupts may still survive in part."""

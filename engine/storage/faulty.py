@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.errors import StorageError
-from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
+from engine.storage.base import ReadFile, Storage, WriteFile
+from engine.storage.wrapping import WrappedStorage
 
 
 class Effect(Enum):
@@ -52,7 +53,7 @@ class Rule:
         return self.nth in (0, self.seen)
 
 
-class FaultyStorage:
+class FaultyStorage(WrappedStorage):
     """A storage over another one.
 
     Arguments:
@@ -61,59 +62,34 @@ class FaultyStorage:
     """
 
     def __init__(self, inner: Storage, rules: list[Rule]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._rules = rules
-
-    @property
-    def root(self) -> str:
-        """What messages call the root."""
-        return self._inner.root
-
-    def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
-        return self._inner.names(path)
-
-    def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
-        return self._inner.stat(path)
 
     def open(self, path: str) -> ReadFile:
         """Open an existing file for reading."""
         self.check("open", path)
-        return _FaultyFile(self, self._inner.open(path), None)
+        return _FaultyFile(self, self._base.open(path), None)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
         """Open a file for reading and writing."""
-        self.check("create" if create and self._inner.stat(path) is None else "open", path)
-        file = self._inner.open_rw(path, create=create)
+        self.check("create" if create and self._base.stat(path) is None else "open", path)
+        file = self._base.open_rw(path, create=create)
         return _FaultyFile(self, file, file)
-
-    def make_directory(self, path: str) -> None:
-        """Make a directory."""
-        self._inner.make_directory(path)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name."""
         self.check("rename", old)
-        self._inner.rename(old, new)
+        self._base.rename(old, new)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
         self.check("remove", path)
-        self._inner.remove(path)
+        self._base.remove(path)
 
     def sync_directory(self, path: str = "") -> None:
         """Make names durable."""
         self.check("sync_directory", path)
-        self._inner.sync_directory(path)
-
-    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock one byte."""
-        return self._inner.lock(path, byte, exclusive=exclusive)
-
-    def lock_holder(self, path: str, byte: int) -> int | None:
-        """Who holds a lock on the byte."""
-        return self._inner.lock_holder(path, byte)
+        self._base.sync_directory(path)
 
     def effect_on(self, operation: str, path: str) -> Rule | None:
         """The rule that acts on an operation, or None."""

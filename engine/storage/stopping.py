@@ -8,12 +8,13 @@ death of the process. Reads always work. Nothing in the engine knows of it.
 from __future__ import annotations
 
 from engine.errors import StorageError
-from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
+from engine.storage.base import Storage, WriteFile
+from engine.storage.wrapping import WrappedFile, WrappedStorage
 
 NEVER = -1
 
 
-class StoppingStorage:
+class StoppingStorage(WrappedStorage):
     """A storage that fails at one change and at every later one.
 
     Arguments:
@@ -26,19 +27,12 @@ class StoppingStorage:
         failed: whether the failure has happened.
     """
 
-    __slots__ = ("_base", "_fail_at", "_torn_bytes", "changes", "failed")
-
     def __init__(self, base: Storage, fail_at: int = NEVER, torn_bytes: int = 0) -> None:
-        self._base = base
+        super().__init__(base)
         self._fail_at = fail_at
         self._torn_bytes = torn_bytes
         self.changes = 0
         self.failed = False
-
-    @property
-    def root(self) -> str:
-        """What the storage below is called."""
-        return self._base.root
 
     def count(self, what: str) -> None:
         """Count a change; StorageError when it is the one that fails, or comes after it."""
@@ -53,18 +47,6 @@ class StoppingStorage:
             file.write(offset, data[: self._torn_bytes])
         self.count(f"write to {file.path}")
         file.write(offset, data)
-
-    def names(self, path: str = "") -> list[str]:
-        """Names in a directory."""
-        return self._base.names(path)
-
-    def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``."""
-        return self._base.stat(path)
-
-    def open(self, path: str) -> ReadFile:
-        """Open for reading."""
-        return self._base.open(path)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
         """Open for writing; creating a file is a change."""
@@ -87,40 +69,13 @@ class StoppingStorage:
         self.count(f"removal of {path}")
         self._base.remove(path)
 
-    def sync_directory(self, path: str = "") -> None:
-        """Sync a directory."""
-        self._base.sync_directory(path)
 
-    def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock a byte."""
-        return self._base.lock(path, byte, exclusive=exclusive)
-
-    def lock_holder(self, path: str, byte: int) -> int | None:
-        """The holder of a lock."""
-        return self._base.lock_holder(path, byte)
-
-
-class _StoppingFile:
+class _StoppingFile(WrappedFile):
     """A file whose changes are counted."""
 
-    __slots__ = ("_file", "_storage")
-
     def __init__(self, storage: StoppingStorage, file: WriteFile) -> None:
+        super().__init__(file)
         self._storage = storage
-        self._file = file
-
-    @property
-    def path(self) -> str:
-        """The path that the file was opened by."""
-        return self._file.path
-
-    def size(self) -> int:
-        """Length in bytes."""
-        return self._file.size()
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
-        return self._file.read(offset, length)
 
     def write(self, offset: int, data: bytes) -> None:
         """Put all of ``data`` at ``offset``, if the fault allows."""
@@ -130,11 +85,3 @@ class _StoppingFile:
         """Cut or extend to ``length`` bytes."""
         self._storage.count(f"truncation of {self.path}")
         self._file.truncate(length)
-
-    def sync(self) -> None:
-        """Sync the file."""
-        self._file.sync()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
