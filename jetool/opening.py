@@ -42,6 +42,7 @@ WRITE_EXITS: Final = {
     exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
 }
 READ_EXITS: Final = {
+    exits.FINDINGS: "printed, but committed transactions stand behind a bad entry of the log and were not seen",
     exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
     exits.NOT_FOUND: "no environment, no database of the name",
     exits.UNSUPPORTED: "a log version that this program does not read",
@@ -71,6 +72,15 @@ def open_to_read(run: Run, env: str) -> Environment:
     if found.tail is not None:
         warn_of_tail(run, env, found.tail)
     return found
+
+
+def reading_code(found: Environment) -> int:
+    """The exit code of a command that has printed what recovery sees.
+
+    A dump that lacks committed transactions must not look like a whole one to the script that takes it.
+    """
+    at_risk = found.tail is not None and found.tail.commits_at_risk
+    return exits.FINDINGS if at_risk else exits.DONE
 
 
 def require_je(storage: Storage) -> None:

@@ -174,7 +174,7 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
             file=f"{storage.root}/{damage.path}",
             lsn=format_lsn(damage.lsn),
             consequence=f"opening for writing would cut away {tail.cut_bytes} bytes and lose them",
-            hint="jetool salvage saves them; recover --accept-loss gives them up",
+            hint="restore the file from a copy; jetool recover --accept-loss gives them up and saves the bytes",
         )
     if tail.version > WRITTEN_VERSION:
         raise UnsupportedError(
@@ -183,6 +183,7 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
             expected=f"log version {WRITTEN_VERSION} or earlier",
             found=str(tail.version),
             consequence="it can be read, not changed",
+            hint="jetool info, dump, scan and verify read it",
         )
 
 

@@ -85,7 +85,7 @@ class Walker:
                 raise DamageError(
                     f"the tree of {self._state.label} leads back to keys that were passed",
                     consequence="its records cannot be walked over",
-                    hint="run jetool verify, or jetool salvage",
+                    hint="jetool verify says what is damaged; restore those files from a backup",
                 )
             if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
                 return step.records

@@ -140,7 +140,7 @@ class LogAccess:
                 f"log file {number:08x}.jdb is missing",
                 lsn=None if lsn is None else format_lsn(lsn),
                 consequence="a live record or tree node refers to it",
-                hint="restore the file from a backup, or run jetool salvage",
+                hint="restore the file from a backup; jetool verify says what else is damaged",
             ) from None
         self._open[number] = handle
         return handle

@@ -118,7 +118,7 @@ def _missing(access: LogAccess, number: int) -> DamageError:
         file=access.storage.root,
         lsn=format_lsn(number << 32),
         consequence="recovery needs every file from the checkpoint's first active LSN on",
-        hint="restore the file from a backup, or run jetool salvage",
+        hint="restore the file from a backup; jetool verify says what else is damaged",
     )
 
 
@@ -130,7 +130,7 @@ def _corrupt(access: LogAccess, damage: Damage) -> DamageError:
         expected=damage.expected or None,
         found=damage.found or None,
         consequence="recovery cannot read what it has to replay",
-        hint="restore the file from a backup, or run jetool salvage",
+        hint="restore the file from a backup; jetool verify says what else is damaged",
     )
 
 

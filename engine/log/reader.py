@@ -166,7 +166,7 @@ class FileReader:
                 expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
                 found=str(version),
                 consequence="nothing of this file was read",
-                hint="a newer jetool may read it; see jetool --version",
+                hint="it may need a newer release of jetool; see jetool --version",
             )
         if look(self.window, 0, version, 0).verdict != GOOD:
             return None, version

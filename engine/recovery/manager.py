@@ -103,7 +103,7 @@ class Recovery:
                 lsn=format_lsn(self._ctx.access.at_lsn),
                 found=str(error) or type(error).__name__,
                 consequence="LOG_INTEGRITY: the environment is not recovered",
-                hint="run jetool verify, or jetool salvage",
+                hint="jetool verify says what is damaged; restore those files from a backup",
             ) from error
 
     def _run(self) -> Catalog:
@@ -151,7 +151,7 @@ class Recovery:
                 "the log has no root entry",
                 file=access.storage.root,
                 consequence="no database can be found",
-                hint="restore from a backup, or run jetool salvage",
+                hint="restore the environment from a backup; jetool dump-log shows what the log still holds",
             )
         root = access.read(result.root_lsn).record()
         assert isinstance(root, DbTree)

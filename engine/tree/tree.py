@@ -57,7 +57,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
             f"keys of a node of {db.label} are out of order",
             lsn=format_lsn(entry.lsn),
             consequence="records behind them cannot be found",
-            hint="run jetool verify, or jetool salvage",
+            hint="jetool verify says what is damaged; restore those files from a backup",
         )
     if record.db_id != db.id or (entry.type_number == IN_TYPE and (isinstance(node, BIN) or not len(node))):
         raise _not_a_node(db, entry)

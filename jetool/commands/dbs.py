@@ -10,7 +10,7 @@ from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read
+from jetool.opening import READ_EXITS, open_to_read, reading_code
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 
@@ -62,7 +62,7 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...])
             raise NotFoundError(f"no database of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
         rows = [_row(found, name, count=count) for name in listed if not names or name in names]
     run.out.table(DATABASE, [DATABASE.row(row) for row in rows])
-    return exits.DONE
+    return reading_code(found)
 
 
 def _row(env: Environment, name: str, *, count: bool) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import click
 from engine.errors import UsageError
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read
+from jetool.opening import READ_EXITS, open_to_read, reading_code
 from jetool.options import Run
 from jetool.output.je_dump import JeDumpEncoder
 from jetool.output.record_rows import RECORD, write_records
@@ -59,4 +59,4 @@ def dump(run: Run, env: str, name: str, printable: bool) -> int:
         with run.out.stream(RECORD, encoder=encoder) as stream:
             count = write_records(stream, db.items())
             stream.end(SUMMARY.row((name, db.duplicates, count)))
-    return exits.DONE
+    return reading_code(found)

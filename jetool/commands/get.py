@@ -8,7 +8,7 @@ from engine.db.database import Database
 from engine.errors import NotFoundError
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read
+from jetool.opening import READ_EXITS, open_to_read, reading_code
 from jetool.options import Run
 from jetool.output.keyformats import show
 from jetool.output.record_rows import RECORD, record_row
@@ -47,7 +47,7 @@ def get(run: Run, env: str, key: bytes, name: str) -> int:
             hint=f"jetool scan {env} --db {name} shows what there is",
         )
     run.out.table(RECORD, [record_row(record) for record in records])
-    return exits.DONE
+    return reading_code(found)
 
 
 def _find(db: Database, key: bytes) -> list[tuple[bytes, bytes]]:

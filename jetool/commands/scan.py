@@ -10,7 +10,7 @@ import click
 from engine.errors import UsageError
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read, require_byte_order
+from jetool.opening import READ_EXITS, open_to_read, reading_code, require_byte_order
 from jetool.options import Run
 from jetool.output.record_rows import RECORD, text_line, write_records
 from jetool.output.shape import Field, Shape
@@ -71,4 +71,4 @@ def scan(
             count = write_records(stream, islice(records, limit))
             complete = limit is None or count < limit or next(records, None) is None
             stream.end(SUMMARY.row((count, complete)))
-    return exits.DONE
+    return reading_code(found)
