@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import click
 
-from engine.aries.saved import SavingStorage
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
@@ -27,6 +26,7 @@ from engine.log.tail import Tail
 from engine.storage.base import Storage, WriteFile
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
 from jetool import exits
 from jetool.kinds import DERBY, kind_of, not_for
 from jetool.options import Run

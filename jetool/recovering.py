@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple
 
-from engine.aries.saved import SavingStorage
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
@@ -26,6 +25,7 @@ from engine.recovery.info import RecoveryResult
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
 from jetool.opening import BackupDirectory, backup_directory, require_je, wait_for_lock, writer_of
 from jetool.options import Run
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.aries import journal
 from engine.aries.cache import DEFAULT_PAGES, PageCache
 from engine.aries.checkpoint import (
     ARCHIVE_PROPERTY,
@@ -44,12 +43,13 @@ from engine.aries.log import ForwardScan, LogFiles
 from engine.aries.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, LogWriter, clear_tail
 from engine.aries.pages import LivePage
 from engine.aries.redo import Redo
-from engine.aries.saved import SavingStorage
 from engine.aries.undo import Undo, Undone
 from engine.aries.xact import TransactionTable
 from engine.events import SILENT, Listener
+from engine.storage import journal
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
 
 _PROPERTIES_CONTAINER = 16
 _STEP = 256

@@ -9,7 +9,6 @@ from typing import Final
 
 import click
 
-from engine.aries.saved import SavingStorage
 from engine.db.crash_drill import MODES, CrashEffect, CrashPoint, apply_crash, crash_points
 from engine.db.crash_matrix import Model, eligible_points, run_case
 from engine.db.opening import LOCK_FILE
@@ -18,6 +17,7 @@ from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
 from jetool import crashing, exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.opening import WRITE_EXITS, WRITER_BYTE, backup_directory

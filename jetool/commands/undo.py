@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import click
 
-from engine.aries import journal
 from engine.db.opening import LOCK_FILE
 from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.storage import journal
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage

@@ -6,9 +6,9 @@ import time
 from typing import Final
 
 from engine.aries.database import Database
-from engine.aries.journal import undo
 from engine.aries.recovery import Options, recover, take_back
 from engine.storage.base import Storage
+from engine.storage.journal import undo
 from engine.storage.overlay import OverlayStorage
 from jetool import exits
 from jetool.derby.saving import backup_of, has_saved, last_backup

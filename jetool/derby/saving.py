@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from engine.aries.journal import JOURNAL
 from engine.errors import NotFoundError, StorageError
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
+from engine.storage.journal import JOURNAL
 
 _SUFFIX: Final = ".jetool-saved"
 _NONE: Final = "none"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.aries import journal
 from engine.aries.database import Database
 from engine.aries.format import instant
 from engine.aries.info import gather
 from engine.aries.recovery import recover, take_back
 from engine.errors import RefusedError, StorageError
+from engine.storage import journal
 from engine.storage.memory import MemoryStorage
 from engine.storage.stopping import StoppingStorage
 from tests.aries.derby_compare import assert_as_derby, log_part, logged_content

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from engine.aries import journal
 from engine.aries.recovery import recover, take_back
-from engine.aries.saved import SavingStorage
-from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.errors import NotFoundError, RefusedError
+from engine.storage import journal
 from engine.storage.memory import MemoryStorage
 from tests.aries.derby_fixtures import NAMES, storage_of
 
@@ -61,52 +60,6 @@ def test_a_database_in_use_is_not_taken_back() -> None:
 def test_other_directories_hold_no_saved_bytes() -> None:
     with pytest.raises(NotFoundError, match="no saved bytes"):
         journal.undo(storage_of(FIVE), MemoryStorage())
-    with pytest.raises(DamageError, match="manifest"):
-        journal.undo(storage_of(FIVE), MemoryStorage({"manifest.json": b"{", "saved.journal": b""}))
-
-
-def test_every_kind_of_change_is_taken_back() -> None:
-    start = {"a/one": b"x" * 10_000, "a/two": b"two", "a/three": b"", "a/four": b"4" * 5}
-    base, backup = MemoryStorage(dict(start)), MemoryStorage()
-    saving = SavingStorage(base, backup)
-    one = saving.open_rw("a/one")
-    one.write(4000, b"yyyy" * 200)
-    one.write(4100, b"z")
-    one.write(9_990, b"w" * 100)
-    one.truncate(50)
-    one.truncate(20_000)
-    saving.remove("a/two")
-    saving.open_rw("a/two", create=True).write(0, b"other")
-    saving.rename("a/four", "a/five")
-    saving.remove("a/three")
-    saving.open_rw("a/six", create=True).write(3, b"six")
-    saving.finish({"operation": "test"})
-    assert base.contents()["a/two"] == b"other"
-    journal.undo(base, backup)
-    assert base.contents() == start
-
-
-def test_torn_entry_at_the_end_is_ignored() -> None:
-    base, backup = MemoryStorage({"f": b"a" * 9000}), MemoryStorage()
-    saving = SavingStorage(base, backup)
-    saving.open_rw("f").write(0, b"b")
-    whole = backup.contents()["saved.journal"]
-    saving.open_rw("f").write(8500, b"b")
-    assert len(journal.entries_of(backup)) == 2
-    for length in (len(whole) + 1, len(whole) + 40, len(backup.contents()["saved.journal"]) - 1):
-        cut = MemoryStorage({"saved.journal": backup.contents()["saved.journal"][:length]})
-        assert [entry.offset for entry in journal.entries_of(cut)] == [0]
-
-
-def test_blocks_are_saved_once() -> None:
-    base, backup = MemoryStorage({"f": b"a" * 9000}), MemoryStorage()
-    saving = SavingStorage(base, backup)
-    file = saving.open_rw("f")
-    for at in range(0, 4096, 64):
-        file.write(at, b"b")
-    assert len(journal.entries_of(backup)) == 1
-    assert saving.saved_bytes < 4200
-    assert file.size() == 9000
 
 
 def test_manifest_names_digests() -> None:

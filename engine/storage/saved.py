@@ -1,6 +1,6 @@
 """Saved bytes: what a repair overwrites is kept first, so that the repair can be undone.
 
-A ``SavingStorage`` stands between the engine and the database. Before bytes are overwritten, cut off, or lost with a
+A ``SavingStorage`` stands between the engine and its files. Before bytes are overwritten, cut off, or lost with a
 removed file, they go to a journal in the backup directory, and the journal is synced. So at any moment the journal can
 bring back the state before the run; after an interrupted run too.
 
@@ -9,7 +9,9 @@ The journal itself, its manifest and undo are in ``journal``.
 
 from __future__ import annotations
 
-from engine.aries.journal import (
+from engine.errors import RefusedError
+from engine.storage.base import Storage, WriteFile
+from engine.storage.journal import (
     BYTES,
     CREATED,
     DONE,
@@ -21,8 +23,6 @@ from engine.aries.journal import (
     encode_entry,
     write_manifest,
 )
-from engine.errors import RefusedError
-from engine.storage.base import Storage, WriteFile
 from engine.storage.wrapping import WrappedFile, WrappedStorage
 
 _BLOCK = 4096
@@ -33,7 +33,7 @@ class SavingStorage(WrappedStorage):
     """A storage that saves what it is about to destroy.
 
     Arguments:
-        base: the database directory.
+        base: the directory of the environment or database.
         backup: the backup directory; it must not hold a journal yet.
         appends: also note what is appended and created, so that undo removes it; otherwise only bytes that are
             overwritten, cut off or removed are kept.

@@ -6,7 +6,7 @@ Backup directory:
 file            content
 ==============  =================================================================================================
 saved.journal   entries in the order of the changes, see below
-manifest.json   database, what was done, state (``running`` or ``done``), and the digest of every changed file
+manifest.json   directory, what was done, state (``running`` or ``done``), and the digest of every changed file
 ==============  =================================================================================================
 
 Entry: byte kind (1 = bytes of a file, 2 = file created, 3 = file removed), int length of the path, long offset, long
@@ -71,12 +71,12 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     """Bring back the state before the run that a backup directory belongs to; the number of entries undone.
 
     Arguments:
-        storage: the database directory.
+        storage: the directory of the environment or database.
         backup: the backup directory.
         force: go on although the run was interrupted or files were changed since.
 
     Raises: NotFoundError without a journal; without ``force`` RefusedError when the run was interrupted, since then
-    nobody can tell whether the database was used afterwards, and when files were changed since.
+    nobody can tell whether the files were used afterwards, and when files were changed since.
     """
     manifest = read_manifest(backup)
     file = _opened(backup)
@@ -158,13 +158,13 @@ def _require_unchanged(storage: Storage, manifest: dict[str, object]) -> None:
         raise RefusedError(
             "the run that would be undone was interrupted",
             file=storage.root,
-            consequence="whatever was done to the database since would be lost",
+            consequence="whatever was done to the files since would be lost",
             hint="when nothing has opened it since, undo with --force, then recover again",
         )
     for path, digest in files.items():
         if digest_of(storage, path) != digest:
             raise RefusedError(
-                "the database was changed since the run that would be undone",
+                "files were changed since the run that would be undone",
                 file=f"{storage.root}/{path}",
                 consequence="undo would mix old and new bytes",
                 hint="restore from a backup instead, or force the undo of a copy",
