@@ -1,0 +1,223 @@
+"""What one pass over a log notes of its replication stream: enough to compare two nodes without their logs.
+
+Sync points are the entries at which a replica and a master can be found equal: Commit, Abort and Matchpoint (R-SYNC-1).
+Two nodes agree at a VLSN when their entries there are the same in type and logical content (R-SYNC-2). That is less
+than their bytes: LSNs are each node's own, and a master stamps what it writes with its node id.
+
+==============  =====================================
+entry           same when these are equal
+==============  =====================================
+Commit, Abort   VLSN, type, transaction id, master id
+Matchpoint      VLSN, type, time, master id
+==============  =====================================
+
+Facts are collected file by file, since a task of the pipeline is one file, and joined in log order. Invisible entries
+were rolled back and do not count. A RollbackStart takes back what stands behind its matchpoint, whether or not the
+entries are marked yet; so a log that stopped inside a rollback gives the facts that it has after recovery.
+
+Example: ``10 Commit | 11 LN | 12 Commit`` in file 0; ``RollbackStart to 10 | 11 LN | 12 Commit`` in file 1. Joined:
+VLSNs 1..12, sync points 10 and 12 (that of file 1).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, CkptEnd
+from engine.format.entry.rollback import Matchpoint, RollbackStart
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import ABORT, BY_NUMBER, CKPT_END, COMMIT, ROLLBACK_START, decode_body
+from engine.format.header import REPLICATED, is_invisible
+from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NULL_VLSN
+
+_SYNC_TYPES: Final = frozenset(number for number, entry_type in BY_NUMBER.items() if entry_type.sync_point)
+_OTHER_TYPES: Final = frozenset((ROLLBACK_START, CKPT_END))
+
+
+class SyncPoint(NamedTuple):
+    """An entry that can be a matchpoint.
+
+    Attributes:
+        id: transaction; 0 for a Matchpoint.
+        time: milliseconds since 1970, by the clock of the master that wrote it.
+        dtvlsn: the VLSN up to which a majority had everything when it was written; 0 when the master did not say.
+        has_records: the transaction wrote something; False for a Matchpoint.
+    """
+
+    vlsn: int
+    lsn: int
+    type_number: int
+    id: int
+    master_id: int
+    time: int
+    dtvlsn: int
+    has_records: bool
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether it is a Commit."""
+        return self.type_number == COMMIT
+
+    @property
+    def is_txn_end(self) -> bool:
+        """Whether it is a Commit or an Abort."""
+        return self.type_number in (COMMIT, ABORT)
+
+    def same_as(self, other: SyncPoint) -> bool:
+        """Whether it is the same entry of the stream, on another node (R-SYNC-2)."""
+        if (self.vlsn, self.type_number, self.master_id) != (other.vlsn, other.type_number, other.master_id):
+            return False
+        return self.id == other.id if self.is_txn_end else self.time == other.time
+
+
+_COLUMNS: Final = len(SyncPoint._fields)
+
+
+def decode_sync_point(lsn: int, type_number: int, version: int, vlsn: int, body: bytes) -> SyncPoint:
+    """The sync point that a replicated Commit, Abort or Matchpoint is.
+
+    Raises:
+        FormatError: the body does not fit the type.
+    """
+    record: object = decode_body(type_number, version, body)
+    if isinstance(record, TxnEnd):
+        has_records = record.last_lsn != NULL_LSN
+        return SyncPoint(vlsn, lsn, type_number, record.id, record.master_id, record.time, record.dtvlsn, has_records)
+    assert isinstance(record, Matchpoint)
+    return SyncPoint(vlsn, lsn, type_number, 0, record.master_id, record.time, 0, False)
+
+
+class SyncPoints:
+    """Sync points in ascending VLSN order, 64 bytes each; pickles as it is."""
+
+    __slots__ = ("_rows", "vlsns")
+
+    def __init__(self) -> None:
+        self.vlsns = array("q")
+        self._rows = array("q")
+
+    def __len__(self) -> int:
+        return len(self.vlsns)
+
+    def __getitem__(self, index: int) -> SyncPoint:
+        if index < 0:
+            index += len(self.vlsns)
+        if not 0 <= index < len(self.vlsns):
+            raise IndexError(index)
+        row = self._rows[index * _COLUMNS : (index + 1) * _COLUMNS]
+        has_records = bool(row.pop())
+        return SyncPoint._make((*row, has_records))
+
+    def __iter__(self) -> Iterator[SyncPoint]:
+        return (self[index] for index in range(len(self)))
+
+    def __reversed__(self) -> Iterator[SyncPoint]:
+        return (self[index] for index in range(len(self) - 1, -1, -1))
+
+    def append(self, point: SyncPoint) -> None:
+        """Add a point; what stands at its VLSN or behind was superseded by it and goes."""
+        if self.vlsns and point.vlsn <= self.vlsns[-1]:
+            self.cut(point.vlsn)
+        self.vlsns.append(point.vlsn)
+        self._rows.extend(point)
+
+    def cut(self, delete_start: int) -> None:
+        """Drop the points of ``delete_start`` and what follows."""
+        keep = bisect_left(self.vlsns, delete_start)
+        del self.vlsns[keep:]
+        del self._rows[keep * _COLUMNS :]
+
+    def extend(self, later: SyncPoints) -> None:
+        """Add the points of a later part of the log."""
+        if len(later):
+            self.cut(later.vlsns[0])
+            self.vlsns.extend(later.vlsns)
+            self._rows.extend(later._rows)
+
+    def at(self, vlsn: int) -> SyncPoint | None:
+        """The sync point of a VLSN, or None when the entry there is another."""
+        index = bisect_left(self.vlsns, vlsn)
+        return self[index] if index < len(self.vlsns) and self.vlsns[index] == vlsn else None
+
+    def after(self, vlsn: int) -> Iterator[SyncPoint]:
+        """The points behind a VLSN, ascending."""
+        return (self[index] for index in range(bisect_right(self.vlsns, vlsn), len(self.vlsns)))
+
+
+class StreamFacts:
+    """Facts of one log file, or of several joined in log order.
+
+    Attributes:
+        first, last: VLSNs of the visible replicated entries; NULL_VLSN without one.
+        sync_points: those of the stream.
+        barriers: LSNs of CkptEnds behind which cleaned files were deleted: a log cut off before one is not whole
+            (R-SYNC-21).
+        rolled_back_to: the lowest matchpoint of a RollbackStart that stands before the part's own entries of the
+            stream or takes all of them back, so that earlier parts lose what is behind it; NULL_VLSN without one.
+    """
+
+    __slots__ = ("_cuts_before", "barriers", "first", "last", "rolled_back_to", "sync_points")
+
+    def __init__(self) -> None:
+        self.first = self.last = self.rolled_back_to = NULL_VLSN
+        self.sync_points = SyncPoints()
+        self.barriers: list[int] = []
+        self._cuts_before = False
+
+    def add(self, lsn: int, type_number: int, version: int, flags: int, vlsn: int, body: bytes) -> None:
+        """Note an entry; call for every entry of a file in log order, or for those that ``matters`` names.
+
+        Raises:
+            FormatError: the body does not fit the type.
+        """
+        if flags & REPLICATED:
+            if is_invisible(flags, version):
+                return
+            if self.first == NULL_VLSN or vlsn < self.first:
+                self.first = vlsn
+            self.last = vlsn
+            if type_number in _SYNC_TYPES:
+                self.sync_points.append(decode_sync_point(lsn, type_number, version, vlsn, body))
+        elif type_number in _OTHER_TYPES:
+            record: object = decode_body(type_number, version, body)
+            if isinstance(record, RollbackStart):
+                self._roll_back(record.matchpoint_vlsn)
+            elif isinstance(record, CkptEnd) and record.flags & CLEANED_FILES_TO_DELETE:
+                self.barriers.append(lsn)
+
+    def join(self, later: StreamFacts) -> None:
+        """Take over the facts of the part of the log that follows."""
+        if later._cuts_before:
+            self._roll_back(later.rolled_back_to)
+        if later.first != NULL_VLSN:
+            self.first = later.first if self.first == NULL_VLSN else min(self.first, later.first)
+            self.last = later.last
+        self.sync_points.extend(later.sync_points)
+        self.barriers += later.barriers
+
+    def _roll_back(self, matchpoint: int) -> None:
+        """Take back what stands behind a matchpoint; NULL_VLSN takes back everything."""
+        if self.first == NULL_VLSN or matchpoint < self.first:
+            self.rolled_back_to = min(matchpoint, self.rolled_back_to) if self._cuts_before else matchpoint
+            self._cuts_before = True
+            self.first = self.last = NULL_VLSN
+        else:
+            self.last = min(self.last, matchpoint)
+        self.sync_points.cut(matchpoint + 1)
+
+
+def matters(type_number: int, flags: int) -> bool:
+    """Whether ``StreamFacts.add`` looks at an entry."""
+    return bool(flags & REPLICATED) or type_number in _OTHER_TYPES
+
+
+def joined(parts: Iterable[StreamFacts]) -> StreamFacts:
+    """The facts of a whole log from those of its files, in log order."""
+    whole = StreamFacts()
+    for part in parts:
+        whole.join(part)
+    return whole
