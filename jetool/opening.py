@@ -20,9 +20,10 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
-from engine.errors import RefusedError, UsageError
+from engine.errors import UsageError
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail
+from engine.rep.group import lead_alone
 from engine.storage.base import Storage, WriteFile
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -201,16 +202,11 @@ def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -
             run.messages.notice(f"the bytes that recovery changed were saved in {backup.root if backup else ''}")
 
 
-def require_stand_alone(env: Environment) -> None:
-    """Refuse to change records of a replicated environment: the other nodes would not have the change.
+def lead_if_replicated(env: Environment) -> None:
+    """Write to a replicated environment as the master of its group, which must have no other electable member.
 
     Raises:
-        RefusedError: it belongs to a group.
+        RefusedError: the other nodes would not have the change.
     """
     if env.replicated:
-        raise RefusedError(
-            "the environment belongs to a replication group",
-            file=env.storage.root,
-            consequence="a change made here would be missing on the other nodes",
-            hint="change the record through the master of the group",
-        )
+        lead_alone(env)

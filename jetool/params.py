@@ -13,6 +13,7 @@ type       written                                                 value
 ``TIME``   ``2026-11-21T14:01:01Z``, ``2026-11-21``, ``-15m``      int, ms since 1970 UTC
 ``KEY``    text, or ``0x`` and hex; --key-format changes the text  bytes
 ``DATA``   the same for --data-format                              bytes
+``HOST``   ``db1.example.org:5001``, ``[::1]:5001``                host and port
 ``ZONE``   ``UTC``, ``local``, ``Europe/Berlin``, ``+01:00``       datetime.tzinfo
 =========  ======================================================  ==========================
 
@@ -321,6 +322,23 @@ class AnyFileType(click.ParamType[FileNumber]):
         return FileNumber(FILE.convert(text, param, ctx), None if text[:2].lower() == "0x" else "je")
 
 
+class HostPortType(click.ParamType[tuple[str, int]]):
+    """A network address: host and port."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Host and port. Raises BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        host, _, port = str(value).strip().rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            self.fail(f"{value!r} is no address; write HOST:PORT, with a port from 1 to 65535", param, ctx)
+        return host, int(port)
+
+
 class FieldsType(click.ParamType[tuple[str, ...]]):
     """Names of fields, with commas between them."""
 
@@ -348,4 +366,5 @@ KEY: Final = BytesType("KEY", "key_format")
 DATA: Final = BytesType("DATA", "data_format")
 FILE: Final = FileType()
 FILES: Final = AnyFileType()
+HOST: Final = HostPortType()
 FIELDS: Final = FieldsType()

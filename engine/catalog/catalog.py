@@ -72,6 +72,11 @@ class Catalog:
         self._by_id[db_id] = state
         return state
 
+    def note_id(self, db_id: int) -> None:
+        """An id has been given out, here or by the master of the group."""
+        self.last_local_db_id = max(self.last_local_db_id, db_id)
+        self.last_replicated_db_id = min(self.last_replicated_db_id, db_id)
+
     def add(self, state: DatabaseState) -> None:
         """A database that has just been made."""
         self._by_id[state.id] = state

@@ -16,6 +16,7 @@ from engine.catalog.catalog import Catalog
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.format.entry.db_tree import (
     DB_NOT_REPLICATED,
+    DB_REPLICATED,
     DUPLICATES,
     ENV_REPLICATED,
     KEY_PREFIXING,
@@ -27,6 +28,7 @@ from engine.format.entry.db_tree import (
 from engine.format.entry.ln_content import DatabaseConfig, MapLN, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NULL_VLSN
 from engine.tree.state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState, TreeContext
 from engine.txn.manager import TxnManager
 from engine.txn.records import MAP, NAME, Payload, PutMode, Records
@@ -82,12 +84,12 @@ class Naming:
             raise UsageError(f"database names may not begin with {INTERNAL_PREFIX}", found=name)
         catalog = self._catalog
         with self._ctx.latch:
-            db_id = catalog.last_local_db_id + 1
+            db_id = self._next_id(replicated=txn.vlsn != NULL_VLSN)
             state = DatabaseState(self._impl(db_id, name, options), catalog.comparators)
             if not self._write_name(name, db_id, _CREATE, txn, PutMode.INSERT_ONLY, state):
                 raise RefusedError(f"there is a database of the name {name!r} already")
             state.deferred = options.deferred_write or options.temporary
-            catalog.last_local_db_id = db_id
+            catalog.note_id(db_id)
             catalog.add(state)
             self.write_map_ln(state)
         return state
@@ -118,8 +120,8 @@ class Naming:
         old = self._existing(name)
         catalog = self._catalog
         with self._ctx.latch:
-            db_id = catalog.last_local_db_id + 1
-            catalog.last_local_db_id = db_id
+            db_id = self._next_id(replicated=txn.vlsn != NULL_VLSN)
+            catalog.note_id(db_id)
             impl = old.to_impl()._replace(
                 db_id=db_id,
                 name=name,
@@ -203,10 +205,16 @@ class Naming:
         flags = DUPLICATES | KEY_PREFIXING if options.duplicates else KEY_PREFIXING if options.key_prefixing else 0
         flags |= TWO_PART_KEYS if options.duplicates else 0
         flags |= TEMPORARY if options.temporary else 0
-        flags |= DB_NOT_REPLICATED if self._catalog.flags & ENV_REPLICATED else 0
+        if self._catalog.flags & ENV_REPLICATED:
+            flags |= DB_REPLICATED if db_id < 0 else DB_NOT_REPLICATED
         return DatabaseImpl(
             db_id, name, False, None, NULL_LSN, 0, flags, b"", b"", options.max_entries, 0, WRITTEN_VERSION, (), ()
         )
+
+    def _next_id(self, *, replicated: bool) -> int:
+        """Ids of replicated databases descend (je-log-format.md 9.4)."""
+        catalog = self._catalog
+        return catalog.last_replicated_db_id - 1 if replicated else catalog.last_local_db_id + 1
 
     def _name_of(self, db_id: int) -> str:
         return next((name for name, found in self._catalog.names(internal=True) if found == db_id), "")

@@ -23,6 +23,7 @@ class EnvironmentConfig:
     Attributes:
         read_only: change nothing, lock nothing, create nothing.
         create: make the environment when there is none.
+        replicated: an environment that is made is one of a replication group.
         transactional: operations without a transaction get one of their own.
         file_max_bytes: je.log.fileMax.
         buffer_bytes: je.log.bufferSize.
@@ -44,6 +45,7 @@ class EnvironmentConfig:
 
     read_only: bool = False
     create: bool = False
+    replicated: bool = False
     transactional: bool = True
     file_max_bytes: int = 10_000_000
     buffer_bytes: int = 1 << 20

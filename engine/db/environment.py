@@ -24,12 +24,14 @@ from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.database import Database
 from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
 from engine.db.transaction import Transaction
-from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
-from engine.format.entry.db_tree import ENV_REPLICATED
+from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
+from engine.format.vlsn import NEXT_VLSN
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.tree.state import DatabaseState
+from engine.txn.manager import CommitGate
 from engine.txn.txn import Durability, Isolation, Txn, TxnState
 
 
@@ -143,6 +145,10 @@ class Environment:
             RefusedError: there is one of that name, or the environment is read-only.
         """
         options = options or DatabaseOptions(max_entries=self.config.node_max_entries)
+        if self.replicated and (options.deferred_write or options.temporary):
+            raise UsageError(
+                "databases of a replication group are transactional", found="a deferred-write or temporary database"
+            )
         with self.operation(txn) as locker:
             state = self.naming.create(name, options, locker)
         return Database(self, state)
@@ -170,7 +176,44 @@ class Environment:
     ) -> Transaction:
         """Begin a transaction. As a context manager it commits at the end, and aborts on an error."""
         self._check_own_writes()
-        return Transaction(self, self.txns.begin(isolation=isolation, durability=durability))
+        return Transaction(
+            self, self.txns.begin(isolation=isolation, durability=durability, replicated=self.replicated)
+        )
+
+    def lead(self, gate: CommitGate) -> None:
+        """Become the master of the replication group: from now on transactions are replicated.
+
+        Transactions of an earlier master that recovery left open are aborted, as part of the stream.
+
+        Arguments:
+            gate: asked before and after every replicated commit.
+
+        Raises:
+            RefusedError: the environment is not replicated, is read-only, or has no VLSN index.
+            UnsupportedError: its slots keep VLSNs.
+        """
+        self._check_writable()
+        if self.vlsn_index is None:
+            raise RefusedError("the environment has no VLSN index", file=self.storage.root)
+        if self.catalog.flags & ENV_PRESERVES_VLSN:
+            raise UnsupportedError(
+                "the environment preserves record versions (je.rep.preserveRecordVersion)",
+                file=self.storage.root,
+                consequence="records cannot be written here without losing them",
+            )
+        self.txns.gate = gate
+        for txn in [txn for txn in self.txns.registered.values() if txn.id < 0]:
+            txn.vlsn, txn.end = NEXT_VLSN, None
+            self._abort(txn)
+
+    def follow(self) -> None:
+        """Stop being the master: nobody but the replay of a stream writes from now on."""
+        self.txns.gate = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the master of its group."""
+        return self.txns.gate is not None
 
     def checkpoint(
         self, *, force: bool = False, minimize: bool = False, kbytes: int = 0, minutes: int = 0, invoker: str = "api"
@@ -253,7 +296,9 @@ class Environment:
             self.keep_budget()
             return
         transactional = self.config.transactional if db is None else db.transactional
-        locker = self.txns.begin(transactional=transactional or db is None)
+        locker = self.txns.begin(
+            transactional=transactional or db is None or self.replicated, replicated=self.replicated
+        )
         try:
             yield locker
         except BaseException:
@@ -342,7 +387,7 @@ class Environment:
     def _end_transactions(self) -> list[int]:
         left = []
         for txn in list(self.txns.registered.values()):
-            if txn.state in (TxnState.OPEN, TxnState.ABORT_ONLY) and txn.id > 0:
+            if txn.state in (TxnState.OPEN, TxnState.ABORT_ONLY) and (txn.id > 0 or self.leads):
                 left.append(txn.id)
                 self._abort(txn)
         return left
@@ -359,7 +404,7 @@ class Environment:
     def _check_own_writes(self) -> None:
         """Records of a replicated environment come from its master; here it can be recovered and checkpointed."""
         self._check_writable()
-        if self.replicated:
+        if self.replicated and not self.leads:
             raise RefusedError(
                 "the environment belongs to a replication group",
                 file=self.storage.root,

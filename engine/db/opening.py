@@ -14,11 +14,12 @@ import os
 import threading
 from typing import Final
 
-from engine.catalog.catalog import Catalog, empty_root
+from engine.catalog.catalog import NULL_REPLICATED_DB_ID, Catalog, empty_root
 from engine.catalog.naming import DatabaseOptions
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.config import EnvironmentConfig
 from engine.db.parts import Parts, make_context
+from engine.db.stream import Stream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
@@ -45,7 +46,9 @@ from engine.vlsn.merge import open_index
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
 _FLAGS_AT: Final = 5
-_INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration", "_jeExtinctScansDb")
+_INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
+_STAND_ALONE: Final = (*_INTERNAL, "_jeExtinctScansDb")
+_REPLICATED: Final = (*_INTERNAL, VLSN_DATABASE)
 
 # POSIX locks do not exclude threads of one process, so writers of this process are remembered here.
 _open_for_writing: set[str] = set()
@@ -152,14 +155,16 @@ def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> 
     found = RecoveryResult()
     found.new_environment = True
     ctx = make_context(config, LogAccess(storage, ()))
-    catalog = Catalog(ctx, empty_root(), config.comparators)
+    catalog = Catalog(ctx, empty_root(replicated=config.replicated), config.comparators)
     parts = Parts(config, ctx, catalog, UtilizationTracker(ctx), found, listener)
     parts.attach_writer(make_lsn(0, 0), NULL_LSN, new_file=False, data_directories=0)
     parts.naming.write_root()
-    for name in _INTERNAL:
+    for name in _REPLICATED if config.replicated else _STAND_ALONE:
         txn = parts.txns.begin(durability=Durability.NO_SYNC)
         parts.naming.create(name, DatabaseOptions(), txn, internal=True)
         parts.txns.commit(txn)
+    if config.replicated:
+        _open_vlsn_index(parts, VLSNHook())
     parts.checkpointer.run("recovery", force=True, minimize=True)
     return parts
 
@@ -215,10 +220,17 @@ def _open_vlsn_index(parts: Parts, stream: VLSNHook) -> None:
     """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
     with parts.ctx.latch:
         state = parts.catalog.by_name(VLSN_DATABASE)
+    if state is None and parts.catalog.last_replicated_db_id == NULL_REPLICATED_DB_ID:
+        # A crash while the environment was being made: there is no stream yet.
+        txn = parts.txns.begin(durability=Durability.NO_SYNC)
+        state = parts.naming.create(VLSN_DATABASE, DatabaseOptions(), txn, internal=True)
+        parts.txns.commit(txn)
     if state is None:
         return
     parts.vlsn_index = open_index(StoredIndex(parts, state), recovered=stream.tracker)
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
+    assert parts.writer is not None
+    parts.writer.stream = Stream(parts.vlsn_index)
 
 
 def _set_invisible(parts: Parts, lsns: list[int]) -> None:

@@ -11,3 +11,5 @@ from typing import Final
 
 NULL_VLSN: Final = -1
 FIRST_VLSN: Final = 1
+# Never on disk: asks the log writer for the next VLSN of the stream.
+NEXT_VLSN: Final = 0

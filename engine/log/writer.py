@@ -8,6 +8,8 @@ the
   buffer first (``find``). An entry larger than the buffer goes straight to the file.
 * A flip writes everything, fsyncs the old file, then makes the new one: every file but the last is durable before
   anything is written to its successor (R-LOG-13), and a commit syncs one file only.
+* An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; the stream
+  hears of its LSN outside of it (R-LOG-8, ``ReplicationStream``).
 * After a failed write or fsync nothing is known of the position on disk: the writer refuses everything from then on
   (R-LOG-7).
 
@@ -27,9 +29,21 @@ from zlib import adler32
 from engine.errors import JetoolError, RefusedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
 from engine.format.entry_types import FILE_HEADER
-from engine.format.header import BEFORE_CKPT_END, HEADER, HEADER_BYTES, PROVISIONAL, Provisional, has_vlsn
+from engine.format.header import (
+    BEFORE_CKPT_END,
+    HEADER,
+    HEADER_BYTES,
+    HEADER_WITH_VLSN_BYTES,
+    PROVISIONAL,
+    REPLICATED,
+    VLSN_FIELD,
+    VLSN_PRESENT,
+    Provisional,
+    has_vlsn,
+)
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
 from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFile
 from engine.log.group_commit import GroupCommit
@@ -61,6 +75,22 @@ class WriteObserver(Protocol):
         """An LN version is no longer needed; exact."""
 
 
+class ReplicationStream(Protocol):
+    """Numbers the entries that members of a replication group share, and learns where they are."""
+
+    def bump(self) -> int:
+        """The next VLSN; under the log write latch."""
+
+    def note_allocated(self, vlsn: int) -> None:
+        """A VLSN that the master has given is about to be logged; under the log write latch."""
+
+    def logged(self, vlsn: int, lsn: int, type_number: int, body: bytes) -> None:
+        """An entry of the stream is in the log; without the latch."""
+
+    def fail(self, error: JetoolError) -> None:
+        """A VLSN may have been given out for nothing: nobody may wait for it."""
+
+
 class LogWriter:
     """Appends entries to a log.
 
@@ -88,6 +118,7 @@ class LogWriter:
     ) -> None:
         self.latch = threading.RLock()
         self.observer: WriteObserver | None = None
+        self.stream: ReplicationStream | None = None
         self._access = access
         self._file_max = file_max
         self._data_directories = data_directories
@@ -135,6 +166,7 @@ class LogWriter:
         obsolete_nodes: Sequence[tuple[int, bool]] = (),
         obsolete_lns: Sequence[tuple[int, int]] = (),
         born_obsolete: bool = False,
+        vlsn: int = NULL_VLSN,
     ) -> int:
         """Append one entry.
 
@@ -146,6 +178,7 @@ class LogWriter:
             obsolete_nodes: LSNs of node versions that it replaces, and whether they are deltas.
             obsolete_lns: LSNs and entry sizes of LN versions that it replaces.
             born_obsolete: the entry itself is obsolete at once.
+            vlsn: its place in the replication stream, for ``log_in_stream``.
 
         Returns:
             Its LSN.
@@ -156,7 +189,7 @@ class LogWriter:
         with self.latch:
             self.check()
             data = body() if callable(body) else body
-            size = HEADER_BYTES + len(data)
+            size = (HEADER_BYTES if vlsn == NULL_VLSN else HEADER_WITH_VLSN_BYTES) + len(data)
             observer = self.observer
             if observer is not None:
                 for lsn, is_delta in obsolete_nodes:
@@ -170,12 +203,47 @@ class LogWriter:
                 observer.logged(lsn, type_number, size, born_obsolete=born_obsolete)
                 if callable(body):
                     data = body()
-            self._append(type_number, _FLAGS[provisional], data)
+            self._append(type_number, _FLAGS[provisional], data, vlsn)
             self.last_lsn = lsn
             self.entries += 1
             if len(self._buffer) >= self._buffer_bytes:
                 self._write_out()
             return lsn
+
+    def log_in_stream(
+        self,
+        type_number: int,
+        body: bytes | Marshal,
+        vlsn: int,
+        *,
+        obsolete_lns: Sequence[tuple[int, int]] = (),
+        born_obsolete: bool = False,
+    ) -> int:
+        """Append one entry of the replication stream.
+
+        Arguments:
+            type_number, obsolete_lns, born_obsolete: as for ``log``.
+            body: encoded, or a function that encodes it under the latch when the VLSN is known.
+            vlsn: NEXT_VLSN for the next one; on a replica the one that the master has given.
+
+        Returns, raises: as ``log``.
+        """
+        stream = self.stream
+        assert stream is not None
+        try:
+            with self.latch:
+                self.check()
+                if vlsn == NEXT_VLSN:
+                    vlsn = stream.bump()
+                else:
+                    stream.note_allocated(vlsn)
+                data = body() if callable(body) else body
+                lsn = self.log(type_number, data, obsolete_lns=obsolete_lns, born_obsolete=born_obsolete, vlsn=vlsn)
+        except JetoolError as error:
+            stream.fail(error)
+            raise
+        stream.logged(vlsn, lsn, type_number, data)
+        return lsn
 
     def flush(self, *, sync: bool) -> None:
         """Write everything logged so far to the file, and make it durable if asked (R-LOG-25, R-LOG-26)."""
@@ -229,8 +297,11 @@ class LogWriter:
                 self._file = None
             self._access.unwritten = None
 
-    def _append(self, type_number: int, flags: int, body: bytes) -> None:
-        rest = HEADER.pack(0, type_number, flags, self._prev_offset, len(body))[4:] + body
+    def _append(self, type_number: int, flags: int, body: bytes, vlsn: int = NULL_VLSN) -> None:
+        if vlsn != NULL_VLSN:
+            flags |= REPLICATED | VLSN_PRESENT
+        rest = HEADER.pack(0, type_number, flags, self._prev_offset, len(body))[4:]
+        rest += VLSN_FIELD.pack(vlsn) + body if vlsn != NULL_VLSN else body
         self._buffer += adler32(rest).to_bytes(4, "little")
         self._buffer += rest
         self._prev_offset = self._offset

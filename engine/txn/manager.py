@@ -11,20 +11,43 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from engine.errors import JetoolError
 from engine.format.entry.txn_end import Prepare, TxnEnd, encode_prepare, encode_txn_end
 from engine.format.entry_types import ABORT, COMMIT, PREPARE
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
+from engine.log.writer import LogWriter
 from engine.tree.state import TreeContext
 from engine.txn.locks import LockTable
-from engine.txn.txn import Durability, Isolation, Txn, TxnState
+from engine.txn.txn import Durability, Isolation, StreamEnd, Txn, TxnState
 from engine.txn.undo import DatabaseFinder, undo_txn
 
-_MASTER_NONE: Final = 0
+_LOCAL_END: Final = StreamEnd(0, 0, 0)
+
+
+class Stamp(NamedTuple):
+    """What a master puts into a Commit or Abort: its own VLSN, the node's id, the DTVLSN."""
+
+    vlsn: int
+    master_id: int
+    dtvlsn: int
+
+
+class CommitGate(Protocol):
+    """What a replicated commit asks before and after it is logged; the replication group implements it."""
+
+    def committing(self) -> None:
+        """Before the Commit is logged. Raises RefusedError: there are not enough replicas to acknowledge it."""
+
+    def stamp(self) -> Stamp:
+        """The stamp of the entry that is being logged; under the log write latch."""
+
+    def committed(self, txn: Txn) -> None:
+        """The Commit is logged, its locks are still held. Raises RefusedError: too few replicas have acknowledged."""
 
 
 class TxnManager:
@@ -61,6 +84,7 @@ class TxnManager:
         self.serializable = 0
         self.commits = self.aborts = 0
         self.compress_later: Callable[[Txn], None] | None = None
+        self.gate: CommitGate | None = None
 
     def begin(
         self,
@@ -68,26 +92,37 @@ class TxnManager:
         isolation: Isolation = Isolation.REPEATABLE_READ,
         durability: Durability = Durability.SYNC,
         transactional: bool = True,
+        replicated: bool = False,
     ) -> Txn:
-        """A new transaction; with ``transactional`` False a locker for one operation, which logs no id."""
+        """A new transaction; with ``transactional`` False a locker for one operation, which logs no id.
+
+        Arguments:
+            replicated: its entries belong to the replication stream; for the master of a group.
+        """
         with self._mutex:
-            self.last_id += 1
+            if replicated:
+                self.last_replicated_id -= 1
+            else:
+                self.last_id += 1
             txn = Txn(
-                self.last_id,
+                self.last_replicated_id if replicated else self.last_id,
                 isolation=isolation,
                 durability=durability,
                 lock_timeout_ms=self.lock_timeout_ms,
                 txn_timeout_ms=self.txn_timeout_ms,
                 transactional=transactional,
             )
+            if replicated:
+                txn.vlsn = NEXT_VLSN
             if transactional:
                 self.registered[txn.id] = txn
             self.serializable += isolation is Isolation.SERIALIZABLE
         return txn
 
     def adopt(self, txn: Txn) -> None:
-        """Register a transaction that recovery left open."""
+        """Register a transaction that recovery left open, or that a master has begun."""
         with self._mutex:
+            self.last_replicated_id = min(self.last_replicated_id, txn.id)
             self.registered[txn.id] = txn
 
     def first_active_lsn(self) -> int:
@@ -102,19 +137,23 @@ class TxnManager:
             LSN of the Commit; NULL_LSN when the transaction wrote nothing.
 
         Raises:
-            RefusedError: the transaction is not open. StorageError: the Commit could not be written or synced; the
-                transaction is then possibly committed and the environment invalid.
+            RefusedError: the transaction is not open; or, in a group, too few replicas are there or have acknowledged
+                it: in the latter case it is committed here all the same.
+            StorageError: the Commit could not be written or synced; the transaction is then possibly committed and the
+                environment invalid.
         """
         if txn.state is not TxnState.PREPARED:
             txn.check_usable()
         lsn = NULL_LSN
         writer = self._ctx.writer
+        gate = self.gate if txn.vlsn == NEXT_VLSN else None
         if txn.last_lsn != NULL_LSN and writer is not None:
-            body = encode_txn_end(self._end(txn), WRITTEN_VERSION)
+            if gate is not None:
+                gate.committing()
             old = [(b.lsn, b.size) for _, b in txn.writes.values() if b.countable and b.lsn != NULL_LSN]
             wanted = durability or txn.durability
             try:
-                lsn = writer.log(COMMIT, body, obsolete_lns=old)
+                lsn = self._log_end(writer, COMMIT, txn, old)
                 if wanted is not Durability.NO_SYNC:
                     writer.flush(sync=wanted is Durability.SYNC)
             except JetoolError as error:
@@ -125,7 +164,11 @@ class TxnManager:
         self.commits += 1
         if txn.deleted and self.compress_later is not None:
             self.compress_later(txn)
-        self._finish(txn)
+        try:
+            if gate is not None and lsn != NULL_LSN:
+                gate.committed(txn)
+        finally:
+            self._finish(txn)
         return lsn
 
     def abort(self, txn: Txn) -> None:
@@ -134,7 +177,7 @@ class TxnManager:
             txn.check_usable()
         writer = self._ctx.writer
         if txn.last_lsn != NULL_LSN and writer is not None:
-            writer.log(ABORT, encode_txn_end(self._end(txn), WRITTEN_VERSION))
+            self._log_end(writer, ABORT, txn)
             undo_txn(self._ctx, self._find, txn)
         txn.state = TxnState.ABORTED
         self.aborts += 1
@@ -159,8 +202,27 @@ class TxnManager:
             self.locks.release_many(list(locker.locks), locker)
             locker.locks.clear()
 
-    def _end(self, txn: Txn) -> TxnEnd:
-        return TxnEnd(txn.last_lsn, txn.id, self._clock(), _MASTER_NONE, 0, 0)
+    def _log_end(
+        self, writer: LogWriter, type_number: int, txn: Txn, obsolete_lns: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """Log the Commit or Abort; returns its LSN."""
+        if txn.vlsn == NULL_VLSN:
+            body = self._encode_end(txn, _LOCAL_END._replace(time_ms=self._clock()))
+            return writer.log(type_number, body, obsolete_lns=obsolete_lns)
+        return writer.log_in_stream(type_number, lambda: self._stamped_end(txn), txn.vlsn, obsolete_lns=obsolete_lns)
+
+    def _stamped_end(self, txn: Txn) -> bytes:
+        """Under the log write latch: the end of a replicated transaction."""
+        if txn.end is not None:
+            txn.end_vlsn = txn.vlsn
+            return self._encode_end(txn, txn.end)
+        assert self.gate is not None
+        txn.end_vlsn, master_id, dtvlsn = self.gate.stamp()
+        return self._encode_end(txn, StreamEnd(self._clock(), master_id, dtvlsn))
+
+    def _encode_end(self, txn: Txn, end: StreamEnd) -> bytes:
+        record = TxnEnd(txn.last_lsn, txn.id, end.time_ms, end.master_id, end.dtvlsn, 0)
+        return encode_txn_end(record, WRITTEN_VERSION)
 
     def _finish(self, txn: Txn) -> None:
         if txn.locks:

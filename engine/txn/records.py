@@ -19,7 +19,7 @@ from engine.format.entry import ln as ln_codec
 from engine.format.entry.ln import Content, Tail
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
 from engine.format.entry_types import encode_body
-from engine.format.header import HEADER_BYTES
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
@@ -194,17 +194,22 @@ class Records:
             body = encode_body(number, WRITTEN_VERSION, record)
         else:
             body = encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
-        lsn = writer.log(
-            number,
-            body
-            if refresh is None
-            else lambda: encode_body(number, WRITTEN_VERSION, record._replace(content=refresh())),
-            obsolete_lns=((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else (),
-            born_obsolete=born_obsolete,
-        )
+        obsolete = ((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else ()
+        if locker.vlsn == NULL_VLSN:
+            lsn = writer.log(
+                number,
+                body
+                if refresh is None
+                else lambda: encode_body(number, WRITTEN_VERSION, record._replace(content=refresh())),
+                obsolete_lns=obsolete,
+                born_obsolete=born_obsolete,
+            )
+            size = HEADER_BYTES + len(body)
+        else:
+            lsn = writer.log_in_stream(number, body, locker.vlsn, obsolete_lns=obsolete, born_obsolete=born_obsolete)
+            size = HEADER_WITH_VLSN_BYTES + len(body)
         if locker.transactional:
             self._move_lock(locker, db, old_lsn, lsn, before)
-        size = HEADER_BYTES + len(body)
         if payload.data is None:
             node.put(index, key, exact, lsn, PENDING_DELETED, None, size, 0)
             locker.deleted.append((db, key))

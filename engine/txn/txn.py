@@ -5,6 +5,10 @@ writing the Commit failed after it may have reached the file (R-TXN-45).
 
 The abort information of a record describes the version before the transaction, and is the same in every LN that the
 transaction writes for that record (R-TXN-32): ``writes`` carries it from version to version.
+
+A *replicated* transaction has a negative id; its LNs, its Commit and its Abort are entries of the replication stream.
+On a master they take the next VLSN; on a replica the replay says which one the master gave (``vlsn``, ``end``), and the
+transaction is *importunate*: it takes locks away from readers rather than wait for ever (R-TXN-26).
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import NamedTuple
 
 from engine.errors import RefusedError
 from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NULL_VLSN
 from engine.tree.keys import Key
 from engine.tree.state import DatabaseState
 from engine.txn.lock_errors import LockConflictError, LockPreemptedError
@@ -70,17 +75,37 @@ class Before(NamedTuple):
     countable: bool
 
 
+class StreamEnd(NamedTuple):
+    """What the Commit or Abort of a replicated transaction says beyond its id.
+
+    Attributes:
+        time_ms: when it ended, milliseconds since 1970.
+        master_id: node id of the master then.
+        dtvlsn: the highest VLSN known to be durable on a majority; 0 when not known.
+    """
+
+    time_ms: int
+    master_id: int
+    dtvlsn: int
+
+
 class Txn:
     """A transaction; also what takes its locks.
 
     Arguments:
         txn_id: unique while the environment lives and across restarts.
         lock_timeout_ms, txn_timeout_ms: longest wait for a lock, longest life; 0 for none.
+
+    Attributes:
+        vlsn: the VLSN of its next entry: NULL_VLSN in a local transaction, NEXT_VLSN on a master.
+        end: on a replica, what the received Commit or Abort says.
+        end_vlsn: of its Commit or Abort, NULL_VLSN before.
     """
 
     __slots__ = (
-        "_cause", "_id", "deleted", "durability", "first_lsn", "isolation", "last_lsn", "lock_timeout_ms", "locks",
-        "name", "state", "transactional", "txn_deadline", "writes",
+        "_cause", "_id", "deleted", "durability", "end", "end_vlsn", "first_lsn", "isolation", "last_lsn",
+        "lock_timeout_ms", "locks",
+        "name", "state", "transactional", "txn_deadline", "vlsn", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +127,8 @@ class Txn:
         self.transactional = transactional
         self.state = TxnState.OPEN
         self.name = ""
+        self.vlsn = self.end_vlsn = NULL_VLSN
+        self.end: StreamEnd | None = None
         self.first_lsn = self.last_lsn = NULL_LSN
         self.locks: dict[int, None] = {}
         self.writes: dict[int, tuple[DatabaseState, Before]] = {}
@@ -119,13 +146,13 @@ class Txn:
 
     @property
     def preemptable(self) -> bool:
-        """Only replay on a replica takes locks away, and it is not run here."""
-        return False
+        """Replay on a replica takes locks away from readers, not from the stream's own transactions."""
+        return self._id > 0
 
     @property
     def importunate(self) -> bool:
-        """It waits for its locks."""
-        return False
+        """Whether it replays the stream of a master, which cannot be refused a lock."""
+        return self.vlsn > 0
 
     def set_abort_only(self, cause: LockConflictError) -> None:
         """The transaction can only be aborted from now on."""

@@ -11,10 +11,11 @@ from engine.db.config import PROPERTIES_FILE, EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError
 from engine.format.versions import WRITTEN_VERSION
+from engine.rep.group import check_name, form_group
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool import exits
+from jetool import exits, params
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
@@ -57,6 +58,10 @@ class NewDatabase(click.ParamType[tuple[str, bool, bool]]):
     features=("fields", "write"),
     examples=(
         ("An environment with two databases", "jetool create /data/new --db orders --db tags:dups"),
+        (
+            "The first node of a replication group",
+            "jetool create /data/n1 --replicated --group orders --node n1 --address db1.example.org:5001",
+        ),
         ("Small files and nodes, for a drill", "jetool create /tmp/drill --db t --file-max 1000000 --node-max 8"),
     ),
     exits={
@@ -71,18 +76,38 @@ class NewDatabase(click.ParamType[tuple[str, bool, bool]]):
               help="Largest log file; kept in je.properties as je.log.fileMax.  [default: 10000000]")  # fmt: skip
 @click.option("--node-max", type=click.IntRange(4, 32_767), metavar="N", default=128,
               help="Slots of a node of these databases.  [default: 128]")  # fmt: skip
-def create(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], file_max: int | None, node_max: int) -> int:
+@click.option("--replicated", is_flag=True, help="Make the first node of a new replication group.")
+@click.option("--group", metavar="NAME", default="jetool", help="Name of that group.  [default: jetool]")
+@click.option("--node", metavar="NAME", default="node1", help="Name of the node in it.  [default: node1]")
+@click.option("--address", type=params.HOST, default="localhost:5001",
+              help="Where its other members will find the node.  [default: localhost:5001]")  # fmt: skip
+def create(
+    run: Run,
+    env: str,
+    dbs: tuple[tuple[str, bool, bool], ...],
+    file_max: int | None,
+    node_max: int,
+    replicated: bool,
+    group: str,
+    node: str,
+    address: tuple[str, int],
+) -> int:
     """Make a new environment that JE 18.3 and later open.
 
-    The directory is made when it is not there, and must be empty otherwise.
+    The directory is made when it is not there, and must be empty otherwise. With --replicated the environment is a
+    replication group of one node: put, load and delete write to it as its master, and others join with jetool node.
     """
+    check_name("group", group)
+    check_name("node", node)
     disk = DiskStorage(env)
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     _require_empty(disk)
     if file_max is not None:
         _write_properties(storage, file_max)
-    config = EnvironmentConfig(create=True, node_max_entries=node_max)
+    config = EnvironmentConfig(create=True, node_max_entries=node_max, replicated=replicated)
     with Environment(storage, config, run.listener) as made:
+        if replicated:
+            form_group(made, group, node, *address)
         for name, duplicates, prefixing in dbs:
             made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()
         names = made.database_names()

@@ -9,7 +9,7 @@ import click
 from engine.errors import NotFoundError
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
+from jetool.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.options import Run
 from jetool.output.keyformats import show
 from jetool.output.shape import Field, Shape
@@ -54,7 +54,7 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
     The environment is recovered first when it needs it, and closed with a checkpoint.
     """
     with open_to_write(run, env) as found:
-        require_stand_alone(found)
+        lead_if_replicated(found)
         with found.open_database(name) as db, found.begin() as txn:
             removed = db.delete(key, txn, data=data)
             if not removed:

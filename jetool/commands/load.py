@@ -18,7 +18,7 @@ from engine.txn.txn import Durability
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.je_load import DumpReader, require_same_kind
-from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
+from jetool.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 
@@ -82,7 +82,7 @@ def load(
         if name is None:
             raise click.UsageError("name the database with --db; the dump does not", click.get_current_context())
         with open_to_write(run, env) as found:
-            require_stand_alone(found)
+            lead_if_replicated(found)
             created, db = _database(found, name, reader, create=create)
             with db:
                 require_same_kind(reader.header, db.duplicates, name)

@@ -13,7 +13,7 @@ from engine.format.lsn import NULL_LSN
 from engine.txn.records import PutMode
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, open_to_write, require_stand_alone
+from jetool.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 
@@ -44,7 +44,7 @@ WRITTEN: Final = Shape(
     exits={
         exits.DONE: "the record was written, and is durable",
         **WRITE_EXITS,
-        exits.REFUSED: "locked, --no-overwrite and there is a record, or a replicated environment",
+        exits.REFUSED: "locked, --no-overwrite and there is a record, or a group with other members",
     },
 )
 @environment
@@ -62,7 +62,7 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
     if data == b"-":
         data = sys.stdin.buffer.read()
     with open_to_write(run, env) as found:
-        require_stand_alone(found)
+        lead_if_replicated(found)
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
         txn_id, lsn, commit = _put(found, name, (key, data), mode, commit=not no_commit)
         if no_commit:

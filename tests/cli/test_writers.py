@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,29 @@ def test_bytes_that_recovery_cuts_off_are_saved(tmp_path: Path) -> None:
     assert "saved in" in result.err
     assert (tmp_path / "saved" / "saved.journal").stat().st_size > 0
     assert (tmp_path / "saved" / "manifest.json").exists()
+
+
+def test_a_group_of_one_is_written_to(tmp_path: Path) -> None:
+    env = tmp_path / "env"
+    created = run("create", env, "--replicated", "--group", "G", "--node", "n1", "--address", "h:1", "--db", "users")
+    assert created.code == 0
+    assert run("put", env, "a", "1", "--db", "users").code == 0
+    assert run("put", env, "b", "2", "--db", "users", "--no-commit").code == 0
+    assert run("recover", env).code == 0
+    assert run("checkpoint", env).code == 0
+    assert run("delete", env, "a", "--db", "users").code == 0
+    assert records(env, "users") == []
+    entries = [json.loads(line) for line in run("dump-log", env, "--replicated", "--format", "ndjson").out.splitlines()]
+    stream = [(e["type"], e["vlsn"], e["txn"]) for e in entries if e["rec"] == "entry"]
+    assert stream[-6:] == [
+        ("INS_LN_TX", 8, -14), ("Commit", 9, -14), ("INS_LN_TX", 10, -15), ("Abort", 11, -15),
+        ("DEL_LN_TX", 12, -16), ("Commit", 13, -16),
+    ]  # fmt: skip
+    assert [e["dtvlsn"] for e in entries if e["rec"] == "entry" and e["type"] == "Commit"] == [2, 5, 7, 9, 13]
+
+
+@pytest.mark.parametrize("address", ["5001", "host", "host:0", "host:65536", ":1", "host:-1"])
+def test_addresses_of_nodes_are_checked(tmp_path: Path, address: str) -> None:
+    assert run("create", tmp_path / "env", "--replicated", "--address", address).code == 2
+    assert run("create", tmp_path / "env", "--replicated", "--group", "").code == 2
+    assert not (tmp_path / "env").exists()

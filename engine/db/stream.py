@@ -1,0 +1,72 @@
+"""The replication stream of an open environment: who may write to it, and where its entries are registered.
+
+An environment of a replication group is in one of three roles:
+
+* *detached*: recovered and checkpointed, but nothing is added to the stream. So every environment is opened.
+* *master*: transactions are replicated ones; their entries take the next VLSNs, and a ``CommitGate`` asks the group.
+* *replica*: the replay of the master's stream writes; everybody else reads.
+
+VLSNs are given out under the log write latch and registered outside it (R-LOG-8, R-VLSN-10): the index may learn of
+VLSN 3 before VLSN 2, and a checkpoint waits until nothing is missing.
+
+Example, a master alone in its group: ``NameLN_TX VLSN 22 txn -20 | Commit VLSN 23 txn -20 master 1 dtvlsn 23``.
+"""
+
+from __future__ import annotations
+
+from engine.errors import JetoolError
+from engine.txn.manager import CommitGate, Stamp
+from engine.txn.txn import Txn
+from engine.vlsn.index import VLSNIndex
+from engine.vlsn.waiting import LogItem
+
+
+class Stream:
+    """Connects the log writer with the VLSN index.
+
+    Arguments:
+        index: the index of the environment.
+    """
+
+    def __init__(self, index: VLSNIndex) -> None:
+        self._index = index
+
+    def bump(self) -> int:
+        """The next VLSN; under the log write latch."""
+        return self._index.bump()
+
+    def note_allocated(self, vlsn: int) -> None:
+        """The master has given this VLSN; under the log write latch."""
+        self._index.note_allocated(vlsn)
+
+    def logged(self, vlsn: int, lsn: int, type_number: int, body: bytes) -> None:
+        """Register an entry, and hand it to feeders that wait for it."""
+        self._index.put(vlsn, lsn, type_number, LogItem(vlsn, lsn, type_number, body))
+
+    def fail(self, error: JetoolError) -> None:
+        """End all waits: a VLSN that was given out may never come."""
+        self._index.fail(error)
+
+
+class AloneGate(CommitGate):
+    """The gate of a master that is the only electable member: it is its own majority.
+
+    Arguments:
+        index: knows the VLSN of the entry that is being logged.
+        master_id: node id.
+    """
+
+    def __init__(self, index: VLSNIndex, master_id: int) -> None:
+        self._index = index
+        self._master_id = master_id
+
+    def committing(self) -> None:
+        """Nobody has to be there."""
+
+    def stamp(self) -> Stamp:
+        """What a majority of one has is durable."""
+        vlsn = self._index.latest_allocated
+        return Stamp(vlsn, self._master_id, vlsn)
+
+    def committed(self, txn: Txn) -> None:
+        """Nobody has to acknowledge."""

@@ -1,0 +1,63 @@
+"""Replicated environments in memory and on disk, and what their logs and indexes must look like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.db.environment import Environment
+from engine.format.header import is_invisible
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.reader import FileReader
+from engine.rep.group import form_group, lead_alone, read_membership
+from engine.storage.base import Storage
+from engine.vlsn.scanner import ForwardScanner
+from tests.db.workload import SMALL
+
+
+def open_replicated(storage: Storage | Path, **changes: Any) -> Environment:
+    """Open or make a replicated environment, detached."""
+    return Environment(storage, replace(SMALL, replicated=True, **changes))
+
+
+def open_alone(storage: Storage | Path, **changes: Any) -> Environment:
+    """Open or make a group of one, and lead it."""
+    env = open_replicated(storage, **changes)
+    if read_membership(env) is None:
+        form_group(env, "GROUP", "node1", "localhost", 5001)
+    else:
+        lead_alone(env)
+    return env
+
+
+def visible_stream(storage: Storage) -> dict[int, LogEntry]:
+    """The visible replicated entries by VLSN; asserts that they ascend with their LSNs."""
+    found: dict[int, LogEntry] = {}
+    files = list_log_files(storage).files
+    for file in files:
+        with FileReader(storage, file, is_last=file is files[-1]) as reader:
+            for entry in reader.entries():
+                if not isinstance(entry, LogEntry) or not entry.replicated or is_invisible(entry.flags, entry.version):
+                    continue
+                assert entry.vlsn == max(found, default=entry.vlsn - 1) + 1, entry
+                found[entry.vlsn] = entry
+    return found
+
+
+def check_index(env: Environment) -> None:
+    """The index agrees with the log: same range, every look-up at or before its entry, every kept mapping exact."""
+    index, writer = env.vlsn_index, env.writer
+    assert index is not None
+    assert writer is not None
+    assert index.verify() == []
+    writer.flush(sync=False)
+    stream = visible_stream(env.storage)
+    assert (index.range.first, index.range.last) == (min(stream, default=-1), max(stream, default=-1))
+    ends = [vlsn for vlsn, entry in stream.items() if entry.type_name in ("Commit", "Abort")]
+    assert index.range.last_txn_end == max(ends, default=-1)
+    for vlsn, lsn in index.mappings():
+        assert stream[vlsn].lsn == lsn
+    for vlsn in stream:
+        assert ForwardScanner(index).start(vlsn) <= stream[vlsn].lsn
