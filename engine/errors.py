@@ -11,6 +11,7 @@ NotFoundError          4     no environment, database, file or key of that name
 UnsupportedError       5     a log version or a file that this program cannot read
 DamageError            7     bytes are not what the format says, and reading stopped
 StorageError           7     the operating system refused a read or a write
+JobError               7     Spark did not start, or one of its jobs failed
 =====================  ====  =====================================================
 
 Damage that a reader can step over is not an error: readers report it as a value (``engine.log.reader.Damage``) and go
@@ -127,6 +128,13 @@ class StorageError(JetoolError):
 
     exit_code = 7
     kind = "storage"
+
+
+class JobError(JetoolError):
+    """Spark did not start, or a job of it failed."""
+
+    exit_code = 7
+    kind = "job"
 
 
 class FormatError(JetoolError):

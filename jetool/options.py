@@ -146,6 +146,18 @@ def _lock() -> list[click.Option]:
     return [click.Option(["--lock-timeout"], type=click.FloatRange(0, 86_400), metavar="S", help=text)]
 
 
+def _spark() -> list[click.Option]:
+    return [
+        click.Option(["--master"], metavar="URL", help="The Spark cluster.  [default: local mode, one thread per job]"),
+        click.Option(
+            ["--conf"],
+            multiple=True,
+            metavar="K=V",
+            help="A setting of Spark, such as spark.driver.memory=4g; repeatable.",
+        ),
+    ]
+
+
 def _write() -> list[click.Option]:
     return [
         click.Option(["-n", "--dry-run"], is_flag=True, help="Print the plan and change nothing."),
@@ -161,9 +173,12 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "keys": _keys,
     "jobs": _jobs,
     "lock": _lock,
+    "spark": _spark,
     "write": _write,
 }
 _HARMLESS: Final = ("progress", "times", "keys")
+# Those that stand behind the command's name only.
+_BEHIND: Final = ("write", "spark")
 
 
 def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option]:
@@ -182,7 +197,8 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
 
 def leading() -> list[click.Option]:
     """The options that may stand in front of the command's name; their values are not looked at there."""
-    options = [*_base(FORMATS), *(option for name, make in FEATURES.items() if name != "write" for option in make())]
+    taken = (make for name, make in FEATURES.items() if name not in _BEHIND)
+    options = [*_base(FORMATS), *(option for make in taken for option in make())]
     options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
     for option in options:
         if not option.is_flag and not option.count:
@@ -235,6 +251,8 @@ class Run:
         dry_run: whether to print the plan only.
         yes: whether the user has confirmed.
         backup_dir: where old bytes go: a directory, ``none``, or None for the default.
+        master: the Spark cluster, None for the default.
+        conf: settings of Spark as the user wrote them.
     """
 
     out: Output
@@ -245,6 +263,8 @@ class Run:
     dry_run: bool
     yes: bool
     backup_dir: str | None
+    master: str | None = None
+    conf: tuple[str, ...] = ()
 
 
 def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
@@ -282,6 +302,8 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
         dry_run=values.pop("dry_run", False),
         yes=values.pop("yes", False),
         backup_dir=values.pop("backup_dir", None),
+        master=values.pop("master", None),
+        conf=tuple(values.pop("conf", None) or ()),
     )
     return run, target
 

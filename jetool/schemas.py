@@ -22,7 +22,7 @@ ERROR: Final = Shape(
     "error",
     "The error that ended the run.",
     (
-        Field("kind", "text", "usage, refused, not_found, unsupported, damage, storage, interrupted or internal"),
+        Field("kind", "text", "usage, refused, not_found, unsupported, damage, storage, job, interrupted or internal"),
         Field("exit_code", "int", "the exit code of the run"),
         Field("what", "text", "what is wrong"),
         Field("file", "text", "the file concerned", optional=True),

@@ -1,0 +1,112 @@
+"""What the JVM throws, as errors of ours.
+
+A failed job arrives as a Java exception with the whole story of its tasks, or as an exception of pyspark that wraps
+one. The last cause says what went wrong; an error raised by our own code on an executor is found in it by its class
+name, and keeps its kind and its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from engine import errors
+from engine.errors import JetoolError, JobError
+
+_LINES: Final = 3
+_LONGEST: Final = 600
+_OURS: Final = re.compile(r"engine\.errors\.(\w+Error): (.*)")
+_CLASS: Final = re.compile(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
+_RAISED: Final = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
+_NOISE: Final = ("at ", "... ", "Driver stacktrace", "SQLSTATE", "JVM stacktrace")
+_FULL: Final = ("No space left on device", "Disk quota exceeded")
+
+
+@contextmanager
+def explained(what: str, *, consequence: str | None = None, hint: str | None = None) -> Iterator[None]:
+    """Turn an exception of pyspark or of the JVM into an error of ours.
+
+    Arguments:
+        what: what was being done, as a clause: ``the bulk load failed``.
+        consequence: what the failure means for the data.
+        hint: the next action.
+
+    Raises:
+        JetoolError: one that our own code raised on an executor, of its own kind.
+        JobError: anything else that Spark reports.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, JetoolError) or not _is_of_spark(error):
+            raise
+        raise of(error, what, consequence=consequence, hint=hint) from error
+
+
+def of(error: BaseException, what: str, *, consequence: str | None = None, hint: str | None = None) -> JetoolError:
+    """The error to raise for an exception of Spark; see ``explained``."""
+    text = story(error)
+    ours = _OURS.search(text)
+    kind = getattr(errors, ours[1], None) if ours else None
+    if ours and isinstance(kind, type) and issubclass(kind, JetoolError):
+        return kind(ours[2].strip(), consequence=consequence, hint=hint)
+    if any(mark in text for mark in _FULL):
+        hint = "make room, or name another directory with --conf spark.local.dir=DIR, and run it again"
+    return JobError(what, found=summary(text), consequence=consequence, hint=hint)
+
+
+def story(error: BaseException) -> str:
+    """All that an exception says, with its causes, the innermost last."""
+    parts = []
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        parts.extend(_causes(java))
+    else:
+        parts.append(str(error))
+    return "\n".join(parts)
+
+
+def summary(text: str) -> str:
+    """The part of an exception that says what went wrong, as one line.
+
+    That is the last line of the first Python traceback in it, or the last cause of the Java exception.
+    """
+    python = _RAISED.search(text)
+    if python is not None:
+        return python[1].strip()[:_LONGEST]
+    wanted = []
+    for line in text.splitlines():
+        bare = line.strip()
+        if bare and not bare.startswith(_NOISE):
+            wanted.append(bare.removeprefix("Caused by: "))
+    last = wanted[-_LINES:] if _names_a_class(wanted) else wanted[:_LINES]
+    return " ".join(_CLASS.sub("", line) for line in last)[:_LONGEST] or "no reason was given"
+
+
+def _names_a_class(lines: list[str]) -> bool:
+    return any(_CLASS.match(line) for line in lines[1:])
+
+
+def tail_of(log: Path, lines: int = 5) -> str:
+    """The last lines of the log of a JVM that did not start."""
+    try:
+        found = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    told = [line for line in found if not line.startswith(("at ", "..."))]
+    return " / ".join(told[-lines:])[:_LONGEST]
+
+
+def _causes(java: Any) -> list[str]:
+    found: list[str] = []
+    while java is not None and len(found) < 10:
+        found.append(str(java.toString()))
+        java = java.getCause()
+    return found
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")

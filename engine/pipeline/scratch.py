@@ -1,0 +1,55 @@
+"""The directory of one session: logs of the JVM, shuffle files, the warehouse.
+
+It is removed when the session ends. A session that was killed leaves it behind; the next one removes it. A file lock
+tells the two apart: the owner holds it as long as it lives, so that a directory whose lock is free has no owner.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+_PREFIX: Final = "jetool-spark-"
+_LOCK: Final = "owner.lock"
+
+
+class Scratch:
+    """A directory of our own.
+
+    Attributes:
+        path: the directory.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        parent = parent or Path(tempfile.gettempdir())
+        _sweep(parent)
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def remove(self) -> None:
+        """Remove the directory and what is in it. Removing it twice is harmless."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _sweep(parent: Path) -> None:
+    """Remove directories whose owners are gone."""
+    for path in parent.glob(f"{_PREFIX}*"):
+        try:
+            lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:  # being made, or another user's
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            pass
+        finally:
+            os.close(lock)

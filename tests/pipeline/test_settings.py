@@ -1,0 +1,77 @@
+"""What a session is configured with, and what the user's own files and options change of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.pipeline import settings
+from engine.pipeline.scratch import Scratch
+from engine.pipeline.settings import Settings
+
+
+def test_local_mode_on_the_loopback_address(tmp_path: Path) -> None:
+    conf = settings.configuration(Settings(cores=3), tmp_path, {})
+    assert conf["spark.master"] == "local[3]"
+    assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
+    assert conf["spark.ui.enabled"] == "false"
+    assert conf["spark.local.dir"] == str(tmp_path)
+
+
+def test_a_cluster_decides_the_addresses_itself(tmp_path: Path) -> None:
+    conf = settings.configuration(Settings(master="spark://head:7077"), tmp_path, {})
+    assert "spark.driver.host" not in conf
+    assert settings.is_local("spark://127.0.0.1:7077")
+    assert settings.is_local("local-cluster[2,1,1024]")
+    assert not settings.is_local("yarn")
+
+
+def test_options_win_over_the_file_and_the_file_over_us(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# ours\nspark.master   spark://head:7077\nspark.ui.enabled=true\nspark.driver.memory: 5g\n\nodd\n"
+    )
+    environment = {"SPARK_CONF_DIR": str(tmp_path)}
+    conf = settings.configuration(Settings(conf=(("spark.driver.memory", "6g"),)), tmp_path, environment)
+    assert conf["spark.driver.memory"] == "6g"
+    assert "spark.ui.enabled" not in conf
+    assert "spark.master" not in conf
+    assert "spark.driver.host" not in conf
+    chosen = settings.configuration(Settings(master="local[1]"), tmp_path, environment)
+    assert chosen["spark.master"] == "local[1]"
+
+
+def test_the_users_flags_come_behind_ours(tmp_path: Path) -> None:
+    name = "spark.driver.extraJavaOptions"
+    flags = settings.configuration(Settings(conf=((name, "-Dmine=1"),), quick=True), tmp_path, {})[name].split()
+    assert flags[-1] == "-Dmine=1"
+    assert set(settings.QUICK_FLAGS.split()) < set(flags)
+
+
+@pytest.mark.parametrize("text", ["spark.ui.enabled", "=x", "driver.memory=4g", "spark.x y=1"])
+def test_settings_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match="NAME=VALUE"):
+        settings.parse_conf((text,))
+
+
+def test_settings_hold_equal_signs() -> None:
+    assert settings.parse_conf(("spark.a=b=c", "spark.d=")) == (("spark.a", "b=c"), ("spark.d", ""))
+
+
+@pytest.mark.parametrize("cores", [1, 2, 64])
+def test_memory_fits_the_machine(cores: int) -> None:
+    found = settings.driver_memory_mib(cores)
+    assert 512 <= found <= max(512, settings.memory_bytes() // 4 >> 20)
+
+
+def test_a_scratch_directory_goes_with_its_owner(tmp_path: Path) -> None:
+    living, killed = Scratch(tmp_path), Scratch(tmp_path)
+    os.close(killed._lock)  # what the system does when a process is killed
+    third = Scratch(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([living.path, third.path])
+    third.remove()
+    third.remove()
+    living.remove()
+    assert not list(tmp_path.iterdir())
