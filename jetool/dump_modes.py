@@ -12,7 +12,7 @@ from engine.errors import UnsupportedError, UsageError
 from engine.log.files import LogFile, LogFiles
 from engine.log.follow import follow
 from engine.log.judge import is_harmless
-from engine.log.parallel import map_in_order
+from engine.log.parallel import map_small
 from engine.log.reader import FileReader
 from engine.log.select import Selection
 from engine.log.stats import FileStats, Group, Totals, count_file, group_name, merge
@@ -154,7 +154,7 @@ def print_stats(run: Run, storage: Storage, files: LogFiles, selection: Selectio
     work = partial(_count, storage, files.end_file(), by, selection)
     done = itertools.accumulate(file.size_bytes for file in wanted)
     parts = []
-    for part, so_far in zip(map_in_order(work, wanted, run.jobs), done, strict=True):
+    for part, so_far in zip(map_small(work, wanted, run.jobs), done, strict=True):
         parts.append(part)
         run.listener.step("count", so_far, total)
     counted = merge(iter(parts))

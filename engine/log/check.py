@@ -12,15 +12,20 @@ behind its matchpoint; entries that the rollback made invisible do not count.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from engine.errors import FormatError
-from engine.format.entry.checkpoint import CkptEnd
-from engine.format.entry.file_header import FileHeader
-from engine.format.entry.ln import LN
-from engine.format.entry.ln_content import summarised_file
-from engine.format.entry.rollback import RollbackEnd, RollbackStart
-from engine.format.entry_types import CKPT_END, COMMIT, ERASED, FILE_SUMMARY_LN, decode_body
+from engine.format.entry.summarised import summarised_file
+from engine.format.entry_types import (
+    CKPT_END,
+    COMMIT,
+    ERASED,
+    FILE_SUMMARY_LN,
+    RESERVED_FILE_LN,
+    ROLLBACK_END,
+    ROLLBACK_START,
+    decode_body,
+)
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
 from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, Examined, Sizes, check_plain, header_lengths, vlsn_bits
 from engine.format.vlsn import NULL_VLSN
@@ -28,6 +33,12 @@ from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
 from engine.log.resync import look
+
+if TYPE_CHECKING:
+    from engine.format.entry.checkpoint import CkptEnd
+    from engine.format.entry.file_header import FileHeader
+    from engine.format.entry.ln import LN
+    from engine.format.entry.rollback import RollbackEnd, RollbackStart
 
 # Types of user records outside transactions.
 _PLAIN_LNS: Final = (2, 8, 32, 34, 36)
@@ -163,6 +174,15 @@ class FileCheck(NamedTuple):
         """Good entries, the file header included."""
         return sum(total.entries for total in self.totals.values())
 
+    def restarts(self) -> list[int]:
+        """VLSN of the matchpoint of each RollbackStart."""
+        if not self.rollbacks:
+            return []
+        from engine.format.entry.rollback import RollbackStart
+
+        records = (found.record for found in self.rollbacks)
+        return [record.matchpoint_vlsn for record in records if isinstance(record, RollbackStart)]
+
     @property
     def good_bytes(self) -> int:
         """Bytes of the good entries."""
@@ -293,16 +313,19 @@ class _Pass:
         except FormatError:
             # The checksum is right, so this is no damage; a pass that decodes every body reports it.
             return
-        if isinstance(record, CkptEnd):
-            self._checkpoint = FoundCheckpoint(lsn, record)
-        elif isinstance(record, (RollbackStart, RollbackEnd)):
-            self._rollbacks.append(FoundRollback(lsn, record))
-            if isinstance(record, RollbackStart) and self._stream != STOP_AT_FIRST:
-                self._stream = min(self._stream, record.matchpoint_vlsn)
-        elif isinstance(record, LN) and header.type_number == FILE_SUMMARY_LN:
-            self._words[int.from_bytes(record.key[:4], "big")] = FileWord(lsn, record.data is not None)
-        elif isinstance(record, LN):
-            self._words[int.from_bytes(record.key[:8], "big") - _LONG_BIAS] = FileWord(lsn, False)
+        # The type says what the record is; asking the record would load the classes of all of them.
+        number = header.type_number
+        if number == CKPT_END:
+            self._checkpoint = FoundCheckpoint(lsn, cast("CkptEnd", record))
+        elif number in (ROLLBACK_START, ROLLBACK_END):
+            self._rollbacks.append(FoundRollback(lsn, cast("RollbackStart | RollbackEnd", record)))
+            if number == ROLLBACK_START and self._stream != STOP_AT_FIRST:
+                self._stream = min(self._stream, cast("RollbackStart", record).matchpoint_vlsn)
+        elif number == FILE_SUMMARY_LN:
+            found_ln = cast("LN", record)
+            self._words[int.from_bytes(found_ln.key[:4], "big")] = FileWord(lsn, found_ln.data is not None)
+        elif number == RESERVED_FILE_LN:
+            self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = FileWord(lsn, False)
 
     def _add(self, pair: int, total: PairTotals) -> None:
         known = self._totals.get(pair)

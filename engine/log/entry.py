@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.format.entry_types import Record, decode_body, type_name
+from engine.format.codecs import Record
+from engine.format.entry_types import decode_body, type_name
 from engine.format.header import (
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,

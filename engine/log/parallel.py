@@ -1,93 +1,231 @@
 """Work over log files in several processes.
 
-One task is one file: where entries begin is known only from a file's start. With n processes the one that asks does
-every
-n-th task itself and n - 1 forked ones do the others, each its own share, in order. A worker hands over one result
-before
-it begins the next but one, since a pipe holds little; so memory does not grow with the log, and results come in the
-order
-of the tasks. There is no pool and no queue: for files that are checked in 25 ms each, starting one would cost more than
-the second process gains on a small log.
+One task is one file: where entries begin is known only from a file's start. With n processes the one that asks does a
+share itself and n - 1 forked ones do the others. There is no pool: for files that are checked in 25 ms each, starting
+one would cost more than the second process gains on a small log. Results come in the order of the tasks.
+
+* ``map_small`` is for results of a few kilobytes, such as counts. Whoever is free takes the next task, so that a busy
+  core or a short last file leaves nobody waiting. Results that arrive early are kept.
+* ``map_in_order`` is for results of any size, such as rendered entries. Every n-th task belongs to the same process. A
+  worker hands over one result before it begins the next but one, since a pipe holds little; so memory does not grow
+  with the log.
+
+Tasks are given away through a pipe that holds their numbers: to take one is to read from it, which the system does for
+one process at a time. It is filled before the first worker starts, so it must fit into the smallest pipe, one page; of
+many tasks a number stands for several.
+
+Where there is no fork, all work is done in this process.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import select
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from struct import Struct
+from typing import Any, Final, TypeVar
 
 from engine.errors import JetoolError
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+_LENGTH: Final = Struct("<Q")
+_NUMBER: Final = Struct("<I")
+_MOST_NUMBERS: Final = 1000
+_READ_BYTES: Final = 1 << 20
 
 
 def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
     """Apply a function to tasks, in this process or in several.
 
     Arguments:
-        function: defined at the top of a module, or a ``functools.partial`` of one; results and errors are pickled.
+        function: any; its results and errors are pickled.
         tasks: what to do.
         jobs: how many processes, this one included.
 
     Raises:
         Whatever the function raises, in the order of the tasks; JetoolError when a worker was killed.
     """
-    if jobs <= 1 or len(tasks) <= 1:
-        for task in tasks:
-            yield function(task)
+    count = _processes(tasks, jobs)
+    if count == 1:
+        yield from map(function, tasks)
         return
-    # Ten milliseconds of every start, for those who do not need it.
-    import multiprocessing
-
-    # Forked workers start in milliseconds; the parent has no threads at this point.
-    context: Any = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
-    count = min(jobs, len(tasks))
-    workers, receivers = [], []
-    for share in range(1, count):
-        receiver, sender = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(function, tasks[share::count], sender), daemon=True)
-        worker.start()
-        sender.close()
-        workers.append(worker)
-        receivers.append(receiver)
-    try:
+    shares = [range(share, len(tasks), count) for share in range(1, count)]
+    with _Workers() as workers:
+        for share in shares:
+            workers.start(function, tasks, share)
         for number, task in enumerate(tasks):
-            share = number % count
-            yield function(task) if share == 0 else _received(receivers[share - 1])
-    finally:
-        for worker, receiver in zip(workers, receivers, strict=True):
-            receiver.close()
-            worker.terminate()
-            worker.join()
+            share_number = number % count
+            yield function(task) if share_number == 0 else workers.wait_for(number, share_number - 1)
 
 
-def _work(function: Callable[[Task], Result], tasks: Sequence[Task], sender: Connection[Any, Any]) -> None:
-    """Do one share, in a process of its own."""
-    # An interrupt is for the parent, which then ends the workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for task in tasks:
-        try:
-            outcome: tuple[bool, object] = (True, function(task))
-        except Exception as error:
-            outcome = (False, error)
-        try:
-            sender.send(outcome)
-        except OSError:
-            # The parent has stopped listening.
-            return
+def map_small(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
+    """The same for small results: whoever is free takes the next task."""
+    count = _processes(tasks, jobs)
+    if count == 1:
+        yield from map(function, tasks)
+        return
+    step = -(-len(tasks) // _MOST_NUMBERS)
+    with _Heap(range(0, len(tasks), step)) as heap, _Workers() as workers:
+        numbers = heap.numbers(step, len(tasks))
+        for _ in range(1, count):
+            workers.start(function, tasks, numbers)
+        done = workers.done
+        following = 0
+        for number in numbers:
+            done[number] = _outcome(function, tasks[number])
+            workers.look()
+            while following in done:
+                yield workers.take(following)
+                following += 1
+        for number in range(following, len(tasks)):
+            yield workers.wait_for(number)
 
 
-def _received(receiver: Connection[Any, Any]) -> Any:
+def _processes(tasks: Sequence[Task], jobs: int) -> int:
+    return max(min(jobs, len(tasks)), 1) if hasattr(os, "fork") else 1
+
+
+def _outcome(function: Callable[[Task], Result], task: Task) -> tuple[bool, Any]:
+    """The result, or the error."""
     try:
-        good, value = receiver.recv()
-    except EOFError as error:
-        raise JetoolError(
-            "a worker process was killed", consequence="the work is incomplete", hint="run again with --jobs 1"
-        ) from error
-    if not good:
-        raise value
-    return value
+        return True, function(task)
+    except Exception as error:
+        return False, error
+
+
+class _Heap:
+    """Numbers that several processes take from.
+
+    Arguments:
+        numbers: at most ``_MOST_NUMBERS``.
+    """
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._handle, writing = os.pipe()
+        os.write(writing, b"".join(map(_NUMBER.pack, numbers)))
+        os.close(writing)
+
+    def __enter__(self) -> _Heap:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+    def numbers(self, step: int, end: int) -> Iterator[int]:
+        """Take numbers until there are none; each stands for so many, up to ``end``."""
+        while taken := os.read(self._handle, _NUMBER.size):
+            first = _NUMBER.unpack(taken)[0]
+            yield from range(first, min(first + step, end))
+
+
+class _Workers:
+    """Forked processes, and what they have handed over.
+
+    Attributes:
+        done: outcomes by number of the task.
+    """
+
+    def __init__(self) -> None:
+        self.done: dict[int, tuple[bool, Any]] = {}
+        self._pids: list[int] = []
+        # What has arrived of a message that is not complete, by descriptor.
+        self._received: dict[int, bytearray] = {}
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._received:
+            os.close(handle)
+        for pid in self._pids:
+            os.kill(pid, signal.SIGTERM)
+        for pid in self._pids:
+            os.waitpid(pid, 0)
+
+    def start(self, function: Callable[[Task], Result], tasks: Sequence[Task], numbers: Iterable[int]) -> None:
+        """Fork a process that does the tasks of these numbers. This process has no threads at that point."""
+        receiving, sending = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            _work(function, tasks, numbers, sending, [receiving, *self._received])
+        os.close(sending)
+        self._pids.append(pid)
+        self._received[receiving] = bytearray()
+
+    def look(self) -> None:
+        """Receive what is there, without waiting."""
+        ready, _, _ = select.select(list(self._received), [], [], 0)
+        for handle in ready:
+            self._receive(handle)
+
+    def wait_for(self, number: int, worker: int | None = None) -> Any:
+        """The result of a task that a worker has taken; ``worker`` says which one if that is known.
+
+        Raises:
+            JetoolError: the worker was killed.
+            Exception: what the function raised.
+        """
+        handles = list(self._received)
+        while number not in self.done:
+            ready = select.select(handles, [], [])[0] if worker is None else [handles[worker]]
+            open_ones = [handle for handle in ready if self._receive(handle)]
+            if len(open_ones) < len(ready) and number not in self.done:
+                handles = [handle for handle in handles if handle in open_ones or handle not in ready]
+                if worker is not None or not handles:
+                    raise JetoolError(
+                        "a worker process was killed", consequence="the work is incomplete", hint="run with --jobs 1"
+                    )
+        return self.take(number)
+
+    def take(self, number: int) -> Any:
+        """A result that is there. Raises what the function raised."""
+        good, value = self.done.pop(number)
+        if not good:
+            raise value
+        return value
+
+    def _receive(self, handle: int) -> bool:
+        """Read once from a worker; False when it has ended."""
+        piece = os.read(handle, _READ_BYTES)
+        data = self._received[handle]
+        data += piece
+        while len(data) >= _LENGTH.size and len(data) >= (end := _LENGTH.size + _LENGTH.unpack_from(data)[0]):
+            number, outcome = pickle.loads(data[_LENGTH.size : end])
+            del data[:end]
+            self.done[number] = outcome
+        return bool(piece)
+
+
+def _work(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    numbers: Iterable[int],
+    sending: int,
+    inherited: Sequence[int],
+) -> None:
+    """Do a share, in a process of its own, and end it without the parent's cleaning up."""
+    try:
+        # An interrupt is for the parent, which then ends the workers.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for handle in inherited:
+            os.close(handle)
+        for number in numbers:
+            outcome = _outcome(function, tasks[number])
+            message = pickle.dumps((number, outcome), pickle.HIGHEST_PROTOCOL)
+            _send(sending, _LENGTH.pack(len(message)))
+            _send(sending, message)
+    except BaseException:
+        # The parent has stopped listening, or a result cannot be sent: it sees that this process has ended early.
+        os._exit(1)
+    os._exit(0)
+
+
+def _send(handle: int, message: bytes) -> None:
+    rest = memoryview(message)
+    while rest:
+        rest = rest[os.write(handle, rest) :]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.errors import FormatError, NotFoundError
+from engine.format.codecs import Record
 from engine.format.entry.checkpoint import CkptEnd, CkptStart
 from engine.format.entry.file_header import FileHeader
 from engine.format.entry.ln import LN
@@ -26,7 +27,7 @@ from engine.format.entry.node import Node, decode_node
 from engine.format.entry.rollback import Matchpoint, RollbackEnd, RollbackStart
 from engine.format.entry.trace import Trace
 from engine.format.entry.txn_end import Prepare, TxnEnd
-from engine.format.entry_types import BY_NUMBER, Record
+from engine.format.entry_types import BY_NUMBER
 from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.entry_types import NODE as NODE_FAMILY
 from engine.format.header import Provisional

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.catalog.catalog import Catalog
+from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
 from engine.format.entry.ln import EMBEDDED, LN, transaction_of
 from engine.format.entry.ln_content import NameLN
@@ -214,6 +215,8 @@ def _place(item: tuple[int, Key, int, Leaf]) -> tuple[int, Key, int]:
 
 
 def _decode(raw: Raw) -> LN:
-    record = BY_NUMBER[raw.type_number].decode(raw.body, raw.version)
+    codec = codec_of(raw.type_number)
+    assert codec is not None
+    record = codec.decode(raw.body, raw.version)
     assert isinstance(record, LN)
     return record

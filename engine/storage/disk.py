@@ -10,10 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat as stat_module
-from pathlib import Path
 
 from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError
-from engine.storage import posix_locks
 from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 
@@ -22,13 +20,13 @@ class DiskStorage:
 
     __slots__ = ("_root",)
 
-    def __init__(self, root: str | Path) -> None:
-        self._root = Path(root)
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = _plain(os.fspath(root))
 
     @property
     def root(self) -> str:
         """The directory as the user named it."""
-        return str(self._root)
+        return self._root
 
     def names(self, path: str = "") -> list[str]:
         """Names in a directory, sorted."""
@@ -40,7 +38,7 @@ class DiskStorage:
     def stat(self, path: str = "") -> Stat | None:
         """What is at ``path``, or None."""
         try:
-            found = self._full(path).stat()
+            found = os.stat(self._full(path))
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 return None
@@ -58,21 +56,26 @@ class DiskStorage:
     def make_directory(self, path: str) -> None:
         """Make a directory; an existing one is fine."""
         try:
-            self._full(path).mkdir(exist_ok=True)
+            os.mkdir(self._full(path))
+        except FileExistsError:
+            if not os.path.isdir(self._full(path)):
+                raise StorageError(
+                    f"cannot make {self._name(path)}: a file is in the way", file=self._name(path)
+                ) from None
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, replacing an existing one."""
         try:
-            self._full(old).replace(self._full(new))
+            os.replace(self._full(old), self._full(new))
         except OSError as error:
             raise _translated(error, self._name(old)) from error
 
     def remove(self, path: str) -> None:
         """Remove a file."""
         try:
-            self._full(path).unlink()
+            os.unlink(self._full(path))
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
@@ -89,6 +92,9 @@ class DiskStorage:
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         """Lock one byte of an existing file without waiting."""
+        # Readers need none of it.
+        from engine.storage import posix_locks
+
         try:
             return posix_locks.take(self._full(path), byte, exclusive=exclusive)
         except posix_locks.BlockedError as error:
@@ -105,6 +111,8 @@ class DiskStorage:
 
     def lock_holder(self, path: str, byte: int) -> int | None:
         """The pid of a process that holds a lock on the byte, or None."""
+        from engine.storage import posix_locks
+
         return posix_locks.holder_of(self._full(path), byte)
 
     def _open(self, path: str, flags: int) -> _DiskFile:
@@ -113,11 +121,11 @@ class DiskStorage:
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
-    def _full(self, path: str) -> Path:
-        return self._root / path if path else self._root
+    def _full(self, path: str) -> str:
+        return os.path.join(self._root, path) if path else self._root
 
     def _name(self, path: str) -> str:
-        return str(self._full(path))
+        return self._full(path)
 
 
 class _DiskFile:
@@ -183,6 +191,12 @@ class _DiskFile:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+
+
+def _plain(root: str) -> str:
+    """A directory without what does not change its meaning: ``./env//`` is ``env``."""
+    parts = [part for part in root.split("/") if part not in ("", ".")]
+    return ("/" if root.startswith("/") else "") + "/".join(parts) or "."
 
 
 def _translated(error: OSError, name: str) -> JetoolError:

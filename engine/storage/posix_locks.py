@@ -17,7 +17,6 @@ import fcntl
 import os
 import struct
 import threading
-from pathlib import Path
 from typing import Final
 
 # struct flock on Linux: l_type, l_whence, l_start, l_len, l_pid. Other systems order it otherwise; there a query that
@@ -50,7 +49,7 @@ class _LockedFile:
         self.handles: list[int] = []
         self.writable = -1
 
-    def handle(self, path: Path, *, exclusive: bool) -> int:
+    def handle(self, path: str, *, exclusive: bool) -> int:
         """A descriptor for a lock; opened when the ones at hand will not do."""
         if self.writable >= 0 or (self.handles and not exclusive):
             return self.writable if exclusive else self.handles[0]
@@ -98,7 +97,7 @@ class PosixLock:
             file.close_if_free()
 
 
-def take(path: Path, byte: int, *, exclusive: bool) -> PosixLock:
+def take(path: str, byte: int, *, exclusive: bool) -> PosixLock:
     """Lock one byte of an existing file without waiting.
 
     Raises:
@@ -106,7 +105,7 @@ def take(path: Path, byte: int, *, exclusive: bool) -> PosixLock:
         OSError: the file cannot be opened or locked.
     """
     with _guard:
-        found = path.stat()
+        found = os.stat(path)
         key = (found.st_dev, found.st_ino)
         file = _locked.get(key) or _LockedFile(key)
         holders = file.holders.setdefault(byte, [])
@@ -129,11 +128,11 @@ def take(path: Path, byte: int, *, exclusive: bool) -> PosixLock:
         return PosixLock(file, byte, exclusive)
 
 
-def holder_of(path: Path, byte: int) -> int | None:
+def holder_of(path: str, byte: int) -> int | None:
     """The pid of another process that holds a lock on the byte, 0 when the system does not name it, or None."""
     with _guard:
         try:
-            found = path.stat()
+            found = os.stat(path)
             ours = _locked.get((found.st_dev, found.st_ino))
             if ours is not None:
                 return _query(ours.handles[0], byte)

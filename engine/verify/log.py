@@ -31,7 +31,6 @@ from typing import Final, NamedTuple
 from engine.errors import NotFoundError, StorageError
 from engine.events import SILENT, Listener
 from engine.format.checksum import entry_checksum
-from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn
@@ -40,12 +39,11 @@ from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, c
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
 from engine.log.judge import is_damaged_header, was_durable
-from engine.log.parallel import map_in_order
+from engine.log.parallel import map_small
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.report import Finding, Report, Rule, finding
-from engine.verify.rollbacks import rollback_findings
 
 LEVELS: Final = ("log", "tail")
 
@@ -86,7 +84,7 @@ def verify_log(
     done = 0
     results: list[_FileResult] = []
     work = partial(_check_one, storage, files.end_file())
-    for result in map_in_order(work, files.files, jobs):
+    for result in map_small(work, files.files, jobs):
         results.append(result)
         done += result.file.size_bytes
         listener.step("verify", done, total)
@@ -136,7 +134,11 @@ def _all_findings(
     for before, after in pairwise(checks):
         yield from _pair_findings(before, after)
     yield from _vlsn_findings(checks)
-    yield from rollback_findings(storage, files, checks)
+    if any(check.rollbacks or check.invisible for check in checks):
+        # Few logs have any, and what it takes to read their periods again is a tenth of the start.
+        from engine.verify.rollbacks import rollback_findings
+
+        yield from rollback_findings(storage, files, checks)
     yield from _missing_findings(files, checks)
     yield from _directory_findings(files)
 
@@ -221,7 +223,7 @@ def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
     """Order across files; within a file the bulk check has seen to it."""
     last = NULL_VLSN
     for check in checks:
-        restarts = [r.record.matchpoint_vlsn for r in check.rollbacks if isinstance(r.record, RollbackStart)]
+        restarts = check.restarts()
         if check.first_vlsn != NULL_VLSN:
             if check.first_vlsn <= last:
                 yield finding(

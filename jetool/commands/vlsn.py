@@ -103,13 +103,13 @@ def vlsn_gaps(run: Run, env: str) -> int:
 
 
 def _read(run: Run, env: str, read_file: Callable[[Storage, int, LogFile], FileVlsns]) -> tuple[list[FileVlsns], bool]:
-    from engine.log.parallel import map_in_order
+    from engine.log.parallel import map_small
 
     storage = DiskStorage(env)
     files = list_log_files(storage)
     total, done = sum(file.size_bytes for file in files.files), 0
     found = []
-    for result in map_in_order(partial(read_file, storage, files.end_file()), files.files, run.jobs):
+    for result in map_small(partial(read_file, storage, files.end_file()), files.files, run.jobs):
         found.append(result)
         done += result.size_bytes
         run.listener.step("vlsn", done, total)

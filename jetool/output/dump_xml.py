@@ -27,13 +27,14 @@ from datetime import datetime, timedelta
 from struct import Struct
 from typing import Any, Final
 
+from engine.format.codecs import Record
 from engine.format.entry import checkpoint, db_tree, file_header, legacy, markers, rollback, trace, txn_end
 from engine.format.entry import ln as ln_module
 from engine.format.entry import ln_content as lc
 from engine.format.entry import node as node_module
 from engine.format.entry.ln import LN
 from engine.format.entry.node import Node, Slot
-from engine.format.entry_types import COMMIT, Record, type_name
+from engine.format.entry_types import COMMIT, type_name
 from engine.format.header import JE_PROVISIONAL, Provisional
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import LONG_LSNS_ONLY, MASTER_TERM, NODE_SIZES

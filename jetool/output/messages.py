@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Final
 
-from jetool.output import jsonl
 from jetool.output.values import printable
 
 _COLORS: Final = {"error": "\x1b[31m", "warning": "\x1b[33m", "notice": "\x1b[36m", "detail": "\x1b[2m"}
@@ -73,6 +72,8 @@ def print_error(fields: Mapping[str, str | int], *, color: bool, as_json: bool) 
     """
     _print(_format("error", fields, color=color))
     if as_json:
+        from jetool.output import jsonl
+
         _print(jsonl.line({"rec": "error", **fields}).decode())
 
 

@@ -16,7 +16,6 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.events import Listener, Silent
-from jetool.output import jsonl
 from jetool.output.messages import is_terminal
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ class JsonLines:
         if not finished and now < self._next.get(name, 0.0):
             return
         self._next[name] = now + _REPORT_S
+        from jetool.output import jsonl
+
         elapsed_ms = int((now - self._start) * 1000)
         report = {"rec": "progress", "step": name, "done": done, "total": total, "elapsed_ms": elapsed_ms}
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from jetool.output import csv, jsonl, select, text
+from jetool.output import select
 from jetool.output.base import Encoder, FindingStream, Plan, TextLine
 from jetool.output.findings import COLLECTED_FORMATS, FINDING, Finding, row, text_line
 from jetool.output.shape import Shape
@@ -29,17 +29,26 @@ class Renderer:
         self.selected = tuple(selected) if selected is not None else None
         self._sink = sink
 
+    # Each format is loaded when it is used: together they would be a tenth of the start of every command.
+
     def document(self, shape: Shape, row: Row) -> None:
         """Print one record."""
         select.check(self.selected, (shape,))
         row = select.pick(row, self.selected)
-        if self.format == "json":
-            self._sink.write(jsonl.document(row, self.style))
-        elif self.format == "ndjson":
-            self._sink.write(jsonl.document_line(shape, row, self.style))
+        if self.format in ("json", "ndjson"):
+            from jetool.output import jsonl
+
+            as_line = self.format == "ndjson"
+            self._sink.write(
+                jsonl.document_line(shape, row, self.style) if as_line else jsonl.document(row, self.style)
+            )
         elif self.format == "csv":
+            from jetool.output import csv
+
             self._sink.write(csv.table(shape, [row], self.selected, self.style))
         else:
+            from jetool.output import text
+
             self._sink.write(text.document(row, self.style))
 
     def table(self, shape: Shape, rows: Iterable[Row]) -> None:
@@ -47,14 +56,20 @@ class Renderer:
         select.check(self.selected, (shape,))
         picked = [select.pick(row, self.selected) for row in rows]
         if self.format == "json":
+            from jetool.output import jsonl
+
             self._sink.write(jsonl.table(picked, self.style))
         elif self.format == "csv":
+            from jetool.output import csv
+
             self._sink.write(csv.table(shape, picked, self.selected, self.style))
         elif self.format == "ndjson":
-            encoder = jsonl.NdjsonEncoder(Plan((shape,), None, self.style))
+            encoder = self._encoder(Plan((shape,), None, self.style), "")
             self._sink.write(encoder.rows((shape.rec, row) for row in picked))
             self._sink.write(encoder.foot([("count", "int", len(picked))]))
         else:
+            from jetool.output import text
+
             self._sink.write(text.table(shape, picked, self.selected, self.style))
 
     def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> RowStream:
@@ -76,11 +91,17 @@ class Renderer:
         self._sink.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape"))
 
     def _encoder(self, plan: Plan, name: str) -> Encoder:
-        if self.format == "json":
-            return jsonl.JsonEncoder(plan, name)
-        if self.format == "ndjson":
-            return jsonl.NdjsonEncoder(plan)
-        return csv.CsvEncoder(plan) if self.format == "csv" else text.TextEncoder(plan)
+        if self.format in ("json", "ndjson"):
+            from jetool.output import jsonl
+
+            return jsonl.JsonEncoder(plan, name) if self.format == "json" else jsonl.NdjsonEncoder(plan)
+        if self.format == "csv":
+            from jetool.output import csv
+
+            return csv.CsvEncoder(plan)
+        from jetool.output import text
+
+        return text.TextEncoder(plan)
 
 
 class RowStream:

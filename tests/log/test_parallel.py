@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+import time
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from engine.errors import DamageError, JetoolError
-from engine.log.parallel import map_in_order
+from engine.log.parallel import map_in_order, map_small
+
+
+@pytest.fixture(autouse=True)
+def _no_child_left() -> Iterator[None]:
+    yield
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 def squared(number: int) -> tuple[int, int]:
@@ -50,7 +59,6 @@ def test_an_error_comes_where_its_task_stands_with_all_its_fields(jobs: int) -> 
         found.extend(map_in_order(damaged, range(9), jobs))
     assert found == [0, 1, 2, 3, 4]
     assert caught.value.fields()["lsn"] == "0x5/0x0"
-    assert multiprocessing.active_children() == []
 
 
 def test_a_killed_worker_is_an_error() -> None:
@@ -62,4 +70,64 @@ def test_leaving_early_leaves_no_process() -> None:
     results = map_in_order(large, range(50), 2)
     next(results)
     results.close()  # type: ignore[attr-defined]
-    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+@pytest.mark.parametrize("tasks", [0, 1, 7, 2500])
+def test_small_results_come_in_the_order_of_the_tasks_and_once(jobs: int, tasks: int) -> None:
+    """2,500 tasks are more than there are numbers in the pipe, so that each number stands for several."""
+    found = list(map_small(squared, range(tasks), jobs))
+    assert [square for square, _ in found] == [number * number for number in range(tasks)]
+    assert len({pid for _, pid in found}) <= jobs
+
+
+def slow_for_the_parent(number: int, parent: int) -> tuple[int, int]:
+    if os.getpid() == parent:
+        time.sleep(0.3)
+    return number, os.getpid()
+
+
+def test_who_is_free_takes_the_next_task() -> None:
+    found = list(map_small(partial(slow_for_the_parent, parent=os.getpid()), range(50), 2))
+    assert [number for number, _ in found] == list(range(50))
+    assert sum(pid == os.getpid() for _, pid in found) <= 2
+
+
+def test_results_larger_than_a_pipe_may_be_called_small() -> None:
+    assert list(map_small(large, range(9), 2)) == [large(number) for number in range(9)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_an_error_of_a_small_task_comes_where_it_stands(jobs: int) -> None:
+    found: list[int] = []
+    with pytest.raises(DamageError, match="stopped") as caught:
+        found.extend(map_small(damaged, range(9), jobs))
+    assert found == [0, 1, 2, 3, 4]
+    assert caught.value.fields()["lsn"] == "0x5/0x0"
+
+
+def killed_in_a_worker(number: int, parent: int) -> int:
+    if os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.3)
+    return number
+
+
+def test_a_killed_worker_takes_its_small_task_along() -> None:
+    with pytest.raises(JetoolError, match="a worker process was killed"):
+        list(map_small(partial(killed_in_a_worker, parent=os.getpid()), range(4), 2))
+
+
+def test_leaving_small_tasks_early_leaves_no_process() -> None:
+    results = map_small(large, range(50), 2)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+
+
+def unsendable(number: int) -> object:
+    return (lambda: number) if number == 1 else number
+
+
+def test_a_result_that_cannot_be_sent_is_an_error() -> None:
+    with pytest.raises(JetoolError, match="a worker process was killed"):
+        list(map_in_order(unsendable, range(4), 2))

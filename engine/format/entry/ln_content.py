@@ -26,7 +26,6 @@ from engine.format.versions import LN_KEY_FIRST, TWO_PART_DUPLICATES
 _COUNTERS: Final = Struct("<11i")
 _COUNTERS_V7: Final = Struct("<10i")
 _SINGLE: Final = Struct("<f")
-_SUMMARY_KEY_BYTES: Final = 8
 _MAX_LN_SIZE_AT: Final = 6
 # The smallest entry that an LN of v16 and later can be: header, two bytes of flags, database id and a data length.
 _LEAST_LN_BYTES: Final = HEADER_BYTES + 4
@@ -226,20 +225,6 @@ def read_file_summary_ln(reader: ByteReader, version: int, deleted: bool) -> Fil
         values = _COUNTERS_V7.unpack(reader.raw(_COUNTERS_V7.size))
         counters = (*values[:_MAX_LN_SIZE_AT], 0, *values[_MAX_LN_SIZE_AT:])
     return FileSummaryLN(anchor, FileSummary._make(counters), _read_offsets(reader))
-
-
-def summarised_file(body: bytes, version: int) -> tuple[int, bool] | None:
-    """Which file a FileSummaryLN body is about, and whether it is a deletion, without its counters and offsets.
-
-    A log that is cleaned holds hundreds of thousands of offsets, which a pass over all entries has no use for. Until
-    v18 the key stands at the end; only a deletion is shorter than the counters.
-
-    Returns:
-        None since v19, where the body has to be decoded for it.
-    """
-    if version >= LN_KEY_FIRST or len(body) < _SUMMARY_KEY_BYTES:
-        return None
-    return int.from_bytes(body[-_SUMMARY_KEY_BYTES:][:4], "big"), len(body) < _COUNTERS_V7.size
 
 
 def write_file_summary_ln(writer: ByteWriter, content: FileSummaryLN, version: int) -> None:
