@@ -1,8 +1,12 @@
 """Creating, removing, renaming and truncating databases (R-TREE-3, R-TREE-4, je-log-format.md 9.3).
 
 The NameLN is written under the transaction; the MapLN, which has none, when a database is created, when its root has
-been logged, and when the outcome of a naming operation is known. An operation that is not committed leaves no trace but
-an unused MapLN: recovery undoes the NameLN and nobody finds the id.
+been logged, and when the outcome of a naming operation is known: that of a removed database goes at the commit, that of
+a created one at an abort. A crash leaves no trace of what had not committed but an unused MapLN: recovery undoes the
+NameLN and nobody finds the id.
+
+Names are locked like records. Who opens a database waits for the end of whoever creates, removes or renames it; those
+in turn wait for its NameLN and are refused while it is open.
 
 Example, create ``orders``: ``NameLN_TX (op create, id 6) | MapLN (key "6", no root) | Commit``.
 """
@@ -30,6 +34,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState, TreeContext
+from engine.txn.lock_types import LockType
 from engine.txn.manager import TxnManager
 from engine.txn.records import MAP, NAME, Payload, PutMode, Records
 from engine.txn.txn import Durability, Txn
@@ -80,19 +85,24 @@ class Naming:
         Raises:
             RefusedError: there is one of that name. UsageError: the name is reserved.
         """
-        if name.startswith(INTERNAL_PREFIX) and not internal:
-            raise UsageError(f"database names may not begin with {INTERNAL_PREFIX}", found=name)
+        if not internal:
+            _check_name(name)
         catalog = self._catalog
+        state = DatabaseState(self._impl(self._next_id(txn), name, options), catalog.comparators)
+        # Without the latch: the name may be locked by somebody who needs the latch to end.
+        if not self._write_name(name, state.id, _CREATE, txn, PutMode.INSERT_ONLY, state):
+            raise RefusedError(f"there is a database of the name {name!r} already")
         with self._ctx.latch:
-            db_id = self._next_id(replicated=txn.vlsn != NULL_VLSN)
-            state = DatabaseState(self._impl(db_id, name, options), catalog.comparators)
-            if not self._write_name(name, db_id, _CREATE, txn, PutMode.INSERT_ONLY, state):
-                raise RefusedError(f"there is a database of the name {name!r} already")
             state.deferred = options.deferred_write or options.temporary
-            catalog.note_id(db_id)
             catalog.add(state)
             self.write_map_ln(state)
         return state
+
+    def find(self, name: str, locker: Txn) -> DatabaseState | None:
+        """The database of a name, with a READ lock on the name, so that what is found is committed."""
+        self._records.get(self._catalog.naming, _key(name), locker, LockType.READ)
+        with self._ctx.latch:
+            return self._catalog.by_name(name)
 
     def remove(self, name: str, txn: Txn) -> DatabaseState:
         """Remove a database; its MapLN goes when the transaction has committed (``finish_removal``).
@@ -100,15 +110,21 @@ class Naming:
         Raises:
             NotFoundError: there is none of that name. RefusedError: it is open.
         """
-        state = self._existing(name)
+        state = self._existing(name, txn)
         content = NameLN(state.id, 1)
         payload = Payload(None, NAME, 0, content, NameOperation(_REMOVE, None, None))
         self._records.delete(self._catalog.naming, _key(name), txn, payload)
         return state
 
     def rename(self, old: str, new: str, txn: Txn) -> DatabaseState:
-        """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``)."""
-        state = self._existing(old)
+        """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``).
+
+        Raises:
+            NotFoundError: there is none of that name. RefusedError: it is open; the new name is taken.
+            UsageError: the new name is reserved.
+        """
+        _check_name(new)
+        state = self._existing(old, txn)
         gone = Payload(None, NAME, 0, NameLN(state.id, 1), NameOperation(_NONE, None, None))
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
             raise RefusedError(f"there is a database of the name {new!r} already")
@@ -116,25 +132,26 @@ class Naming:
         return state
 
     def truncate(self, name: str, txn: Txn) -> tuple[DatabaseState, DatabaseState]:
-        """Give a name a new, empty database. Returns the old and the new one."""
-        old = self._existing(name)
+        """Give a name a new, empty database. Returns the old and the new one.
+
+        Raises:
+            NotFoundError: there is none of that name. RefusedError: it is open.
+        """
+        old = self._existing(name, txn)
         catalog = self._catalog
+        impl = old.to_impl()._replace(
+            db_id=self._next_id(txn),
+            name=name,
+            root_exists=False,
+            root_key=None,
+            root_lsn=NULL_LSN,
+            created_at_version=WRITTEN_VERSION,
+        )
+        state = DatabaseState(impl, catalog.comparators)
         with self._ctx.latch:
-            db_id = self._next_id(replicated=txn.vlsn != NULL_VLSN)
-            catalog.note_id(db_id)
-            impl = old.to_impl()._replace(
-                db_id=db_id,
-                name=name,
-                root_exists=False,
-                root_key=None,
-                root_lsn=NULL_LSN,
-                created_at_version=WRITTEN_VERSION,
-            )
-            state = DatabaseState(impl, catalog.comparators)
             catalog.add(state)
             self.write_map_ln(state)
-            tail = NameOperation(_TRUNCATE, None, old.id)
-        payload = Payload(b"", NAME, 0, NameLN(db_id, 0), tail)
+        payload = Payload(b"", NAME, 0, NameLN(state.id, 0), NameOperation(_TRUNCATE, None, old.id))
         self._records.put(catalog.naming, _key(name), payload, txn, PutMode.UPDATE_ONLY)
         return old, state
 
@@ -192,7 +209,9 @@ class Naming:
         payload = Payload(b"", NAME, 0, NameLN(db_id, 0), NameOperation(operation, config, None))
         return self._records.put(self._catalog.naming, _key(name), payload, txn, mode)
 
-    def _existing(self, name: str) -> DatabaseState:
+    def _existing(self, name: str, txn: Txn) -> DatabaseState:
+        """A database that is not open, its name locked for writing: nobody opens it until the transaction ends."""
+        self._records.get(self._catalog.naming, _key(name), txn, LockType.WRITE)
         with self._ctx.latch:
             state = self._catalog.by_name(name)
         if state is None:
@@ -211,10 +230,14 @@ class Naming:
             db_id, name, False, None, NULL_LSN, 0, flags, b"", b"", options.max_entries, 0, WRITTEN_VERSION, (), ()
         )
 
-    def _next_id(self, *, replicated: bool) -> int:
-        """Ids of replicated databases descend (je-log-format.md 9.4)."""
+    def _next_id(self, txn: Txn) -> int:
+        """A new id, given out once and for all. Ids of replicated databases descend (je-log-format.md 9.4)."""
         catalog = self._catalog
-        return catalog.last_replicated_db_id - 1 if replicated else catalog.last_local_db_id + 1
+        with self._ctx.latch:
+            replicated = txn.vlsn != NULL_VLSN
+            db_id = catalog.last_replicated_db_id - 1 if replicated else catalog.last_local_db_id + 1
+            catalog.note_id(db_id)
+            return db_id
 
     def _name_of(self, db_id: int) -> str:
         return next((name for name, found in self._catalog.names(internal=True) if found == db_id), "")
@@ -222,3 +245,8 @@ class Naming:
 
 def _key(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
+
+
+def _check_name(name: str) -> None:
+    if name.startswith(INTERNAL_PREFIX):
+        raise UsageError(f"database names may not begin with {INTERNAL_PREFIX}", found=name)

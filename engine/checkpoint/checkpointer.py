@@ -219,7 +219,7 @@ class Checkpointer:
             participant.checkpoint_started()
         with self._ctx.latch:
             self.map.build()
-            maps = [db for db in self._catalog.loaded() if db.dirty and db.id not in (0, 1)]
+            maps = [db for db in self._catalog.loaded() if _needs_map_ln(db)]
         self._step("flush")
         self._flush_levels(maps)
         self._flush_catalog(maps)
@@ -312,7 +312,7 @@ class Checkpointer:
 
     def _log_maps(self, maps: list[DatabaseState]) -> None:
         for db in maps:
-            if db.dirty and not db.deleted and not db.temporary:
+            if _needs_map_ln(db):
                 self._naming.write_map_ln(db)
         maps.clear()
 
@@ -349,3 +349,11 @@ class Checkpointer:
 
     def _step(self, name: str) -> None:
         self._listener.step(f"checkpoint {name}", 0, 0)
+
+
+def _needs_map_ln(db: DatabaseState) -> bool:
+    """Whether a checkpoint logs a database's MapLN (R-CKPT-11).
+
+    That of a temporary database always: recovery removes those whose MapLN it sees in its range.
+    """
+    return (db.dirty or db.temporary) and not db.deleted and db.id not in (0, 1)

@@ -149,9 +149,9 @@ class Database:
         if prefix is not None:
             start, end = prefix, _after_prefix(prefix)
         locker = txn.inner if txn is not None else None
-        walker = self._walker(locker, backward=reverse)
         low = None if start is None else self._key(start)
         high = None if end is None else self._key(end)
+        walker = self._walker(locker, backward=reverse, bound=low if reverse else high)
         limit = 1 if locker is not None else _BATCH
         key, inclusive = (high, False) if reverse else (low, True)
         while True:
@@ -159,10 +159,6 @@ class Database:
             if not found:
                 return
             for record in found:
-                if (not reverse and high is not None and record.key >= high) or (
-                    reverse and low is not None and record.key < low
-                ):
-                    return
                 yield self.split(record.key, record.data)
             key, inclusive = found[-1].key, False
 
@@ -191,9 +187,9 @@ class Database:
         """The comparable form of a key, with duplicates of a key and a data item."""
         return self._key(key, data)
 
-    def _walker(self, locker: Txn | None, *, backward: bool = False) -> Walker:
+    def _walker(self, locker: Txn | None, *, backward: bool = False, bound: Key | None = None) -> Walker:
         lock_type = LockType.READ if locker is None else lock_type_of(locker)
-        return Walker(self._env, self.state, locker, lock_type, backward=backward)
+        return Walker(self._env, self.state, locker, lock_type, backward=backward, bound=bound)
 
     def _key(self, key: bytes, data: bytes = b"") -> Key:
         if self.state.order.plain:

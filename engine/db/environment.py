@@ -55,6 +55,17 @@ class EnvironmentStats(NamedTuple):
     checkpoints: int
 
 
+def _nothing() -> None:
+    """What most naming operations have to do at one of the two ends."""
+
+
+class _AtEnd(NamedTuple):
+    """What a naming operation does when its transaction has ended."""
+
+    committed: Callable[[], None]
+    aborted: Callable[[], None]
+
+
 class Environment:
     """An open environment.
 
@@ -78,7 +89,7 @@ class Environment:
         self.config = given.with_params(read_properties(self.storage)) if is_directory(self.storage) else given
         self._lock: WriterLock | None = None
         self._closed = False
-        self._committed: dict[int, list[Callable[[], None]]] = {}
+        self._ends: dict[int, list[_AtEnd]] = {}
         try:
             if not self.config.read_only:
                 self._lock = lock_for_writing(self.storage, self.config)
@@ -117,20 +128,28 @@ class Environment:
             found = list(self.catalog.names(internal=internal))
             return [name for name, db_id in found if self._is_visible(db_id)]
 
-    def open_database(self, name: str) -> Database:
+    def open_database(self, name: str, txn: Transaction | None = None) -> Database:
         """A handle of a database; close it when done.
+
+        Arguments:
+            txn: the transaction that may have created or renamed it; None sees what is committed.
 
         Raises:
             NotFoundError: there is none of that name.
+            LockConflictError: a transaction that creates, removes or renames it does not end.
         """
         self._check_open()
-        with self.ctx.latch:
-            state = self.catalog.by_name(name)
-        if state is None:
-            raise NotFoundError(
-                f"no database of the name {name!r}", file=self.storage.root, hint="jetool dbs lists them"
-            )
-        return Database(self, state)
+        locker = self.passing_locker() if txn is None else txn.inner
+        try:
+            state = self.naming.find(name, locker)
+            if state is None:
+                raise NotFoundError(
+                    f"no database of the name {name!r}", file=self.storage.root, hint="jetool dbs lists them"
+                )
+            return Database(self, state)
+        finally:
+            if txn is None:
+                self.txns.end_operation(locker)
 
     def create_database(
         self, name: str, options: DatabaseOptions | None = None, txn: Transaction | None = None
@@ -151,25 +170,30 @@ class Environment:
             )
         with self.operation(txn) as locker:
             state = self.naming.create(name, options, locker)
+            self._at_end(locker, aborted=lambda: self.naming.finish_removal(state))
         return Database(self, state)
 
     def remove_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove a database and its records."""
         with self.operation(txn) as locker:
             state = self.naming.remove(name, locker)
-            self._after_commit(locker, lambda: self.naming.finish_removal(state))
+            self._at_end(locker, committed=lambda: self.naming.finish_removal(state))
 
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
         """Give a database another name."""
         with self.operation(txn) as locker:
             state = self.naming.rename(old, new, locker)
-            self._after_commit(locker, lambda: self.naming.finish_rename(state, new))
+            self._at_end(locker, committed=lambda: self.naming.finish_rename(state, new))
 
     def truncate_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove all records of a database."""
         with self.operation(txn) as locker:
-            old, _ = self.naming.truncate(name, locker)
-            self._after_commit(locker, lambda: self.naming.finish_removal(old))
+            old, new = self.naming.truncate(name, locker)
+            self._at_end(
+                locker,
+                committed=lambda: self.naming.finish_removal(old),
+                aborted=lambda: self.naming.finish_removal(new),
+            )
 
     def begin(
         self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
@@ -318,8 +342,8 @@ class Environment:
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
         """Commit and run what waits for the commit."""
         lsn = self.txns.commit(locker, durability)
-        for action in self._committed.pop(locker.id, []):
-            action()
+        for action in self._ends.pop(locker.id, []):
+            action.committed()
         return lsn
 
     def abort(self, locker: Txn) -> None:
@@ -363,12 +387,15 @@ class Environment:
 
     # Small helpers.
 
-    def _after_commit(self, locker: Txn, action: Callable[[], None]) -> None:
-        self._committed.setdefault(locker.id, []).append(action)
+    def _at_end(
+        self, locker: Txn, *, committed: Callable[[], None] = _nothing, aborted: Callable[[], None] = _nothing
+    ) -> None:
+        self._ends.setdefault(locker.id, []).append(_AtEnd(committed, aborted))
 
     def _abort(self, locker: Txn) -> None:
-        self._committed.pop(locker.id, None)
         self.txns.abort(locker)
+        for action in self._ends.pop(locker.id, []):
+            action.aborted()
 
     def _is_visible(self, db_id: int) -> bool:
         state = self.catalog.by_id(db_id)

@@ -16,7 +16,7 @@ from engine.tree.keys import Key
 from engine.tree.state import DatabaseState
 from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data
 from engine.txn.lock_types import Grant, LockType
-from engine.txn.records import end_marker
+from engine.txn.records import end_marker, gap_lsn
 from engine.txn.txn import Isolation, Txn
 
 if TYPE_CHECKING:
@@ -64,16 +64,26 @@ class Walker:
         locker: whose locks are taken; None reads committed records without keeping locks.
         lock_type: how; None reads what is there.
         backward: towards smaller keys.
+        bound: where the walk ends: before this key, or, backward, behind it. A record beyond is neither returned nor
+            waited for; a serializable walk locks the next one all the same, since its lock guards the gap.
     """
 
     def __init__(
-        self, env: Environment, state: DatabaseState, locker: Txn | None, lock_type: LockType | None, *, backward: bool
+        self,
+        env: Environment,
+        state: DatabaseState,
+        locker: Txn | None,
+        lock_type: LockType | None,
+        *,
+        backward: bool,
+        bound: Key | None = None,
     ) -> None:
         self._env = env
         self._state = state
         self._locker = locker
         self._lock_type = lock_type
         self._backward = backward
+        self._bound = bound
 
     def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[Found]:
         """The next records behind (or from) a key; None begins at the edge. Empty at the end."""
@@ -124,6 +134,8 @@ class Walker:
         direction = -1 if self._backward else 1
         while node is not None:
             while 0 <= index < len(node):
+                if self._bound is not None and self._is_beyond(node.keys[index]):
+                    return Step(found, True, self._lock_beyond(node, index))
                 if node.is_live(index) and not is_expired(node.expirations[index], now):
                     wait_lsn = self._lock(node, index)
                     if wait_lsn != NULL_LSN:
@@ -143,6 +155,13 @@ class Walker:
             node = next_bin(self._env.ctx, node, backward=self._backward)
             index = len(node) - 1 if node is not None and self._backward else 0
         return Step(found, True, self._lock_end())
+
+    def _is_beyond(self, key: Key) -> bool:
+        return bool(key < self._bound if self._backward else key >= self._bound)
+
+    def _lock_beyond(self, node: BIN, index: int) -> int:
+        """The lock on the record behind the last one, which only guards the gap before it."""
+        return NULL_LSN if self._backward else self._lock_range(gap_lsn(self._env.ctx, node, index))
 
     def _place(self, key: Key | None, inclusive: bool) -> tuple[BIN | None, int]:
         ctx = self._env.ctx
@@ -176,10 +195,13 @@ class Walker:
 
     def _lock_end(self) -> int:
         """A serializable scan that runs off the end locks the end."""
+        return NULL_LSN if self._backward else self._lock_range(end_marker(self._state))
+
+    def _lock_range(self, lsn: int) -> int:
+        """The lock that guards a gap, which only a serializable walk takes; the LSN to wait for, or NULL_LSN."""
         locker = self._locker
-        if locker is None or self._backward or self._lock_type not in (LockType.RANGE_READ, LockType.RANGE_WRITE):
+        if locker is None or self._lock_type not in (LockType.RANGE_READ, LockType.RANGE_WRITE):
             return NULL_LSN
-        lsn = end_marker(self._state)
         if lsn in locker.locks:
             return NULL_LSN
         granted = self._env.locks.lock(lsn, locker, self._lock_type, wait=False)
