@@ -46,6 +46,7 @@ COMMANDS: Final = (
     Row("rollbacks", "Look", "rollbacks", "Rollback periods as a nested list and a timeline"),
     Row("vlsn", "Look", "vlsn", "VLSNs of a replicated environment: map, gaps"),
     Row("verify", "Check", "verify", "Check the log and its tail; findings with stable codes"),
+    Row("diff", "Check", "diff", "Two nodes of a group: matchpoint, surplus, first difference"),
     Row("recover", "Repair", "recover", "Run recovery, preview first"),
     Row("undo", "Repair", "undo", "Take back what a repair changed"),
     Row("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),

@@ -156,16 +156,18 @@ class StreamFacts:
         sync_points: those of the stream.
         barriers: LSNs of CkptEnds behind which cleaned files were deleted: a log cut off before one is not whole
             (R-SYNC-21).
+        rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
         rolled_back_to: the lowest matchpoint of a RollbackStart that stands before the part's own entries of the
             stream or takes all of them back, so that earlier parts lose what is behind it; NULL_VLSN without one.
     """
 
-    __slots__ = ("_cuts_before", "barriers", "first", "last", "rolled_back_to", "sync_points")
+    __slots__ = ("_cuts_before", "barriers", "first", "last", "rollbacks", "rolled_back_to", "sync_points")
 
     def __init__(self) -> None:
         self.first = self.last = self.rolled_back_to = NULL_VLSN
         self.sync_points = SyncPoints()
         self.barriers: list[int] = []
+        self.rollbacks: list[tuple[int, int]] = []
         self._cuts_before = False
 
     def add(self, lsn: int, type_number: int, version: int, flags: int, vlsn: int, body: bytes) -> None:
@@ -185,6 +187,7 @@ class StreamFacts:
         elif type_number in _OTHER_TYPES:
             record: object = decode_body(type_number, version, body)
             if isinstance(record, RollbackStart):
+                self.rollbacks.append((lsn, record.matchpoint_vlsn))
                 self._roll_back(record.matchpoint_vlsn)
             elif isinstance(record, CkptEnd) and record.flags & CLEANED_FILES_TO_DELETE:
                 self.barriers.append(lsn)
@@ -198,6 +201,7 @@ class StreamFacts:
             self.last = later.last
         self.sync_points.extend(later.sync_points)
         self.barriers += later.barriers
+        self.rollbacks += later.rollbacks
 
     def _roll_back(self, matchpoint: int) -> None:
         """Take back what stands behind a matchpoint; NULL_VLSN takes back everything."""

@@ -16,6 +16,8 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.recovery.rollback_report import RollbackReport, Rolled, matchpoint_vlsn
 from engine.recovery.rollback_tracker import RollbackPeriod
 from jetool.output.shape import Field, Shape
+from jetool.output.stream_rows import PREDICTION_FIELDS
+from jetool.output.text import document
 from jetool.output.values import Row, Style, to_text
 
 _RECORD: Final = (
@@ -44,6 +46,8 @@ ROLLBACKS: Final = Shape(
             Field("records", "records", "with --keys: the records", optional=True, fields=_RECORD),
         )),
         Field("refused", "text", "why recovery refuses the log; null when it does not", null=True),
+        Field("prediction", "record", "with --against: what the node would undo to rejoin", optional=True,
+              fields=PREDICTION_FIELDS),
     ),
 )  # fmt: skip
 
@@ -104,6 +108,11 @@ def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style
         lines.append(f"{format_lsn(event.lsn):<{width}}  {to_text('time', time, style):<24}  {bar}{event.text}")
         depth += event.opens
     return "\n".join([f"{'LSN':<{width}}  {'TIME':<24}  EVENT", *lines])
+
+
+def prediction_text(row: Row, style: Style) -> str:
+    """A prediction as aligned lines under a heading."""
+    return document([("rejoining", "record", row)], style).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: bool, keys: bool) -> list[_Event]:

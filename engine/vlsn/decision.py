@@ -1,0 +1,171 @@
+"""What a replica does when its matchpoint with the master is known: the decision table of syncup, as a pure function.
+
+Rules R-SYNC-7, 10, 20 to 27. The syncup of a running replica and the prediction for one that has not rejoined yet ask
+the same function, so that a prediction cannot differ from what happens.
+
+T is the replica's last commit or abort, S its last sync point, M the matchpoint, - is none:
+
+==========  ==========  ==========  ==============================================================================
+T           S           M           outcome
+==========  ==========  ==========  ==============================================================================
+-           -           -           start-over: nothing ended, nothing common; everything goes, begin at VLSN 1
+-           any         -           start-over
+-           any         v           soft-rollback to M
+v           any         -           network-restore
+T ≤ M                               soft-rollback to M; nothing when the log ends at M
+T > M                               hard recovery considered, below
+==========  ==========  ==========  ==============================================================================
+
+Hard recovery gives up ended transactions: the log is cut off at the matchpoint. In this order:
+
+1. a CkptEnd that deleted cleaned files, or a gap in the file numbers, lies behind M: network-restore (R-SYNC-21);
+2. rollback is disabled, or more durable commits than the limit would go: prohibited (R-SYNC-25);
+3. otherwise hard-recovery (R-SYNC-26).
+
+Starting over needs a master that still has VLSN 1; otherwise it is a network restore (R-SYNC-4).
+
+Example: limit 10, T = 120, M = 90, 14 commits passed, 11 of them durable: prohibited. With 10 durable: hard-recovery.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.format.stream_facts import StreamFacts, SyncPoint
+from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
+from engine.vlsn.compare import Surplus, find_matchpoint, surplus_behind
+
+NOTHING: Final = "nothing"
+SOFT_ROLLBACK: Final = "soft-rollback"
+START_OVER: Final = "start-over"
+HARD_RECOVERY: Final = "hard-recovery"
+PROHIBITED: Final = "prohibited"
+NETWORK_RESTORE: Final = "network-restore"
+OUTCOMES: Final = (NOTHING, SOFT_ROLLBACK, START_OVER, HARD_RECOVERY, PROHIBITED, NETWORK_RESTORE)
+
+DEFAULT_ROLLBACK_LIMIT: Final = 10
+
+
+class Policy(NamedTuple):
+    """What the operator allows.
+
+    Attributes:
+        limit: how many durable commits may be given up (``je.rep.txnRollbackLimit``).
+        disabled: give up none (``je.rep.txnRollbackDisabled``).
+    """
+
+    limit: int = DEFAULT_ROLLBACK_LIMIT
+    disabled: bool = False
+
+
+class Standing(NamedTuple):
+    """The replica's end of the stream; NULL_VLSN for what there is none of."""
+
+    last: int
+    last_sync: int
+    last_txn_end: int
+
+
+class Passed(NamedTuple):
+    """What a search for the matchpoint has passed on its way back (R-SYNC-5).
+
+    Attributes:
+        commits: commits behind the matchpoint, its own not among them (R-SYNC-27).
+        durable_commits: those of them that a majority has.
+        barrier: a CkptEnd behind which cleaned files were deleted.
+        gap: a gap in the numbers of the log files.
+    """
+
+    commits: int
+    durable_commits: int
+    barrier: bool = False
+    gap: bool = False
+
+
+class Decision(NamedTuple):
+    """One of ``OUTCOMES`` and why, in a clause."""
+
+    outcome: str
+    reason: str
+
+
+def decide(
+    standing: Standing, matchpoint: int, passed: Passed, policy: Policy, feeder_first: int = FIRST_VLSN
+) -> Decision:
+    """The outcome by the table above.
+
+    Arguments:
+        standing: the replica.
+        matchpoint: its VLSN, or NULL_VLSN.
+        passed: what lies behind the matchpoint.
+        policy: limits.
+        feeder_first: the master's first VLSN.
+    """
+    last, _, last_txn_end = standing
+    if matchpoint == NULL_VLSN:
+        if last_txn_end != NULL_VLSN:
+            return Decision(NETWORK_RESTORE, "transactions have ended here, and no sync point is the same")
+        if feeder_first != FIRST_VLSN:
+            return Decision(NETWORK_RESTORE, "the other node has no longer the first VLSN")
+        if last == NULL_VLSN:
+            return Decision(NOTHING, "the stream is empty; it begins at VLSN 1")
+        return Decision(START_OVER, "no transaction has ended here; everything is rolled back")
+    if last_txn_end <= matchpoint:
+        if last == matchpoint:
+            return Decision(NOTHING, "the log ends at the matchpoint")
+        return Decision(SOFT_ROLLBACK, "no commit or abort lies behind the matchpoint")
+    return _hard(passed, policy)
+
+
+def _hard(passed: Passed, policy: Policy) -> Decision:
+    if passed.barrier:
+        return Decision(NETWORK_RESTORE, "a checkpoint behind the matchpoint has deleted log files")
+    if passed.gap:
+        return Decision(NETWORK_RESTORE, "log files behind the matchpoint are missing")
+    if policy.disabled:
+        return Decision(PROHIBITED, "rollback of ended transactions is disabled")
+    if passed.durable_commits > policy.limit:
+        return Decision(PROHIBITED, f"{passed.durable_commits} durable commits are more than the limit {policy.limit}")
+    return Decision(HARD_RECOVERY, f"{passed.durable_commits} durable commits are within the limit {policy.limit}")
+
+
+class Prediction(NamedTuple):
+    """What would happen when a node joins another one as its replica.
+
+    Attributes:
+        matchpoint, feeder_matchpoint: the sync point as each node has it; None without one.
+        surplus: what the replica would give up.
+        passed: what the decision was made by.
+    """
+
+    decision: Decision
+    matchpoint: SyncPoint | None
+    feeder_matchpoint: SyncPoint | None
+    surplus: Surplus
+    passed: Passed
+
+
+def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, policy: Policy) -> Prediction:
+    """Predict the syncup of a replica from the facts of both logs; nothing is changed.
+
+    Arguments:
+        replica: the node that would join.
+        gaps: LSNs in its log before which files are missing.
+        feeder: the node that it would follow.
+        policy: limits.
+    """
+    found = find_matchpoint(replica, feeder)
+    own, other = found if found is not None else (None, None)
+    surplus = surplus_behind(replica, NULL_VLSN if own is None else own.vlsn)
+    behind = NULL_VLSN if own is None else own.lsn
+    passed = Passed(
+        surplus.commits,
+        surplus.durable_commits,
+        barrier=any(lsn > behind for lsn in replica.barriers),
+        gap=any(lsn > behind for lsn in gaps),
+    )
+    ends = (point.vlsn for point in reversed(replica.sync_points) if point.is_txn_end)
+    last_sync = replica.sync_points[-1].vlsn if len(replica.sync_points) else NULL_VLSN
+    standing = Standing(replica.last, last_sync, next(ends, NULL_VLSN))
+    decision = decide(standing, NULL_VLSN if own is None else own.vlsn, passed, policy, feeder.first)
+    return Prediction(decision, own, other, surplus, passed)

@@ -1,0 +1,121 @@
+"""``jetool diff``: two nodes of a replication group side by side."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from engine.errors import UsageError
+from engine.log.stream_diff import StreamDiff, diff_streams, lsn_of
+from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
+from jetool import exits, kinds, params
+from jetool.command import Outputs, command, environment
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+from jetool.output.stream_rows import (
+    END_FIELDS,
+    MATCHPOINT_FIELDS,
+    SURPLUS_FIELDS,
+    matchpoint_row,
+    stream_row,
+    surplus_row,
+)
+from jetool.streams import Node
+
+_DIFFERENCE: Final = Shape(
+    "difference",
+    "The first VLSN at which the nodes are not the same.",
+    (
+        Field("vlsn", "vlsn", "the VLSN"),
+        Field("what", "text", "the part of the entry that differs, or the node that lacks it"),
+        Field("type", "text", "type of the first node's entry; null when it lacks the VLSN", null=True),
+        Field("other_type", "text", "type of the second node's entry", null=True),
+        Field("lsn", "lsn", "where the first node has it"),
+        Field("other_lsn", "lsn", "where the second node has it"),
+    ),
+)
+DIFF: Final = Shape(
+    "diff",
+    "Two nodes of a group side by side.",
+    (
+        Field("environment", "text", "the first node"),
+        Field("other", "text", "the second node"),
+        Field(
+            "relation", "text", "of the first to the second node",
+            choices=("identical", "in-step", "ahead", "behind", "diverged", "parted", "apart"),
+        ),
+        Field("same", "bool", "nothing differs"),
+        Field("compared_from", "vlsn", "first VLSN that both nodes should have; null for none"),
+        Field("compared_to", "vlsn", "last one"),
+        Field("equal_entries", "int", "entries that were compared and are the same, from the first on"),
+        Field("stream", "record", "VLSNs of the first node", fields=END_FIELDS),
+        Field("other_stream", "record", "VLSNs of the second node", fields=END_FIELDS),
+        Field("matchpoint", "record", "the last sync point that both have", null=True, fields=MATCHPOINT_FIELDS),
+        Field("surplus", "record", "what the first node has behind it", fields=SURPLUS_FIELDS),
+        Field("other_surplus", "record", "what the second node has behind it", fields=SURPLUS_FIELDS),
+        Field(
+            "first_difference", "record", "the first VLSN at which they are not the same", null=True,
+            fields=_DIFFERENCE.fields,
+        ),
+    ),
+)  # fmt: skip
+
+
+@command(
+    "diff",
+    only=kinds.JE,
+    outputs=lambda: Outputs("document", (DIFF,)),
+    features=("fields", "progress", "times", "jobs"),
+    examples=(
+        ("Do two nodes hold the same", "jetool diff /data/node1 /data/node2"),
+        ("For a script: who is ahead", "jetool diff /data/node1 /data/node2 --json --fields relation,surplus"),
+    ),
+    exits={
+        exits.DONE: "the nodes are the same",
+        exits.FINDINGS: "they differ, or damage was met",
+        exits.NOT_FOUND: "no environment",
+        exits.UNSUPPORTED: "a log version that this program does not read",
+        exits.INCOMPLETE: "a file cannot be read",
+    },
+)
+@environment
+@click.argument("env2", metavar="ENV2", type=params.DIRECTORY, help="Directory of the other node.")
+def diff(run: Run, env: str, env2: str) -> int:
+    """Compare two nodes of a replication group by their logs: matchpoint, surplus of each, first difference by VLSN.
+
+    The matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has behind it, it would give up
+    as the other's replica. Then every entry that both should have is compared: type, transaction, database, key, data.
+    LSNs differ between nodes and are not compared. Nothing is locked, created or changed.
+    """
+    one, other = Node(run, env), Node(run, env2)
+    for node in (one, other):
+        if not node.is_replicated:
+            raise UsageError(
+                "the environment is not replicated: its log holds no VLSN",
+                file=node.env,
+                hint="jetool dump prints the records of each, for an ordinary diff",
+            )
+    compared = compare(one.facts, other.facts)
+    found = diff_streams(one.side, other.side, run.listener)
+    same = (
+        compared.relation in (IDENTICAL, IN_STEP)
+        and found.difference is None
+        and one.facts.last == other.facts.last
+    )  # fmt: skip
+    run.out.document(DIFF, DIFF.row(_row(one, other, compared, found, same)))
+    return exits.FINDINGS if not same or one.damaged or other.damaged else exits.DONE
+
+
+def _row(one: Node, other: Node, compared: Comparison, found: StreamDiff, same: bool) -> tuple[Any, ...]:
+    different = None
+    if found.difference is not None:
+        vlsn, what, here, there = found.difference
+        names = (entry.type_name if entry is not None else None for entry in (here, there))
+        different = _DIFFERENCE.row((vlsn, what, *names, lsn_of(here), lsn_of(there)))
+    return (
+        one.env, other.env, compared.relation, same, found.first, found.last, found.same,
+        stream_row(one.facts), stream_row(other.facts),
+        matchpoint_row(compared.matchpoint, compared.other_matchpoint),
+        surplus_row(compared.surplus), surplus_row(compared.other_surplus), different,
+    )  # fmt: skip

@@ -1,0 +1,159 @@
+"""``jetool diff`` and ``jetool rollbacks --against``: two nodes by their logs (R-SYNC-2 to 27, acceptance 6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.format.header import HEADER_WITH_VLSN_BYTES
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.walk import LogReader
+from engine.storage.disk import DiskStorage
+from jetool import exits
+from tests.cli.fixtures import copy_of, state_of
+from tests.golden_logs import GOLDEN, right_checksum
+from tests.harness import assert_valid, run
+from tests.oracle.environments import named
+
+GROUP = "je-18.3.20/ha-rollback-begun"
+
+
+def node(number: int, group: str = GROUP) -> Path:
+    return named(f"{group}/node{number}").path / "env"
+
+
+def diff(one: Path, other: Path) -> dict[str, Any]:
+    result = run("diff", one, other, "--json")
+    assert_valid("diff", result.out)
+    found: dict[str, Any] = result.json()
+    assert result.code == (exits.DONE if found["same"] else exits.FINDINGS)
+    return found
+
+
+def predicted(replica: Path, feeder: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    result = run("rollbacks", replica, "--against", feeder, "--json", *words)
+    assert_valid("rollbacks", result.out)
+    return result.code, result.json()["prediction"]
+
+
+@pytest.mark.parametrize("group", ["ha-group", "ha-rollback", "ha-rollback-ckpt", "ha-rollback-thrice"])
+def test_nodes_of_a_whole_group_are_the_same(group: str) -> None:
+    for number in (2, 3):
+        found = diff(node(1, f"je-18.3.20/{group}"), node(number, f"je-18.3.20/{group}"))
+        assert found["same"]
+        assert found["relation"] == ("in-step" if group == "ha-group" else "identical")
+        assert found["equal_entries"] == found["stream"]["last"] == found["compared_to"]
+
+
+def test_a_node_that_is_behind() -> None:
+    """Node 1 stopped inside its rollback; what it was rolling back is not its stream any more."""
+    before = state_of(node(1)), state_of(node(2))
+    found = diff(node(1), node(2))
+    assert found["relation"] == "behind"
+    assert found["stream"] == {"first": 1, "last": 129, "last_sync": 129, "last_txn_end": 129}
+    assert (found["equal_entries"], found["first_difference"]) == (129, None)
+    assert (found["matchpoint"]["vlsn"], found["matchpoint"]["type"]) == (129, "Abort")
+    surplus = found["other_surplus"]
+    assert (surplus["first"], surplus["last"], surplus["commits"], surplus["aborts"]) == (130, 180, 9, 6)
+    assert (state_of(node(1)), state_of(node(2))) == before
+    assert diff(node(2), node(1))["relation"] == "ahead"
+
+
+def altered(env: Path, vlsn: int, at: int = -1) -> None:
+    """Change one byte in the body of a replicated entry, and its checksum."""
+    storage = DiskStorage(env)
+    for item in LogReader(storage, list_log_files(storage)).forward():
+        if isinstance(item, LogEntry) and item.replicated and not item.invisible and item.vlsn == vlsn:
+            path = env / f"{item.lsn >> 32:08x}.jdb"
+            data, offset = bytearray(path.read_bytes()), item.lsn & 0xFFFFFFFF
+            end = offset + HEADER_WITH_VLSN_BYTES + item.item_size
+            data[(offset + HEADER_WITH_VLSN_BYTES if at >= 0 else end) + at] ^= 1
+            data[offset : offset + 4] = right_checksum(bytes(data[offset:end]), item.version).to_bytes(4, "little")
+            path.write_bytes(data)
+            return
+    raise AssertionError(f"no VLSN {vlsn}")
+
+
+def test_the_first_difference(tmp_path: Path) -> None:
+    """A key that differs before the matchpoint: what no syncup would notice."""
+    other = copy_of(named(f"{GROUP}/node3"), tmp_path / "node3")
+    altered(other, 100)
+    altered(other, 110)
+    found = diff(node(2), other)
+    difference = found["first_difference"]
+    assert (found["relation"], found["same"], found["equal_entries"]) == ("identical", False, 99)
+    assert (difference["vlsn"], difference["what"], difference["type"]) == (100, "key", difference["other_type"])
+    assert difference["lsn"] is not None
+    assert difference["other_lsn"] is not None
+
+
+def test_an_entry_that_one_node_lacks(tmp_path: Path) -> None:
+    other = copy_of(named("je-18.3.20/vlsn-range"), tmp_path / "other")
+    (other / "00000031.jdb").unlink()
+    found = diff(named("je-18.3.20/vlsn-range").path / "env", other)
+    assert found["first_difference"]["vlsn"] == 2802
+    assert found["first_difference"]["what"] == "missing in the second"
+    assert found["first_difference"]["other_lsn"] is None
+
+
+def test_damage_is_no_agreement(tmp_path: Path) -> None:
+    other = copy_of(named(f"{GROUP}/node3"), tmp_path / "node3")
+    path = other / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[0x1F00] ^= 0xFF
+    path.write_bytes(data)
+    result = run("diff", node(2), other, "--json")
+    assert result.code == exits.FINDINGS
+    assert "damage met" in result.err
+
+
+def test_what_is_no_node(tmp_path: Path) -> None:
+    alone = GOLDEN / "je-17/empty"
+    for words in ((alone, node(1)), (node(1), alone)):
+        result = run("diff", *words)
+        assert result.code == exits.USAGE
+        assert "not replicated" in result.err
+    assert run("diff", node(1), tmp_path).code == exits.NOT_FOUND
+    assert run("diff", node(1)).code == exits.USAGE
+    assert run("rollbacks", node(1), "--against", alone).code == exits.USAGE
+    assert run("rollbacks", node(1), "--limit", "3").code == exits.USAGE
+
+
+def test_a_prediction_names_what_would_be_given_up() -> None:
+    """Acceptance 6: matchpoint, commits passed, durable ones, allowed or prohibited, before anything is changed."""
+    before = state_of(node(2)), state_of(node(1))
+    code, found = predicted(node(2), node(1), "--limit", "7", "--txns", "--keys")
+    assert code == exits.FINDINGS
+    assert (found["outcome"], found["allowed"], found["limit"]) == ("prohibited", False, 7)
+    assert (found["matchpoint_vlsn"], found["matchpoint_lsn"]) == (129, "0x0/0x26a8")
+    assert (found["commits_passed"], found["durable_commits"], found["aborts_passed"]) == (9, 8, 6)
+    assert [commit["vlsn"] for commit in found["commits"]] == sorted(commit["vlsn"] for commit in found["commits"])
+    assert len(found["commits"]) == 9
+    assert len(found["records"]) == found["ln_count"] == 36
+    assert {record["txn"] for record in found["records"]} == set(found["txns"])
+    assert found["earliest_txn"] == -49
+    code, found = predicted(node(2), node(1), "--limit", "8")
+    assert (code, found["outcome"], found["allowed"]) == (exits.DONE, "hard-recovery", True)
+    assert (state_of(node(2)), state_of(node(1))) == before
+
+
+def test_a_prediction_for_a_node_that_has_nothing_to_give_up() -> None:
+    for pair in ((1, 2), (2, 3)):
+        code, found = predicted(node(pair[0]), node(pair[1]))
+        assert (code, found["outcome"], found["entries"]) == (exits.DONE, "nothing", 0)
+
+
+def test_a_prediction_of_a_soft_rollback() -> None:
+    """Real fail-overs: what the old master had behind the matchpoint before its rollback was work in flight."""
+    code, found = predicted(node(1, "je-18.3.20/ha-group"), node(2, "je-18.3.20/ha-group"))
+    assert (code, found["outcome"], found["entries"], found["commits_passed"]) == (0, "soft-rollback", 6, 0)
+
+
+def test_a_prediction_as_text() -> None:
+    result = run("rollbacks", node(2), "--against", node(1), "--limit", "3")
+    assert result.code == exits.FINDINGS
+    assert "rejoining\n" in result.text
+    assert "8 durable commits are more than the limit 3" in result.text
