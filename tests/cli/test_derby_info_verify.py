@@ -319,6 +319,7 @@ JE_ONLY = {
     "vlsn gaps": [],
     "dbs": [],
     "rollbacks": [],
+    "diff": ["."],
     "scan": ["--db", "a"],
     "dump": ["--db", "a"],
     "get": ["0x00", "--db", "a"],
