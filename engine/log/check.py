@@ -1,9 +1,8 @@
 """Checking one log file in bulk: what ``verify --log``, ``dump-log --stats`` and ``vlsn map`` need, and no more.
 
-Almost all entries go through ``scan.check_plain``, one tight loop. It stops where something is rare or wrong; that
-entry
-is looked at here and the loop goes on behind it. The first replicated entry of a file counts as rare, which is how its
-VLSN becomes known.
+Almost all entries go through one tight loop (``scan.check_plain``). It stops where something is rare or wrong; that
+entry is looked at here and the loop goes on behind it. The first replicated entry of a file counts as rare, which is
+how its VLSN becomes known.
 
 VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they begin
 again
@@ -27,8 +26,9 @@ from engine.format.entry_types import (
     decode_body,
 )
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, Examined, Sizes, check_plain, header_lengths, vlsn_bits
+from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, Examined, header_lengths
 from engine.format.vlsn import NULL_VLSN
+from engine.format.walks import walk_of
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
@@ -209,7 +209,7 @@ class _Pass:
         self._reader = reader
         self._with_sizes = with_sizes
         self._lengths = header_lengths(reader.version)
-        self._with_vlsn = vlsn_bits(reader.version)
+        self._walk = walk_of(reader.version)
         self._totals: dict[int, PairTotals] = {}
         self._damages: list[tuple[Damage, Evidence]] = []
         self._invisible: list[tuple[int, int]] = []
@@ -245,26 +245,17 @@ class _Pass:
         """Run the loop from an offset; returns where it stopped."""
         window = self._reader.window
         base = window.base
-        sizes = Sizes(self._reader.version)
-        stopped, prev, stream = check_plain(
-            window.data, offset - base, base, self._prev, self._stream, self._with_vlsn, sizes
-        )
+        stopped, prev, stream = self._walk.check(window.data, offset - base, base, self._prev, self._stream)
         if base + stopped == offset:
             return offset
         self._prev = self._last = prev
         self._end = base + stopped
         if stream != self._stream:
             self._stream = self._last_vlsn = stream
-        for pair, found in sizes.by_pair.items():
-            if found:
-                self._add(pair, self._totalled(self._lengths[pair], found))
+        for pair, (entries, total, least, most) in self._walk.take(self._with_sizes):
+            length = self._lengths[pair] if self._with_sizes else 0
+            self._add(pair, PairTotals(entries, total + length * entries, least + length, most + length))
         return base + stopped
-
-    def _totalled(self, length: int, sizes: list[int]) -> PairTotals:
-        count = len(sizes)
-        if not self._with_sizes:
-            return PairTotals(count, 0, 0, 0)
-        return PairTotals(count, sum(sizes) + length * count, min(sizes) + length, max(sizes) + length)
 
     def _special(self, offset: int) -> int:
         """Deal with one entry that is not plain, or not one at all; returns the offset behind it."""

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from engine.format.entry_types import ROLLBACK_START
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import GOOD, follow_links, header_lengths, steps
+from engine.format.scan import GOOD, header_lengths, steps
 from engine.format.vlsn import NULL_VLSN
+from engine.format.walks import follow
 from engine.log.check import STOP_AT_FIRST, FileCheck, SeenDamage, check_file
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile
@@ -96,7 +97,7 @@ def _by_headers(reader: FileReader) -> FileVlsns | None:
         if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
             window.reach(offset, HEADER_WITH_VLSN_BYTES)
         base = window.base
-        pos, prev, last, stepped, counted = follow_links(
+        pos, prev, last, stepped, counted = follow(
             window.data, offset - base, len(window.data), base, prev, last, lengths
         )
         entries, visible = entries + stepped, visible + counted

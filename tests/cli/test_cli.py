@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.format.kernel import is_compiled
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
 from engine.version import VERSION
 from jetool import table
@@ -50,7 +51,7 @@ def test_no_command_is_a_usage_error() -> None:
 
 def test_version_names_log_versions() -> None:
     text = run("--version").text
-    assert VERSION in text
+    assert f"{VERSION} ({'native kernels' if is_compiled() else 'pure Python'})" in text
     assert f"{OLDEST_VERSION} to {NEWEST_VERSION}" in text
     assert f"writes log version {WRITTEN_VERSION}" in text
 

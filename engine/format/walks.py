@@ -1,0 +1,91 @@
+"""The two loops that walk a buffer, chosen once: those of ``scan``, or the compiled ones of ``kernel``.
+
+Both keep the same rules and give the same results; ``scan`` says what they are. All or nothing: either the whole native
+build is there and used, or none of it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.format import kernel
+from engine.format.scan import Sizes, check_plain, follow_links, plain_pairs, vlsn_bits
+
+# Entries, bytes of items, smallest item, largest item.
+Tally = tuple[int, int, int, int]
+
+_LEAST_OF_NONE: Final = 1 << 40
+_NOTHING_YET: Final = (0, 0, _LEAST_OF_NONE, 0)
+
+follow = kernel.follow if kernel.is_compiled() else follow_links
+
+
+class Walk:
+    """Walks plain entries and counts them, interpreted.
+
+    Arguments:
+        version: log version of the file.
+    """
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._with_vlsn = vlsn_bits(version)
+        self._sizes = Sizes(version)
+
+    def check(self, data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int) -> tuple[int, int, int]:
+        """Check plain entries until one is not plain or the buffer ends; see ``scan.check_plain``."""
+        return check_plain(data, pos, base, prev_offset, last_vlsn, self._with_vlsn, self._sizes)
+
+    def take(self, with_bytes: bool) -> Iterator[tuple[int, Tally]]:
+        """What was counted since the last time, by ``type | flags << 8``; without ``with_bytes`` 0 for all sizes."""
+        sizes, self._sizes = self._sizes, Sizes(self._version)
+        for pair, found in sizes.by_pair.items():
+            if found:
+                yield pair, (len(found), sum(found), min(found), max(found)) if with_bytes else (len(found), 0, 0, 0)
+
+
+class NativeWalk:
+    """The same by the kernel; also runs where that is not compiled, slowly."""
+
+    def __init__(self, version: int) -> None:
+        self._plain = plain_pairs(version)
+        self._with_vlsn = vlsn_bits(version)
+        self._slots = [0] * 0x10000
+        self._pairs: list[int] = []
+        # Slot 0 stops the walk.
+        self._tallies: list[int] = list(_NOTHING_YET)
+
+    def check(self, data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int) -> tuple[int, int, int]:
+        """As ``Walk.check``."""
+        while True:
+            pos, prev_offset, last_vlsn = kernel.walk(
+                data, pos, base, prev_offset, last_vlsn, self._with_vlsn, self._slots, self._tallies
+            )
+            if not self._meet(data, pos):
+                return pos, prev_offset, last_vlsn
+
+    def _meet(self, data: bytes, pos: int) -> bool:
+        """Prepare for the entry at which the walk stopped; False when its pair is known or not a plain one."""
+        pair = int.from_bytes(data[pos + 4 : pos + 6], "little")
+        if self._slots[pair] or pair not in self._plain:
+            return False
+        self._slots[pair] = len(self._tallies)
+        self._pairs.append(pair)
+        self._tallies += _NOTHING_YET
+        return True
+
+    def take(self, with_bytes: bool) -> Iterator[tuple[int, Tally]]:
+        """As ``Walk.take``."""
+        tallies = self._tallies
+        for pair in self._pairs:
+            slot = self._slots[pair]
+            entries, total, least, most = tallies[slot : slot + 4]
+            if entries:
+                tallies[slot : slot + 4] = _NOTHING_YET
+                yield pair, (entries, total, least, most) if with_bytes else (entries, 0, 0, 0)
+
+
+def walk_of(version: int) -> Walk | NativeWalk:
+    """A walk over files of a log version, the faster of the two."""
+    return NativeWalk(version) if kernel.is_compiled() else Walk(version)

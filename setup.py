@@ -1,0 +1,88 @@
+"""The native build of the kernels: as fast as C where it counts, all or nothing, never in the way.
+
+``pip install .`` compiles the modules of ``NATIVE`` by mypyc when a C compiler is at hand. The pure code is always
+complete and always installed too. It is what runs
+
+* without a compiler, or when compiling fails for whatever reason: the installation succeeds all the same,
+* with ``JETOOL_PURE=1`` in the environment,
+* in editable installs and from a checkout, and so in the test-suite.
+
+All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
+the shared one cannot be imported. ``jetool --version`` says which build runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+NATIVE = ("engine/format/kernel.py",)
+# The release that CI checks the sources with.
+COMPILER = "mypy[mypyc]==2.4.1"
+_FALSE = ("", "0", "no", "false")
+
+
+def is_wanted() -> bool:
+    """Whether to try: a C compiler is there, and nobody asked for the pure build."""
+    if os.environ.get("JETOOL_PURE", "").lower() not in _FALSE:
+        return False
+    command = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
+    return bool(command) and shutil.which(command[0]) is not None
+
+
+def modules(directory: str) -> list[Extension]:
+    """The modules as C in a directory; none when mypyc is missing or refuses them."""
+    try:
+        from mypyc.build import mypycify
+
+        return list(mypycify(list(NATIVE), opt_level="3", target_dir=directory))
+    except (Exception, SystemExit) as error:
+        _say(error)
+        return []
+
+
+class BuildNative(build_ext):
+    """Compiles, and goes back to the pure build when that fails."""
+
+    def run(self) -> None:
+        """Build all extensions or none."""
+        try:
+            super().run()
+        except (Exception, SystemExit) as error:
+            _say(error)
+            for name in (self.get_ext_fullpath(extension.name) for extension in self.extensions):
+                with contextlib.suppress(OSError):
+                    Path(name).unlink()
+            self.extensions = []
+            self.distribution.ext_modules = []
+            with contextlib.suppress(Exception):
+                self.get_finalized_command("bdist_wheel").root_is_pure = True  # type: ignore[attr-defined]
+
+
+def _say(error: BaseException) -> None:
+    sys.stderr.write(f"jetool: no native build ({type(error).__name__}: {error}); the pure one is installed\n")
+
+
+def main() -> None:
+    """Describe the build to setuptools; ``pyproject.toml`` says the rest."""
+    wanted = is_wanted()
+    more: dict[str, Any] = {"setup_requires": [COMPILER] if wanted else []}
+    with tempfile.TemporaryDirectory(prefix="jetool-build-") as directory:
+        if "bdist_wheel" in sys.argv:
+            # Objects of an earlier build in the checkout must not end up in this wheel.
+            more["options"] = {"build": {"build_base": directory}}
+            if wanted:
+                more |= {"ext_modules": modules(directory), "cmdclass": {"build_ext": BuildNative}}
+        setup(**more)
+
+
+main()

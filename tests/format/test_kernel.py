@@ -1,0 +1,109 @@
+"""The kernel's walks and those of ``scan`` agree on intact and on damaged buffers, whichever of them is compiled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.format import kernel
+from engine.format.header import decode_header
+from engine.format.scan import PLAIN_HEADER, Sizes, check_plain, follow_links, header_lengths, steps, vlsn_bits
+from engine.format.walks import NativeWalk, Walk, walk_of
+from engine.log.check import STOP_AT_FIRST
+from tests.golden_logs import GOLDEN
+
+LOGS = {
+    6: GOLDEN / "je-6",
+    14: GOLDEN / "je-14",
+    17: GOLDEN / "je-17" / "ha-rollback",
+}
+
+
+def files(version: int) -> list[bytes]:
+    found = sorted(Path(LOGS[version]).rglob("*.jdb"))
+    return [path.read_bytes() for path in found]
+
+
+def boundaries(data: bytes, version: int) -> list[int]:
+    places, pos = [], 0
+    while pos + PLAIN_HEADER.size <= len(data):
+        places.append(pos)
+        header = decode_header(data, pos, version)
+        pos += header_lengths(version)[header.flags << 8] + header.item_size
+    return places
+
+
+CASES = [(version, number) for version, path in LOGS.items() if path.exists() for number in range(len(files(version)))]
+
+
+def walked(walk: Walk | NativeWalk, data: bytes, start: tuple[int, int, int], with_bytes: bool) -> tuple[object, ...]:
+    pos, prev, last = start
+    stopped = walk.check(data, pos, 0, prev, last)
+    return stopped, dict(walk.take(with_bytes)), list(walk.take(with_bytes))
+
+
+def agree(version: int, data: bytes, pos: int, prev: int, last: int) -> None:
+    one, other = Walk(version), NativeWalk(version)
+    for with_bytes in (True, False):
+        # The second round meets pairs that are known.
+        assert walked(one, data, (pos, prev, last), with_bytes) == walked(other, data, (pos, prev, last), with_bytes)
+    arguments = data, pos, len(data), 0, prev, last, steps(version)
+    assert kernel.follow(*arguments) == follow_links(*arguments)
+
+
+@pytest.mark.skipif("JETOOL_EXPECT_NATIVE" not in os.environ, reason="CI's stage native asks for it")
+def test_the_native_build_is_what_is_tested() -> None:
+    assert kernel.is_compiled()
+    assert isinstance(walk_of(17), NativeWalk)
+
+
+@pytest.mark.parametrize(("version", "number"), CASES)
+def test_intact_logs(version: int, number: int) -> None:
+    """From every entry on, as the bulk check goes: on behind whatever stops the walk."""
+    data = files(version)[number]
+    places = boundaries(data, version)
+    for before, place in zip([0, *places], places, strict=False):
+        for last in (0, STOP_AT_FIRST):
+            agree(version, data, place, before, last)
+
+
+@given(st.data())
+def test_damaged_and_cut_logs(source: st.DataObject) -> None:
+    version, number = source.draw(st.sampled_from(CASES))
+    data = bytearray(files(version)[number])
+    places = boundaries(bytes(data), version)
+    at = source.draw(st.integers(0, len(places) - 1))
+    for _ in range(source.draw(st.integers(0, 3))):
+        data[source.draw(st.integers(places[at], min(len(data), places[at] + 4000) - 1))] = source.draw(
+            st.integers(0, 255)
+        )
+    cut = bytes(data[: source.draw(st.integers(places[at], min(len(data), places[at] + 6000)))])
+    agree(version, cut, places[at], places[max(at - 1, 0)], source.draw(st.sampled_from((0, -1, STOP_AT_FIRST))))
+
+
+def test_vlsns_are_signed() -> None:
+    """A VLSN with its highest bit set is below all others, so the walk stops there."""
+    data = bytearray(files(17)[0])
+    stream = [place for place in boundaries(bytes(data), 17) if decode_header(bytes(data), place, 17).flags & 0x20]
+    for byte in (0x7F, 0x80, 0xFF):
+        data[stream[3] + 21] = byte
+        agree(17, bytes(data), stream[2], 0, 0)
+        arguments = bytes(data), stream[2], len(data), 0, decode_header(bytes(data), stream[2], 17).prev_offset, 0
+        assert kernel.follow(*arguments, steps(17))[3] == (
+            1 if byte >= 0x80 else follow_links(*arguments, steps(17))[3]
+        )
+
+
+def test_check_plain_counts_what_the_kernel_counts() -> None:
+    data = files(17)[0]
+    sizes = Sizes(17)
+    stopped = check_plain(data, 0, 0, 0, STOP_AT_FIRST, vlsn_bits(17), sizes)
+    walk = NativeWalk(17)
+    assert walk.check(data, 0, 0, 0, STOP_AT_FIRST) == stopped
+    counted = {pair: tally[0] for pair, tally in walk.take(True)}
+    assert counted == {pair: len(found) for pair, found in sizes.by_pair.items() if found}
+    assert sum(counted.values()) > 10
