@@ -96,11 +96,8 @@ def verify_log(
         entries=sum(check.entries for check in checks),
         checked_bytes=sum(check.size_bytes for check in checks),
         checked=tuple(level for level in LEVELS if level in levels),
-        not_checked=(
-            *(level for level in LEVELS if level not in levels), "bodies", "references", "trees", "data", "utilization",
-            "replication index",
-        ),
-    )  # fmt: skip
+        not_checked=tuple(level for level in LEVELS if level not in levels),
+    )
 
 
 def _check_one(storage: Storage, end_file: int, file: LogFile) -> _FileResult:

@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     Attributes:
         lsn: NULL_LSN when the finding is about a whole file or directory.
         file: path relative to the environment; "" for the directory.
-        db, key: for findings about records; None otherwise.
+        db, key: name of the database, and stored key, for findings about trees and records; None otherwise.
         message: what was found, with expected and actual values.
     """
 
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
     severity: str
     lsn: int
     file: str
-    db: int | None
+    db: str | None
     key: bytes | None
     message: str
     consequence: str
@@ -61,6 +61,7 @@ class Report(NamedTuple):
         findings: in the order of the log.
         files, entries, checked_bytes: what was read.
         checked, not_checked: names of the levels that were run, and of those that were not.
+        databases, nodes, records: what was walked over in the trees; None when the trees were not looked at.
     """
 
     findings: tuple[Finding, ...]
@@ -69,20 +70,25 @@ class Report(NamedTuple):
     checked_bytes: int
     checked: tuple[str, ...]
     not_checked: tuple[str, ...]
+    databases: int | None = None
+    nodes: int | None = None
+    records: int | None = None
 
     def count(self, severity: str) -> int:
         """Findings of one severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def finding(rule: Rule, message: str, *, lsn: int = NULL_LSN, file: str = "") -> Finding:
+def finding(
+    rule: Rule, message: str, *, lsn: int = NULL_LSN, file: str = "", db: str | None = None, key: bytes | None = None
+) -> Finding:
     """A finding of a rule.
 
     Arguments:
         rule: which one.
         message: what was found here.
         lsn, file: where.
+        db, key: the database and the record concerned.
     """
-    return Finding(
-        rule.code, rule.severity, lsn, file, None, None, f"{rule.title}: {message}", rule.consequence, rule.remedy
-    )
+    text = f"{rule.title}: {message}"
+    return Finding(rule.code, rule.severity, lsn, file, db, key, text, rule.consequence, rule.remedy)

@@ -1,4 +1,4 @@
-"""``jetool verify``: findings about a log."""
+"""``jetool verify``: findings about an environment."""
 
 from __future__ import annotations
 
@@ -6,51 +6,36 @@ from typing import Final
 
 import click
 
-from engine.format.lsn import NULL_LSN
-from engine.log.files import list_log_files
+from engine.errors import UsageError
+from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
-from engine.verify.log import LEVELS, verify_log
-from engine.verify.log_rules import RULES
-from engine.verify.report import ERROR, NOTE, WARNING, Finding
+from engine.verify import log_rules, record_rules, tree_rules, trees
+from engine.verify.environment import DEFAULT, LEVELS, QUICK, last_files, verify_environment
+from engine.verify.report import ERROR, WARNING, Report
+from engine.verify.tree_rules import NOT_RECOVERED
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
 from jetool.output.findings import FINDING
-from jetool.output.shape import Field, Shape
+from jetool.output.verify_rows import OF_PAGES, SUMMARY, Shown, summary_row
 
-SUMMARY: Final = Shape(
-    "summary",
-    "What was checked.",
-    (
-        Field("errors", "int", "findings that are damage"),
-        Field("warnings", "int", "findings to look at"),
-        Field("notes", "int", "findings that explain"),
-        Field("files", "int", "files read"),
-        Field("entries", "int", "good entries in them"),
-        Field("bytes", "size_bytes", "bytes read"),
-        Field("checked", "texts", "levels that were checked"),
-        Field("not_checked", "texts", "what was not checked"),
-    ),
-)
-DERBY_SUMMARY: Final = Shape(
-    SUMMARY.rec,
-    SUMMARY.help,
-    (
-        *SUMMARY.fields,
-        Field("containers", "int", "Derby: containers checked", optional=True),
-        Field("pages", "int", "Derby: pages checked", optional=True),
-        Field("rows", "int", "Derby: rows checked", optional=True),
-    ),
-)
+_RULES: Final = {
+    "log": [rule for rule in log_rules.RULES if not rule.code.startswith("JE-TAIL")],
+    "tail": [rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")],
+    "tree": tree_rules.RULES,
+    "refs": [rule for rule in record_rules.RULES if rule.code.startswith("JE-REF")],
+    "data": [rule for rule in record_rules.RULES if rule.code.startswith("JE-DATA")],
+}
 
 
 @command(
     "verify",
-    outputs=lambda: Outputs("findings", (FINDING,), DERBY_SUMMARY),
+    outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
     features=("fields", "progress", "jobs"),
     examples=(
         ("Is the log whole", "jetool verify /data/env"),
+        ("Can every record be found and read", "jetool verify /data/env --full"),
         ("For a pipeline: JUnit, warnings count too", "jetool verify /data/env --strict --format junit"),
     ),
     exits={
@@ -58,60 +43,65 @@ DERBY_SUMMARY: Final = Shape(
         exits.FINDINGS: "damage",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
-        exits.INCOMPLETE: "a file cannot be read",
+        exits.INCOMPLETE: "a file cannot be read, or recovery fails, so that the trees could not be checked",
         exits.WARNINGS: "only warnings, and --strict",
     },
 )
 @environment
 @click.option("--log", "log", is_flag=True, help="Every entry of every file, and how the files hang together.")
 @click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work behind damage.")
+@click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree.")
+@click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
+@click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
+@click.option("--quick", is_flag=True, help="The last file only: --tail.")
+@click.option("--full", is_flag=True, help="All of it.")
 @click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
-def verify(run: Run, env: str, log: bool, tail: bool, strict: bool) -> int:
-    """Check an environment and print findings with stable codes. Without --log or --tail both are checked.
+def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **asked: bool) -> int:
+    """Check an environment and print findings with stable codes. Without a level, --log and --tail are checked.
 
-    Every byte of the log is read: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
-    rollback periods. Of a Derby database both control files, the log and valid records behind its end are checked, and
-    without --log or --tail every page of every container too, its version against the log.
+    --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
+    rollback periods. --tree, --refs and --data recover the environment in memory and check what JE would find when it
+    opens it; each includes the one before. They take longer: every node, and every record, is read in key order.
+
+    Of a Derby database both control files, the log and valid records behind its end are checked, and without --log,
+    --tail and --quick every page of every container too, its version against the log.
 
     The summary says what was not checked. Nothing is locked or changed; a running environment can be checked, and what
     its writer is just writing may then look like a torn tail.
     """
     storage = DiskStorage(env)
+    levels = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
+    levels = list(LEVELS) if full else levels or list(DEFAULT)
     if kinds.kind_of(storage) == kinds.DERBY:
-        from jetool.derby.verify import verify_database
-
-        return verify_database(run, storage, DERBY_SUMMARY, log_only=log or tail, strict=strict)
+        return _verify_derby(run, storage, quick=quick, full=full, strict=strict, asked=asked)
     files = list_log_files(storage)
-    asked = [level for level, given in zip(LEVELS, (log, tail), strict=True) if given] or list(LEVELS)
-    report = verify_log(storage, files, jobs=run.jobs, listener=run.listener, levels=asked)
-    found = run.out.findings([(rule.code, rule.title) for rule in RULES])
+    report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
+    found = run.out.findings([(rule.code, rule.title) for level in report.checked for rule in _RULES[level]])
     for finding in report.findings:
-        found.add(_shown(finding))
-    errors, warnings = report.count(ERROR), report.count(WARNING)
-    found.end(
-        SUMMARY.row(
-            (
-                errors, warnings, report.count(NOTE), report.files, report.entries, report.checked_bytes,
-                report.checked, report.not_checked,
-            )
-        )
-    )  # fmt: skip
-    unread = exits.INCOMPLETE if report.files < len(files.files) else exits.DONE
-    damage = exits.FINDINGS if errors else exits.DONE
-    return exits.worst([unread, damage, exits.WARNINGS if warnings and strict else exits.DONE])
+        found.add(Shown(finding))
+    found.end(summary_row(report))
+    return _exit_code(report, files, levels, strict=strict)
 
 
-class _Shown:
-    """A finding as the renderers take it: None where there is no place."""
+def _verify_derby(
+    run: Run, storage: DiskStorage, *, quick: bool, full: bool, strict: bool, asked: dict[str, bool]
+) -> int:
+    from jetool.derby.verify import verify_database
 
-    def __init__(self, finding: Finding) -> None:
-        self.code, self.severity, self.message = finding.code, finding.severity, finding.message
-        self.consequence, self.remedy = finding.consequence, finding.remedy
-        self.lsn = None if finding.lsn == NULL_LSN else finding.lsn
-        self.file = finding.file or None
-        self.db = None if finding.db is None else str(finding.db)
-        self.key = finding.key
+    for level in trees.LEVELS:
+        if asked[level]:
+            raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
+    log_only = (quick or asked["log"] or asked["tail"]) and not full
+    return verify_database(run, storage, OF_PAGES, log_only=log_only, strict=strict)
 
 
-def _shown(finding: Finding) -> _Shown:
-    return _Shown(finding)
+def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:
+    codes = [exits.DONE]
+    if report.count(ERROR):
+        codes.append(exits.FINDINGS)
+    if report.count(WARNING) and strict:
+        codes.append(exits.WARNINGS)
+    of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
+    if report.files < len(of_log) or any(finding.code == NOT_RECOVERED.code for finding in report.findings):
+        codes.append(exits.INCOMPLETE)
+    return exits.worst(codes)

@@ -342,3 +342,15 @@ def test_verbs_that_mean_nothing_for_a_kind_say_so(verb: str, tmp_path: Path) ->
 
 def test_which_verbs_serve_one_kind_only() -> None:
     assert {name for name, command in cli.commands() if command.only == "je"} == set(JE_ONLY)
+
+
+def test_levels_of_trees_mean_nothing_here(tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path / "db")
+    for option in ("--tree", "--refs", "--data"):
+        result = run("verify", database, option, "--json")
+        assert result.code == 2
+        assert_valid_error(result)
+    full = run("verify", database, "--full", "--json").json()["summary"]
+    quick = run("verify", database, "--quick", "--json").json()["summary"]
+    assert full["pages"] > 0
+    assert "containers and pages" in quick["not_checked"]

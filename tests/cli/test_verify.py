@@ -13,10 +13,13 @@ import pytest
 from engine.errors import StorageError
 from engine.storage.base import ReadFile
 from engine.storage.disk import DiskStorage
+from engine.storage.memory import MemoryStorage
 from engine.verify.log_rules import RULES
 from jetool import exits
 from tests.harness import Result, assert_valid, assert_valid_error, run
 from tests.verify.logs import Files, LogWriter, changed, whole
+from tests.verify.spoiled import sound, spoiled
+from tests.verify.test_records import missing_file
 
 NOT_CHECKED = ["bodies", "references", "trees", "data", "utilization", "replication index"]
 
@@ -226,3 +229,53 @@ def test_a_directory_that_looks_like_a_file_is_none(clean: Path) -> None:
 
 def test_errors_are_json_too(tmp_path: Path) -> None:
     assert_valid_error(run("verify", tmp_path / "missing", "--json"))
+
+
+def test_full_walks_over_the_trees(tmp_path: Path) -> None:
+    env = written(tmp_path, sound())
+    result = run("verify", env, "--full", "--json")
+    assert result.code == exits.DONE
+    assert_valid("verify", result.out)
+    summary = result.json()["summary"]
+    assert summary["checked"] == ["log", "tail", "tree", "refs", "data"]
+    assert summary["not_checked"] == ["bodies of obsolete entries", "utilization", "replication index"]
+    assert summary["databases"] == 10
+    assert summary["records"] > 800
+    assert "nodes" not in run("verify", env, "--json").json()["summary"]
+
+
+def test_damage_in_a_tree_names_database_and_key(tmp_path: Path) -> None:
+    env = written(tmp_path, spoiled(missing_file))
+    assert run("verify", env).code == exits.DONE
+    assert run("verify", env, "--tree").code == exits.DONE
+    result = run("verify", env, "--refs", "--json")
+    assert result.code == exits.FINDINGS
+    assert_valid("verify", result.out)
+    (finding,) = result.json()["findings"]
+    assert (finding["code"], finding["db"], finding["file"]) == ("JE-REF-001", "large", "0000004d.jdb")
+    assert bytes.fromhex(finding["key"]).startswith(b"common/")
+    assert "db large" in run("verify", env, "--refs").text
+
+
+def test_trees_that_cannot_be_recovered_leave_the_check_incomplete(tmp_path: Path) -> None:
+    files = whole()
+    del files["00000004.jdb"]
+    result = run("verify", put(tmp_path / "env", files), "--full", "--json")
+    assert result.code == exits.INCOMPLETE
+    assert_valid("verify", result.out)
+    report = result.json()
+    assert {"JE-LOG-010", "JE-TREE-001"} <= {finding["code"] for finding in report["findings"]}
+    assert report["summary"]["checked"] == ["log", "tail"]
+    assert "trees" in report["summary"]["not_checked"]
+
+
+def test_quick_reads_the_end_only(clean: Path) -> None:
+    summary = run("verify", clean, "--quick", "--json").json()["summary"]
+    assert summary["files"] == 1
+    assert summary["checked"] == ["tail"]
+    assert summary == run("verify", clean, "--tail", "--json").json()["summary"]
+
+
+def written(path: Path, storage: MemoryStorage) -> Path:
+    """An environment of the memory as a directory."""
+    return put(path / "env", {name: data for name, data in storage.contents().items() if name.endswith(".jdb")})

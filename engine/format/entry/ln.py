@@ -245,6 +245,17 @@ def transaction_of(body: bytes, version: int) -> int | None:
     return unpack(body, pos)[0]
 
 
+def database_of(body: bytes, version: int) -> int:
+    """The database id of an LN body, or of its first bytes, without decoding the rest.
+
+    Raises:
+        FormatError, IndexError: the body is too short.
+    """
+    if version < LN_FLAGS_FIRST:
+        return unpack(body, 0)[0]
+    return unpack(body, 1 + (version >= PRIOR_VERSION) + (version >= CREATION_TIMES))[0]
+
+
 def _decode_common(body: bytes, version: int) -> LN | None:
     """The transactional LN without rare fields, v12 to v18: most entries of most logs. None: take the general way."""
     flags = body[0]

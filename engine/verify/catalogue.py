@@ -1,0 +1,103 @@
+"""Checking the catalogue: the naming tree against the mapping tree (R-TREE-3 to R-TREE-5, je-log-format.md 9).
+
+Each name leads to an id, each id to a MapLN of that id, which since v16 repeats the name. No two names lead to one id,
+and no id is above the last one that the DbTree and the log give out. A MapLN without a name is a database on its way
+out, or one whose creation did not commit.
+
+Both trees are walked like any other, so damage in one branch leaves the databases of the others to be checked.
+"""
+
+from __future__ import annotations
+
+from engine.catalog.catalog import Catalog
+from engine.errors import DamageError, FormatError
+from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImpl
+from engine.format.entry.ln_content import MapLN, NameLN
+from engine.format.lsn import NULL_LSN
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import read_ln
+from engine.verify import tree_rules as rules
+from engine.verify.collector import Collector
+
+
+class Catalogue:
+    """What the naming and the mapping tree say; both are filled while they are walked.
+
+    Arguments:
+        ctx, catalog: as recovery left them.
+        findings: takes what is wrong.
+    """
+
+    def __init__(self, ctx: TreeContext, catalog: Catalog, findings: Collector) -> None:
+        self._ctx = ctx
+        self._catalog = catalog
+        self._findings = findings
+        self._names: dict[int, list[str]] = {}
+        self._impls: dict[int, tuple[int, DatabaseImpl]] = {}
+
+    def visit(self, db: DatabaseState, node: IN) -> None:
+        """Note the names, or the MapLNs, of a bottom node of either tree."""
+        if not isinstance(node, BIN) or db.id not in (MAPPING_DB_ID, NAMING_DB_ID):
+            return
+        for index in range(len(node)):
+            if node.is_live(index):
+                self._note(db, node, index)
+
+    def databases(self) -> list[DatabaseState]:
+        """All databases but the two of the catalogue, ascending by id; findings about the catalogue are reported."""
+        for db_id, names in sorted(self._names.items()):
+            self._check_name(db_id, names)
+        found = []
+        for db_id, (lsn, impl) in sorted(self._impls.items()):
+            state = self._state(db_id, lsn)
+            if state is not None:
+                state.name = self._names.get(db_id, [state.name])[0]
+                self._check_impl(state, lsn, impl)
+                found.append(state)
+        return found
+
+    def _note(self, db: DatabaseState, node: BIN, index: int) -> None:
+        key, lsn = node.keys[index], node.lsns[index]
+        try:
+            content = read_ln(self._ctx, db, lsn).content
+        except (DamageError, FormatError) as error:
+            self._findings.add(rules.BAD_CATALOGUE_LN, error.what, lsn=lsn, db=db, key=key)
+            return
+        if isinstance(content, NameLN) and not content.deleted:
+            self._names.setdefault(content.db_id, []).append(key.decode("utf-8", "replace"))
+        elif isinstance(content, MapLN) and not content.deleted:
+            if key != b"%d" % content.database.db_id:
+                message = f"key {key.decode('ascii', 'replace')!r} leads to database {content.database.db_id}"
+                self._findings.add(rules.OTHER_ID, message, lsn=lsn, db=db, key=key)
+                return
+            self._impls[content.database.db_id] = (lsn, content.database)
+
+    def _check_name(self, db_id: int, names: list[str]) -> None:
+        if len(names) > 1:
+            shown = ", ".join(names)
+            self._findings.add(rules.TWO_NAMES, f"{shown} are all database {db_id}", db=self._catalog.naming)
+        if db_id not in self._impls:
+            message = f"{names[0]!r} is database {db_id}, which has no MapLN"
+            self._findings.add(rules.NO_MAP_LN, message, db=self._catalog.naming)
+
+    def _state(self, db_id: int, lsn: int) -> DatabaseState | None:
+        """The database as recovery left it; its root may be newer than the MapLN says."""
+        try:
+            return self._catalog.by_id(db_id)
+        except (DamageError, FormatError) as error:
+            self._findings.add(rules.BAD_CATALOGUE_LN, error.what, lsn=lsn, db=self._catalog.mapping)
+            return None
+
+    def _check_impl(self, state: DatabaseState, lsn: int, impl: DatabaseImpl) -> None:
+        names = self._names.get(state.id, [])
+        if not names:
+            self._findings.add(rules.NO_NAME, f"database {state.id}, once {impl.name or 'nameless'}", lsn=lsn, db=state)
+        elif impl.name and impl.name not in names:
+            message = f"{impl.name!r} and {names[0]!r}"
+            self._findings.add(rules.OTHER_NAME, message, lsn=lsn, db=state)
+        last = self._catalog.last_local_db_id if state.id > 0 else self._catalog.last_replicated_db_id
+        if abs(state.id) > abs(last):
+            message = f"{state.id}, the last is {last}"
+            self._findings.add(rules.ID_AHEAD, message, lsn=lsn if lsn != NULL_LSN else 0, db=state)

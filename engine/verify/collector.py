@@ -1,0 +1,69 @@
+"""Findings as they come in, bounded: a lost file makes the same finding for every slot that leads into it.
+
+Of one kind in one database the first hundred are kept; the others are counted, and one finding says how many they were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
+from engine.log.files import LogFiles
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState
+from engine.verify.report import Finding, Rule, finding
+
+_KEPT: Final = 100
+_NO_KEY: Final = object()
+
+
+class Collector:
+    """Collects findings about trees.
+
+    Arguments:
+        files: the log files, for their names.
+    """
+
+    def __init__(self, files: LogFiles) -> None:
+        self._paths = {file.number: file.path for file in files.files}
+        self._found: list[Finding] = []
+        self._seen: Counter[tuple[Rule, str]] = Counter()
+
+    def add(
+        self, rule: Rule, message: str, *, lsn: int = NULL_LSN, db: DatabaseState | None = None, key: Key = _NO_KEY
+    ) -> None:
+        """Take one finding.
+
+        Arguments:
+            lsn: where the damage is.
+            db, key: the database and the key, in comparable form, that are concerned.
+        """
+        label = db.label if db is not None else ""
+        self._seen[rule, label] += 1
+        if self._seen[rule, label] > _KEPT:
+            return
+        stored = None if key is _NO_KEY or db is None else stored_key(db, key)
+        self._found.append(finding(rule, message, lsn=lsn, file=self._path(lsn), db=label or None, key=stored))
+
+    def all(self) -> list[Finding]:
+        """Everything that was found, in the order of the walk."""
+        more = [
+            finding(rule, f"{count - _KEPT} more of this kind", db=label or None)
+            for (rule, label), count in self._seen.items()
+            if count > _KEPT
+        ]
+        return self._found + more
+
+    def _path(self, lsn: int) -> str:
+        return "" if is_null(lsn) else self._paths.get(file_of(lsn), f"{file_of(lsn):08x}.jdb")
+
+
+def stored_key(db: DatabaseState, key: Key) -> bytes:
+    """The bytes of a key as the log has them."""
+    return key if isinstance(key, bytes) else db.order.unwrap(key)
+
+
+def at(lsn: int) -> str:
+    """A place in words: the LSN, or that the node was never logged."""
+    return "in memory" if is_null(lsn) else f"at {format_lsn(lsn)}"

@@ -1,0 +1,135 @@
+"""Reading nodes of trees that may be damaged: what is wrong becomes a finding, and the walk goes on beside it.
+
+A node is read as ``engine.tree.tree`` reads it, delta over full version, but every reason why it does not fit is
+reported instead of raised, and it is not kept in memory.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from engine.errors import DamageError, FormatError, UnsupportedError
+from engine.format.entry.legacy import OldDelta
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, Node
+from engine.format.lsn import format_lsn, is_null
+from engine.log.entry import LogEntry
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
+from engine.tree.node_codec import apply_delta, apply_old_delta, node_from
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import OLD_DELTA_TYPE
+from engine.verify import tree_rules as rules
+from engine.verify.collector import Collector
+
+_DOES_NOT_FIT: Final = (FormatError, LookupError, ValueError, OverflowError, struct.error)
+
+
+class NodeReader:
+    """Reads single nodes.
+
+    Arguments:
+        ctx: the trees; nothing is added to them.
+        findings: takes what is wrong.
+        end_lsn: the end of the log; what stands behind it does not count.
+    """
+
+    def __init__(self, ctx: TreeContext, findings: Collector, end_lsn: int) -> None:
+        self._ctx = ctx
+        self._findings = findings
+        self._end_lsn = end_lsn
+
+    def read(self, db: DatabaseState, lsn: int) -> IN | None:
+        """The complete node at an LSN; None when there is none, which has been reported."""
+        entry = self._entry(db, lsn)
+        record = self._record(db, entry) if entry is not None else None
+        if entry is None or record is None:
+            return None
+        try:
+            if isinstance(record, OldDelta):
+                return self._with_old_delta(db, entry, record)
+            if entry.type_number == DELTA_TYPE:
+                return self._with_delta(db, entry, record)
+            return self._whole(db, entry, record)
+        except _DOES_NOT_FIT as error:
+            self._findings.add(rules.UNREADABLE, f"{entry.type_name}: {error}", lsn=lsn, db=db)
+        except UnsupportedError:
+            # An order that nobody registered and that no node has shown yet: a delta cannot be put in its place.
+            pass
+        return None
+
+    def _entry(self, db: DatabaseState, lsn: int) -> LogEntry | None:
+        if lsn >= self._end_lsn and not is_null(lsn):
+            self._findings.add(rules.UNREADABLE, "it is behind the end of the log", lsn=lsn, db=db)
+            return None
+        try:
+            return self._ctx.access.read(lsn)
+        except DamageError as error:
+            self._findings.add(rules.UNREADABLE, error.what, lsn=lsn, db=db)
+            return None
+
+    def _record(self, db: DatabaseState, entry: LogEntry) -> Node | OldDelta | None:
+        if entry.type_number not in (IN_TYPE, BIN_TYPE, DELTA_TYPE, OLD_DELTA_TYPE):
+            self._findings.add(rules.WRONG_TYPE, f"found {entry.type_name}", lsn=entry.lsn, db=db)
+            return None
+        try:
+            record = entry.record()
+        except FormatError as error:
+            self._findings.add(rules.UNREADABLE, str(error), lsn=entry.lsn, db=db)
+            return None
+        assert isinstance(record, (Node, OldDelta))
+        if record.db_id != db.id:
+            message = f"{entry.type_name} of database {record.db_id} in the tree of database {db.id}"
+            self._findings.add(rules.WRONG_DATABASE, message, lsn=entry.lsn, db=db)
+            return None
+        return record
+
+    def _whole(self, db: DatabaseState, entry: LogEntry, record: Node) -> IN | None:
+        if (record.height == 1) != (entry.type_number == BIN_TYPE):
+            message = f"{entry.type_name} says that it is of level 0x{record.level:x}"
+            self._findings.add(rules.WRONG_LEVEL, message, lsn=entry.lsn, db=db)
+            return None
+        if record.n_entries > record.max_entries:
+            message = f"{record.n_entries} of {record.max_entries}"
+            self._findings.add(rules.TOO_FULL, message, lsn=entry.lsn, db=db)
+        if record.key_prefix and not (db.prefixing or db.duplicates):
+            self._findings.add(rules.PREFIX, f"{len(record.key_prefix)} bytes", lsn=entry.lsn, db=db)
+        node = node_from(db, record)
+        node.full_lsn = entry.lsn
+        return node
+
+    def _with_delta(self, db: DatabaseState, entry: LogEntry, record: Node) -> IN | None:
+        full = self._full(db, entry, record.prev_full_lsn)
+        if full is None:
+            return None
+        if full.node_id != record.node_id:
+            message = f"node {record.node_id}, its full version is node {full.node_id}"
+            self._findings.add(rules.BAD_DELTA, message, lsn=entry.lsn, db=db)
+            return None
+        apply_delta(full, record)
+        full.delta_lsn = entry.lsn
+        return full
+
+    def _with_old_delta(self, db: DatabaseState, entry: LogEntry, record: OldDelta) -> IN | None:
+        full = self._full(db, entry, record.last_full_lsn)
+        if full is not None:
+            apply_old_delta(full, record)
+            full.delta_lsn = entry.lsn
+        return full
+
+    def _full(self, db: DatabaseState, delta: LogEntry, lsn: int) -> BIN | None:
+        """The full version of a delta; never another delta."""
+        if is_null(lsn) or lsn >= delta.lsn:
+            message = f"full version {format_lsn(lsn)}, which is not before the delta"
+            self._findings.add(rules.BAD_DELTA, message, lsn=delta.lsn, db=db)
+            return None
+        entry = self._entry(db, lsn)
+        if entry is None:
+            return None
+        if entry.type_number != BIN_TYPE:
+            message = f"full version {format_lsn(lsn)} is {entry.type_name}"
+            self._findings.add(rules.BAD_DELTA, message, lsn=delta.lsn, db=db)
+            return None
+        record = self._record(db, entry)
+        node = self._whole(db, entry, record) if isinstance(record, Node) else None
+        return node if isinstance(node, BIN) else None

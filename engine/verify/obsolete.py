@@ -1,0 +1,72 @@
+"""Which offsets of each log file are on record as obsolete: all offset lists of its FileSummaryLNs (R-CLN-12).
+
+Lists are read file by file when a file is first asked for; the least recently used ones are given up when they take
+more than some 16 MB, so memory does not grow with the log.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from typing import Final
+
+from engine.errors import DamageError, UnsupportedError
+from engine.format.entry.ln_content import FileSummaryLN
+from engine.format.lsn import file_of, offset_of
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import find_bin, next_bin, read_ln
+
+_MOST_OFFSETS: Final = 4 << 20
+
+
+class ObsoleteOffsets:
+    """Says whether an LSN is counted as obsolete.
+
+    Arguments:
+        ctx: the trees.
+        utilization: the utilization database; None when the environment has none.
+    """
+
+    def __init__(self, ctx: TreeContext, utilization: DatabaseState | None) -> None:
+        self._ctx = ctx
+        self._state = utilization
+        self._files: OrderedDict[int, array[int]] = OrderedDict()
+        self._held = 0
+
+    def __contains__(self, lsn: int) -> bool:
+        offsets = self._of(file_of(lsn))
+        index = bisect_left(offsets, offset_of(lsn))
+        return index < len(offsets) and offsets[index] == offset_of(lsn)
+
+    def _of(self, number: int) -> array[int]:
+        """The obsolete offsets of a file, ascending."""
+        known = self._files.get(number)
+        if known is not None:
+            self._files.move_to_end(number)
+            return known
+        offsets = array("Q", sorted(self._read(number)))
+        self._files[number] = offsets
+        self._held += len(offsets)
+        while self._held > _MOST_OFFSETS and len(self._files) > 1:
+            self._held -= len(self._files.popitem(last=False)[1])
+        return offsets
+
+    def _read(self, number: int) -> set[int]:
+        found: set[int] = set()
+        prefix = number.to_bytes(4, "big")
+        try:
+            node = find_bin(self._ctx, self._state, prefix) if self._state is not None else None
+            while node is not None and self._state is not None:
+                for index, key in enumerate(node.keys):
+                    if key[:4] == prefix and node.is_live(index):
+                        content = read_ln(self._ctx, self._state, node.lsns[index]).content
+                        if isinstance(content, FileSummaryLN):
+                            found.update(content.offsets)
+                if len(node) and node.keys[-1][:4] > prefix:
+                    break
+                node = next_bin(self._ctx, node)
+        except (DamageError, UnsupportedError):
+            # The walk over the utilization database itself says what is damaged.
+            return found
+        return found

@@ -1,0 +1,228 @@
+"""Checking what the slots of bottom nodes lead to (R-UTIL-2 and more).
+
+References (``--refs``): the file is there, an entry begins at the LSN and ends inside the file, it is a record of a
+type
+that the database holds, of the same database, of the size that the slot says, visible, not provisional, and not on
+record as obsolete. Of each entry the header and the first bytes are read.
+
+Data (``--data``): the entry is whole by its checksum, can be decoded, has the key of the slot and is no deletion.
+
+A record that is embedded in its slot, or belongs to a database with duplicates, was obsolete when it was logged
+(R-CLN-5): its file may be gone, its entry may be erased. Where the entry is still there, key and data are compared.
+
+Example: the slot ``k`` leads to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
+LSN is JE-REF-002, since no entry begins there.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import DamageError, FormatError
+from engine.format.entry.ln import LN, database_of
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.entry_types import BY_NUMBER, ERASED, is_valid_type, type_name
+from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.header import (
+    HEADER_BYTES,
+    HEADER_WITH_VLSN_BYTES,
+    Provisional,
+    decode_header,
+    has_vlsn,
+    is_invisible,
+    provisional_of,
+)
+from engine.format.lsn import file_of, format_lsn, is_null, offset_of
+from engine.format.packed import join_two_part_key
+from engine.format.versions import EXPIRATION, TWO_PART_DUPLICATES
+from engine.log.access import LogAccess
+from engine.log.entry import LogEntry
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.in_node import IN
+from engine.tree.state import DatabaseState
+from engine.verify import record_rules as rules
+from engine.verify.collector import Collector, at
+from engine.verify.obsolete import ObsoleteOffsets
+from engine.verify.report import Rule
+
+# Enough for a header and the fields of an LN up to the database id.
+_HEAD_BYTES: Final = 64
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+_DELETIONS: Final = frozenset((31, 32, 45))
+_BY_ID: Final = {0: frozenset((3, 4)), 1: frozenset((5, 6))}
+_BY_NAME: Final = {
+    "_jeUtilization": frozenset((11,)),
+    "_jeReservedFilesDb": frozenset((40,)),
+    "_jeExtinctScansDb": frozenset((41, 42)),
+}
+_INTERNAL: Final = frozenset((3, 4, 5, 6, 9, 10, 11, 40, 41, 42))
+_USER: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY) - _INTERNAL
+
+
+class _Head(NamedTuple):
+    """What the header of an entry says; ``size`` is in bytes, with the header."""
+
+    type_number: int
+    version: int
+    flags: int
+    size: int
+    db_id: int
+
+
+class RecordCheck:
+    """Checks the slots of bottom nodes.
+
+    Arguments:
+        access: the log.
+        findings: takes what is wrong.
+        obsolete: offsets on record as obsolete.
+        end_lsn: the end of the log.
+        data: read every record whole.
+    """
+
+    def __init__(
+        self, access: LogAccess, findings: Collector, obsolete: ObsoleteOffsets, end_lsn: int, *, data: bool
+    ) -> None:
+        self._access = access
+        self._findings = findings
+        self._obsolete = obsolete
+        self._end_lsn = end_lsn
+        self._data = data
+        self._sizes: dict[int, int] = {}
+
+    def visit(self, db: DatabaseState, node: IN) -> None:
+        """Check a node's own versions against the obsolete lists, and the slots of a bottom node."""
+        versions = [node.full_lsn] + ([node.delta_lsn] if isinstance(node, BIN) else [])
+        for lsn in versions:
+            if not is_null(lsn) and lsn in self._obsolete:
+                self._findings.add(rules.OBSOLETE_NODE, f"node {node.node_id}", lsn=lsn, db=db)
+        if not isinstance(node, BIN):
+            return
+        for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
+            if state & DELETED or is_null(lsn):
+                continue
+            if state & SLOT_EMBEDDED or db.duplicates:
+                if self._data:
+                    self._check_copy(db, node, index)
+            elif self._check_reference(db, node, index) and self._data:
+                self._check_record(db, node, index)
+
+    def _check_reference(self, db: DatabaseState, node: BIN, index: int) -> bool:
+        """Whether the slot leads to a record of the database."""
+        lsn = node.lsns[index]
+        head = self._head(lsn)
+        if not isinstance(head, _Head):
+            rule, message = head
+            self._report(rule, message, db, node, index)
+            return False
+        wanted = _BY_ID.get(db.id) or _BY_NAME.get(db.name or "") or _USER
+        if head.type_number not in wanted:
+            self._report(rules.WRONG_TYPE, f"found {type_name(head.type_number)}", db, node, index)
+            return False
+        if head.db_id != db.id:
+            message = f"{type_name(head.type_number)} of database {head.db_id}, expected {db.id}"
+            self._report(rules.WRONG_DATABASE, message, db, node, index)
+            return False
+        if node.sizes[index] and node.sizes[index] != head.size:
+            self._report(rules.WRONG_SIZE, f"{head.size} bytes, expected {node.sizes[index]}", db, node, index)
+        if is_invisible(head.flags, head.version):
+            self._report(rules.INVISIBLE, type_name(head.type_number), db, node, index)
+        if provisional_of(head.flags) is not Provisional.NO:
+            self._report(rules.PROVISIONAL, type_name(head.type_number), db, node, index)
+        if lsn in self._obsolete:
+            self._report(rules.OBSOLETE_RECORD, type_name(head.type_number), db, node, index)
+        return True
+
+    def _head(self, lsn: int) -> _Head | tuple[Rule, str]:
+        """The header at an LSN, or what is wrong there."""
+        number, offset = file_of(lsn), offset_of(lsn)
+        if not self._access.has_file(number):
+            return rules.NO_FILE, f"{number:08x}.jdb"
+        if lsn >= self._end_lsn:
+            return rules.NO_ENTRY, "it is behind the end of the log"
+        try:
+            version = self._access.version_of(number, lsn)
+            handle = self._access.handle(number)
+        except DamageError as error:
+            return rules.NO_FILE, error.what
+        data = handle.read(offset, _HEAD_BYTES)
+        if len(data) < HEADER_BYTES or not is_valid_type(data[4], version):
+            return rules.NO_ENTRY, "no entry begins here"
+        header = decode_header(data.ljust(HEADER_WITH_VLSN_BYTES, b"\0"), 0, version)
+        length = HEADER_WITH_VLSN_BYTES if has_vlsn(header.flags, version) else HEADER_BYTES
+        if header.item_size < 0 or offset + length + header.item_size > self._size_of(number):
+            return rules.NO_ENTRY, f"an entry of {header.item_size} bytes does not fit into the file"
+        db_id = 0
+        if BY_NUMBER[header.type_number].family == LN_FAMILY:
+            try:
+                db_id = database_of(data[length:], version)
+            except (FormatError, IndexError):
+                return rules.NO_ENTRY, "what begins here is not a whole entry"
+        return _Head(header.type_number, version, header.flags, length + header.item_size, db_id)
+
+    def _size_of(self, number: int) -> int:
+        size = self._sizes.get(number)
+        if size is None:
+            size = self._sizes[number] = self._access.handle(number).size()
+        return size
+
+    def _check_record(self, db: DatabaseState, node: BIN, index: int) -> None:
+        try:
+            entry = self._access.read(node.lsns[index], allow_invisible=True)
+            record = entry.record()
+        except (DamageError, FormatError) as error:
+            self._report(rules.UNREADABLE, error.what, db, node, index)
+            return
+        assert isinstance(record, LN)
+        self._compare(db, node, index, entry, record)
+
+    def _check_copy(self, db: DatabaseState, node: BIN, index: int) -> None:
+        """Compare a slot that holds everything with the entry it came from, where that is still whole."""
+        lsn = node.lsns[index]
+        if not self._access.has_file(file_of(lsn)) or lsn >= self._end_lsn:
+            return
+        try:
+            entry = self._access.read(lsn, allow_invisible=True)
+            record = entry.record()
+        except (DamageError, FormatError):
+            return
+        if entry.type_number == ERASED:
+            return
+        if not isinstance(record, LN):
+            self._report(rules.WRONG_TYPE, f"found {entry.type_name}", db, node, index)
+        elif record.db_id != db.id:
+            message = f"{entry.type_name} of database {record.db_id}, expected {db.id}"
+            self._report(rules.WRONG_DATABASE, message, db, node, index)
+        else:
+            self._compare(db, node, index, entry, record)
+
+    def _compare(self, db: DatabaseState, node: BIN, index: int, entry: LogEntry, record: LN) -> None:
+        # In v6 and v7 a slot does not tell a deletion, and a duplicate has its item in the data.
+        old = entry.version < TWO_PART_DUPLICATES
+        if (record.data is None or entry.type_number in _DELETIONS) and not old:
+            self._report(rules.DELETION, entry.type_name, db, node, index)
+            return
+        stored = record.key if not (old and db.duplicates) else join_two_part_key(record.key, record.data or b"")
+        try:
+            same = bool(db.order.wrap(stored) == node.keys[index])
+        except (FormatError, LookupError, ValueError):
+            same = False
+        if not same:
+            self._report(rules.OTHER_KEY, f"the record's is {stored[:32].hex() or 'empty'}", db, node, index)
+        value = node.values[index]
+        if node.states[index] & SLOT_EMBEDDED and value is not None and value != record.data:
+            self._report(rules.OTHER_DATA, f"{len(value)} and {len(record.data or b'')} bytes", db, node, index)
+        if entry.version >= EXPIRATION and _expires_ms(node.expirations[index]) != _expires_ms(record.expiration):
+            message = f"{record.expiration} and {node.expirations[index]}"
+            self._report(rules.OTHER_EXPIRATION, message, db, node, index)
+
+    def _report(self, rule: Rule, message: str, db: DatabaseState, node: BIN, index: int) -> None:
+        lsn = node.lsns[index]
+        text = f"{message}; slot {index} of the BIN {at(node.full_lsn)} leads to {format_lsn(lsn)}"
+        self._findings.add(rule, text, lsn=lsn, db=db, key=node.keys[index])
+
+
+def _expires_ms(expiration: int) -> int:
+    """Days, or negative hours, since 1970 as milliseconds."""
+    return expiration * _DAY_MS if expiration >= 0 else -expiration * _HOUR_MS

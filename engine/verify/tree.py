@@ -1,0 +1,219 @@
+"""Walking over one tree and checking its structure (R-TREE-1 to R-TREE-22; R-UTIL-2 and more).
+
+Of every node: its database and level (parent's level minus 1), room for its slots, keys in ascending order and inside
+the range that the parent gives, the identifier key in that range and, in a bottom node, in one of its slots, its id
+used once and below the last id given out, slots without LSN deleted, a delta fitting its full version. Of a root: its
+flag, its level, never provisional.
+
+Nodes that recovery has brought into memory are taken from there, all others are read, checked and given up again: what
+a walk holds is the path from the root. Since levels descend, a damaged tree cannot lead it in circles. Below a node
+that cannot be read nothing is known; its siblings are still walked.
+
+Example: IN 0x3/0x1234 has the keys ``a``, ``k``, ``t``. Its second child holds ``k2`` and ``x``: JE-TREE-007, since a
+search for ``x`` goes to the third child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from operator import lt
+from typing import Final, NamedTuple
+
+from engine.errors import UnsupportedError
+from engine.format.entry.node import Node
+from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN, is_null
+from engine.log.access import LogAccess
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.in_node import IN
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState
+from engine.verify import tree_rules as rules
+from engine.verify.collector import Collector, at
+from engine.verify.node_reader import NodeReader
+
+Visitor = Callable[[DatabaseState, IN], None]
+
+# JE leaves identifier keys of earlier environments alone: conversions of old duplicates may have spoilt them.
+_IDENTIFIERS_SINCE: Final = 15
+
+
+class Ids:
+    """A set of node ids, one bit each; ids in use are dense.
+
+    Attributes:
+        last: the last id that the log gives out.
+    """
+
+    __slots__ = ("_pages", "last")
+
+    _PAGE_BITS: Final = 1 << 15
+
+    def __init__(self, last: int) -> None:
+        self._pages: dict[int, bytearray] = {}
+        self.last = last
+
+    def add(self, number: int) -> bool:
+        """Add an id; False when it was there."""
+        page, bit = divmod(number, self._PAGE_BITS)
+        bits = self._pages.get(page)
+        if bits is None:
+            bits = self._pages[page] = bytearray(self._PAGE_BITS // 8)
+        mask = 1 << (bit & 7)
+        new = not bits[bit >> 3] & mask
+        bits[bit >> 3] |= mask
+        return new
+
+
+class Range(NamedTuple):
+    """The keys that a node may hold: from ``low`` up to but not including ``high``; None is no bound."""
+
+    low: Key | None
+    high: Key | None
+
+    def holds(self, key: Key) -> bool:
+        """Whether a key lies in it."""
+        return (self.low is None or not key < self.low) and (self.high is None or key < self.high)
+
+
+class TreeWalk:
+    """Walks over trees.
+
+    Arguments:
+        access: the log, for what the headers of roots say.
+        reader: reads nodes that are not in memory.
+        findings: takes what is wrong.
+        ids: of all nodes of the environment.
+        initial_version: log version with which the environment was made.
+
+    Attributes:
+        nodes, records: how many nodes, and how many slots of bottom nodes that are in use, were seen.
+        unordered: databases whose order nobody registered, so that keys could not be compared everywhere.
+    """
+
+    def __init__(
+        self, access: LogAccess, reader: NodeReader, findings: Collector, ids: Ids, initial_version: int
+    ) -> None:
+        self._access = access
+        self._reader = reader
+        self._findings = findings
+        self._ids = ids
+        self._check_identifiers = initial_version >= _IDENTIFIERS_SINCE
+        self.nodes = self.records = 0
+        self.unordered: set[str] = set()
+
+    def walk(self, db: DatabaseState, visit: Visitor) -> None:
+        """Check a tree; ``visit`` is called with every node that could be read, parents first."""
+        if not db.has_root:
+            return
+        root = db.root if db.root is not None else self._reader.read(db, db.root_lsn)
+        if root is None:
+            return
+        self._check_root(db, root)
+        # What is still to be seen: parent, slot, range. Only the parents on the path are held.
+        todo = self._seen(db, root, Range(None, None), visit)
+        while todo:
+            parent, index, extent = todo.pop()
+            child = self._child(db, parent, index)
+            if child is not None:
+                todo += self._seen(db, child, extent, visit)
+
+    def _seen(self, db: DatabaseState, node: IN, extent: Range, visit: Visitor) -> list[tuple[IN, int, Range]]:
+        """Check a node; its slots with the ranges of the children, the last one first."""
+        self.nodes += 1
+        self._check_id(db, node)
+        if isinstance(node, BIN):
+            self._check_slots(db, node)
+        elif not len(node):
+            self._findings.add(rules.EMPTY_UPPER, f"node {node.node_id}", lsn=node.full_lsn, db=db)
+        try:
+            self._check_keys(db, node, extent)
+        except UnsupportedError:
+            self.unordered.add(db.label)
+        visit(db, node)
+        if isinstance(node, BIN):
+            return []
+        bounds = [extent.low, *islice(node.keys, 1, None), extent.high]
+        return [(node, i, Range(bounds[i], bounds[i + 1])) for i in range(len(node) - 1, -1, -1)]
+
+    def _child(self, db: DatabaseState, parent: IN, index: int) -> IN | None:
+        child, lsn = parent.kids[index], parent.lsns[index]
+        if child is None and is_null(lsn):
+            message = f"slot {index} of the node {at(parent.full_lsn)}"
+            self._findings.add(rules.NO_LSN, message, lsn=parent.full_lsn, db=db, key=parent.keys[index])
+            return None
+        child = child if child is not None else self._reader.read(db, lsn)
+        if child is None:
+            return None
+        if child.level != parent.level - 1:
+            message = f"level 0x{child.level:x} below the node {at(parent.full_lsn)} of level 0x{parent.level:x}"
+            self._findings.add(rules.WRONG_LEVEL, message, lsn=lsn, db=db)
+            return None
+        if child.is_root:
+            message = f"node {child.node_id} is below the node {at(parent.full_lsn)}"
+            self._findings.add(rules.ROOT_FLAG, message, lsn=lsn, db=db)
+        return child
+
+    def _check_root(self, db: DatabaseState, root: IN) -> None:
+        lsn = root.full_lsn
+        if isinstance(root, BIN):
+            self._findings.add(rules.LOW_ROOT, f"node {root.node_id}", lsn=lsn, db=db)
+        if is_null(lsn):
+            return
+        # In memory a root is one by its place, so the log is asked.
+        entry = self._access.read(lsn)
+        record = entry.record()
+        if isinstance(record, Node) and not record.is_root:
+            self._findings.add(rules.ROOT_FLAG, f"node {root.node_id} is the root", lsn=lsn, db=db)
+        if not db.deferred and entry.provisional is not Provisional.NO:
+            self._findings.add(rules.PROVISIONAL_ROOT, f"node {root.node_id}", lsn=lsn, db=db)
+
+    def _check_id(self, db: DatabaseState, node: IN) -> None:
+        if node.node_id > 0 and not self._ids.add(node.node_id):
+            self._findings.add(rules.SAME_NODE_ID, f"node {node.node_id}", lsn=node.full_lsn, db=db)
+        # Nodes that recovery has split off in memory were never logged, and neither were their ids.
+        if node.node_id > self._ids.last and not is_null(node.full_lsn):
+            message = f"node {node.node_id}, the last id is {self._ids.last}"
+            self._findings.add(rules.NODE_ID_AHEAD, message, lsn=node.full_lsn, db=db)
+
+    def _check_slots(self, db: DatabaseState, node: BIN) -> None:
+        for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
+            if state & DELETED:
+                continue
+            self.records += 1
+            if lsn == NULL_LSN:
+                message = f"slot {index} of the BIN {at(node.full_lsn)}"
+                self._findings.add(rules.NO_LSN, message, lsn=node.full_lsn, db=db, key=node.keys[index])
+
+    def _check_keys(self, db: DatabaseState, node: IN, extent: Range) -> None:
+        """Order, range and identifier key. UnsupportedError when the order of the keys is not known."""
+        lsn = newest_version(node)
+        # The key of slot 0 of an upper node counts as minus infinity, whatever it is (R-TREE-6).
+        keys = node.keys if isinstance(node, BIN) else node.keys[1:]
+        if not all(map(lt, keys, islice(keys, 1, None))):
+            wrong = next(i for i in range(1, len(keys)) if not keys[i - 1] < keys[i])
+            slot = wrong + len(node.keys) - len(keys)
+            same = "equal" if keys[wrong] == keys[wrong - 1] else "descending"
+            message = f"slots {slot - 1} and {slot} of node {node.node_id}: {same}"
+            self._findings.add(rules.KEY_ORDER, message, lsn=lsn, db=db, key=keys[wrong])
+            outside = [key for key in keys if not extent.holds(key)]
+        else:
+            outside = [key for key in dict.fromkeys((*keys[:1], *keys[-1:])) if not extent.holds(key)]
+        for key in outside:
+            self._findings.add(rules.KEY_RANGE, f"node {node.node_id}", lsn=lsn, db=db, key=key)
+        if self._check_identifiers:
+            self._check_identifier(db, node, extent, lsn)
+
+    def _check_identifier(self, db: DatabaseState, node: IN, extent: Range, lsn: int) -> None:
+        if not extent.holds(node.ident):
+            self._findings.add(rules.IDENTIFIER_RANGE, f"node {node.node_id}", lsn=lsn, db=db, key=node.ident)
+        elif isinstance(node, BIN) and len(node) and node.ident not in node.keys:
+            self._findings.add(rules.IDENTIFIER_ABSENT, f"node {node.node_id}", lsn=lsn, db=db, key=node.ident)
+
+
+def newest_version(node: IN) -> int:
+    """Where a node was last logged; NULL_LSN when it never was."""
+    if isinstance(node, BIN) and node.delta_lsn != NULL_LSN:
+        return node.delta_lsn
+    return node.full_lsn

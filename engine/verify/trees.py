@@ -1,0 +1,143 @@
+"""Checking trees, references and data of an environment: everything that ``verify --tree --refs --data`` does.
+
+The environment is recovered in memory, as a reader does: nothing is locked or changed, and what is checked is what JE
+would see after opening it. First the naming and the mapping tree are walked, then the tree of every database they name,
+JE's own included. Temporary databases are left out: recovery removes them (R-REC-60).
+
+What is held in memory is what recovery needs, one path of a tree, a bit per node id and bounded lists; so the size of
+the environment does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from engine.catalog.catalog import Catalog
+from engine.errors import DamageError
+from engine.events import SILENT, Listener
+from engine.format.lsn import NULL_LSN
+from engine.log.access import LogAccess
+from engine.log.files import LogFiles
+from engine.log.tail import find_end
+from engine.recovery.manager import Recovery
+from engine.storage.base import Storage
+from engine.tree.in_node import IN
+from engine.tree.keys import SortKey
+from engine.tree.state import DatabaseState, TreeContext
+from engine.verify import tree_rules as rules
+from engine.verify.catalogue import Catalogue
+from engine.verify.collector import Collector
+from engine.verify.node_reader import NodeReader
+from engine.verify.obsolete import ObsoleteOffsets
+from engine.verify.records import RecordCheck
+from engine.verify.report import Finding
+from engine.verify.tree import Ids, TreeWalk, Visitor
+
+LEVELS: Final = ("tree", "refs", "data")
+
+_UTILIZATION: Final = "_jeUtilization"
+
+
+class TreeReport(NamedTuple):
+    """What was found in the trees.
+
+    Attributes:
+        recovered: False when recovery failed, so that nothing could be walked.
+        databases, nodes, records: what was walked over.
+        not_checked: databases of which something could not be checked, with the reason.
+    """
+
+    findings: tuple[Finding, ...]
+    recovered: bool
+    databases: int
+    nodes: int
+    records: int
+    not_checked: tuple[str, ...]
+
+
+def verify_trees(
+    storage: Storage,
+    files: LogFiles,
+    levels: Sequence[str],
+    *,
+    comparators: Mapping[str, SortKey] | None = None,
+    listener: Listener = SILENT,
+) -> TreeReport:
+    """Check the trees of an environment.
+
+    Arguments:
+        storage, files: the environment and its log files. A restore marker among them is passed over: whether the
+            records are whole is what an operator wants to know then.
+        levels: ``tree``, ``refs`` (which walks over the trees too) and ``data`` (which follows references too).
+        comparators: sort keys by Java class name.
+        listener: hears ``trees`` steps in databases.
+
+    Raises:
+        UnsupportedError: a file is of a log version that this program does not read.
+        StorageError: a file cannot be read.
+    """
+    findings = Collector(files)
+    access = LogAccess(storage, files.files)
+    ctx = TreeContext(access)
+    try:
+        tail = find_end(storage, files._replace(marker=None))
+        recovery = Recovery(ctx, tail, comparators or {}, listener)
+        catalog = recovery.run()
+    except DamageError as error:
+        findings.add(rules.NOT_RECOVERED, str(error), lsn=NULL_LSN)
+        access.close()
+        return TreeReport(tuple(findings.all()), False, 0, 0, 0, ())
+    try:
+        return _Check(ctx, catalog, recovery, findings, levels).run(listener)
+    finally:
+        access.close()
+
+
+class _Check:
+    """One check of one recovered environment."""
+
+    def __init__(
+        self, ctx: TreeContext, catalog: Catalog, recovery: Recovery, findings: Collector, levels: Sequence[str]
+    ) -> None:
+        result = recovery.result
+        self._catalog = catalog
+        self._findings = findings
+        self._catalogue = Catalogue(ctx, catalog, findings)
+        reader = NodeReader(ctx, findings, result.end_lsn)
+        self._walk = TreeWalk(ctx.access, reader, findings, Ids(result.ids.node), catalog.initial_log_version)
+        self._visitors: list[Visitor] = [self._catalogue.visit]
+        if "refs" in levels or "data" in levels:
+            obsolete = ObsoleteOffsets(ctx, _utilization(catalog))
+            records = RecordCheck(ctx.access, findings, obsolete, result.end_lsn, data="data" in levels)
+            self._visitors.append(records.visit)
+
+    def run(self, listener: Listener) -> TreeReport:
+        """Walk over everything."""
+        for db in (self._catalog.naming, self._catalog.mapping):
+            self._walk.walk(db, self._visit)
+        databases = [db for db in self._catalogue.databases() if not db.temporary]
+        skipped = []
+        for done, db in enumerate(databases):
+            listener.step("trees", done, len(databases))
+            if db.old_duplicates:
+                skipped.append(f"database {db.label} (duplicates in the form of JE 3 and 4)")
+            else:
+                self._walk.walk(db, self._visit)
+        listener.step("trees", len(databases), len(databases))
+        skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
+        walk = self._walk
+        return TreeReport(
+            tuple(self._findings.all()), True, len(databases) + 2, walk.nodes, walk.records, tuple(skipped)
+        )
+
+    def _visit(self, db: DatabaseState, node: IN) -> None:
+        for visitor in self._visitors:
+            visitor(db, node)
+
+
+def _utilization(catalog: Catalog) -> DatabaseState | None:
+    try:
+        return catalog.by_name(_UTILIZATION)
+    except DamageError:
+        return None

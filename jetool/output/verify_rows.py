@@ -1,0 +1,56 @@
+"""What ``verify`` prints of a JE environment: its findings for the renderers, and the summary."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.format.lsn import NULL_LSN
+from engine.verify.report import ERROR, NOTE, WARNING, Finding, Report
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row
+
+_COMMON: Final = (
+    Field("errors", "int", "findings that are damage"),
+    Field("warnings", "int", "findings to look at"),
+    Field("notes", "int", "findings that explain"),
+    Field("files", "int", "files read"),
+    Field("entries", "int", "good entries in them"),
+    Field("bytes", "size_bytes", "bytes read"),
+    Field("checked", "texts", "levels that were checked"),
+    Field("not_checked", "texts", "what was not checked"),
+)
+_TREES: Final = (
+    Field("databases", "int", "databases whose trees were walked over", optional=True),
+    Field("nodes", "int", "tree nodes checked", optional=True),
+    Field("records", "int", "records that the trees lead to", optional=True),
+)
+_PAGES: Final = (
+    Field("containers", "int", "Derby: containers checked", optional=True),
+    Field("pages", "int", "Derby: pages checked", optional=True),
+    Field("rows", "int", "Derby: rows checked", optional=True),
+)
+SUMMARY: Final = Shape("summary", "What was checked.", (*_COMMON, *_TREES, *_PAGES))
+OF_LOG: Final = SUMMARY._replace(fields=_COMMON)
+OF_TREES: Final = SUMMARY._replace(fields=(*_COMMON, *_TREES))
+OF_PAGES: Final = SUMMARY._replace(fields=(*_COMMON, *_PAGES))
+
+
+class Shown:
+    """A finding as the renderers take it: None where there is no place."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.code, self.severity, self.message = finding.code, finding.severity, finding.message
+        self.consequence, self.remedy = finding.consequence, finding.remedy
+        self.lsn = None if finding.lsn == NULL_LSN else finding.lsn
+        self.file = finding.file or None
+        self.db = finding.db
+        self.key = finding.key
+
+
+def summary_row(report: Report) -> Row:
+    """The summary of a report."""
+    counts = (report.count(ERROR), report.count(WARNING), report.count(NOTE))
+    read = (report.files, report.entries, report.checked_bytes, report.checked, report.not_checked)
+    if report.nodes is None:
+        return OF_LOG.row((*counts, *read))
+    return OF_TREES.row((*counts, *read, report.databases, report.nodes, report.records))
