@@ -139,21 +139,41 @@ class Naming:
         """
         old = self._existing(name, txn)
         catalog = self._catalog
-        impl = old.to_impl()._replace(
-            db_id=self._next_id(txn),
-            name=name,
-            root_exists=False,
-            root_key=None,
-            root_lsn=NULL_LSN,
-            created_at_version=WRITTEN_VERSION,
-        )
-        state = DatabaseState(impl, catalog.comparators)
         with self._ctx.latch:
-            catalog.add(state)
+            state = self.make_state(self.emptied(old, self._next_id(txn), name))
             self.write_map_ln(state)
         payload = Payload(b"", NAME, 0, NameLN(state.id, 0), NameOperation(_TRUNCATE, None, old.id))
         self._records.put(catalog.naming, _key(name), payload, txn, PutMode.UPDATE_ONLY)
         return old, state
+
+    @property
+    def catalog(self) -> Catalog:
+        """The databases."""
+        return self._catalog
+
+    def make_state(self, impl: DatabaseImpl) -> DatabaseState:
+        """Enter a database whose name is written in the same transaction."""
+        with self._ctx.latch:
+            state = DatabaseState(impl, self._catalog.comparators)
+            self._catalog.note_id(impl.db_id)
+            self._catalog.add(state)
+        return state
+
+    def emptied(self, old: DatabaseState, db_id: int, name: str) -> DatabaseImpl:
+        """What a database is like that takes the place of another one, without its records."""
+        return old.to_impl()._replace(
+            db_id=db_id, name=name, root_exists=False, root_key=None, root_lsn=NULL_LSN,
+            created_at_version=WRITTEN_VERSION,
+        )  # fmt: skip
+
+    def put_name(self, name: str, payload: Payload, txn: Txn, *, replaces: bool) -> bool:
+        """Write a NameLN as it is; False when the name is there, or is not there for ``replaces``."""
+        mode = PutMode.UPDATE_ONLY if replaces else PutMode.INSERT_ONLY
+        return self._records.put(self._catalog.naming, _key(name), payload, txn, mode)
+
+    def delete_name(self, name: str, payload: Payload, txn: Txn) -> bool:
+        """Delete a NameLN; False when there is none."""
+        return self._records.delete(self._catalog.naming, _key(name), txn, payload)
 
     def finish_removal(self, state: DatabaseState) -> None:
         """The removal has committed: delete the MapLN (R-REC-61)."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
+from engine.catalog.replay import await_end
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.database import Database
@@ -27,6 +28,8 @@ from engine.db.transaction import Transaction
 from engine.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
+from engine.format.entry.ln import LN
+from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NEXT_VLSN
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -170,26 +173,26 @@ class Environment:
             )
         with self.operation(txn) as locker:
             state = self.naming.create(name, options, locker)
-            self._at_end(locker, aborted=lambda: self.naming.finish_removal(state))
+            self.at_end(locker, aborted=lambda: self.naming.finish_removal(state))
         return Database(self, state)
 
     def remove_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove a database and its records."""
         with self.operation(txn) as locker:
             state = self.naming.remove(name, locker)
-            self._at_end(locker, committed=lambda: self.naming.finish_removal(state))
+            self.at_end(locker, committed=lambda: self.naming.finish_removal(state))
 
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
         """Give a database another name."""
         with self.operation(txn) as locker:
             state = self.naming.rename(old, new, locker)
-            self._at_end(locker, committed=lambda: self.naming.finish_rename(state, new))
+            self.at_end(locker, committed=lambda: self.naming.finish_rename(state, new))
 
     def truncate_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove all records of a database."""
         with self.operation(txn) as locker:
             old, new = self.naming.truncate(name, locker)
-            self._at_end(
+            self.at_end(
                 locker,
                 committed=lambda: self.naming.finish_removal(old),
                 aborted=lambda: self.naming.finish_removal(new),
@@ -228,6 +231,7 @@ class Environment:
         self.txns.gate = gate
         for txn in [txn for txn in self.txns.registered.values() if txn.id < 0]:
             txn.vlsn, txn.end = NEXT_VLSN, None
+            self.restore_actions(txn)
             self._abort(txn)
 
     def follow(self) -> None:
@@ -346,6 +350,23 @@ class Environment:
             action.committed()
         return lsn
 
+    def at_end(
+        self, locker: Txn, *, committed: Callable[[], None] = _nothing, aborted: Callable[[], None] = _nothing
+    ) -> None:
+        """Run an action when a transaction has committed, or when it has been aborted."""
+        self._ends.setdefault(locker.id, []).append(_AtEnd(committed, aborted))
+
+    def restore_actions(self, locker: Txn) -> None:
+        """Note again what waits for the end of a transaction that recovery or a rollback has left open."""
+        self._ends.pop(locker.id, None)
+        lsn = locker.last_lsn
+        while lsn != NULL_LSN:
+            with self.ctx.latch:
+                record = self.ctx.access.read(lsn).record()
+            assert isinstance(record, LN)
+            await_end(self.naming, record, locker, self.at_end)
+            lsn = record.last_lsn
+
     def abort(self, locker: Txn) -> None:
         """Abort a transaction."""
         self._abort(locker)
@@ -386,11 +407,6 @@ class Environment:
         return found
 
     # Small helpers.
-
-    def _at_end(
-        self, locker: Txn, *, committed: Callable[[], None] = _nothing, aborted: Callable[[], None] = _nothing
-    ) -> None:
-        self._ends.setdefault(locker.id, []).append(_AtEnd(committed, aborted))
 
     def _abort(self, locker: Txn) -> None:
         self.txns.abort(locker)

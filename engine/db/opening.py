@@ -195,9 +195,9 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
 def _make_writable(parts: Parts, tail: Tail, stream: VLSNHook, data_directories: int) -> None:
     """Recovery has succeeded in memory; now the same on disk."""
     storage, found = parts.ctx.access.storage, parts.recovery
-    _set_invisible(parts, found.rolled_back)
+    set_invisible(parts.ctx.access, found.rolled_back)
     for path in tail.set_aside:
-        storage.rename(path, _bad_name(storage, path))
+        storage.rename(path, bad_name(storage, path))
     if tail.cut_bytes:
         file = storage.open_rw(tail.last_file.path)
         file.truncate(offset_of(tail.end_lsn))
@@ -233,14 +233,14 @@ def _open_vlsn_index(parts: Parts, stream: VLSNHook) -> None:
     parts.writer.stream = Stream(parts.vlsn_index)
 
 
-def _set_invisible(parts: Parts, lsns: list[int]) -> None:
-    """Mark entries of rollback periods that a crash left unmarked (R-LOG-46, R-RB-32)."""
+def set_invisible(access: LogAccess, lsns: list[int]) -> None:
+    """Mark entries of rollback periods, durably (R-LOG-46, R-RB-32); their checksums do not cover the bit."""
     by_file: dict[int, list[int]] = {}
     for lsn in sorted(lsns):
         by_file.setdefault(file_of(lsn), []).append(offset_of(lsn))
-    paths = {file.number: file.path for file in parts.ctx.access.files()}
+    paths = {file.number: file.path for file in access.files()}
     for number, offsets in by_file.items():
-        file = parts.ctx.access.storage.open_rw(paths[number])
+        file = access.storage.open_rw(paths[number])
         for offset in offsets:
             flags = file.read(offset + _FLAGS_AT, 1)[0]
             file.write(offset + _FLAGS_AT, bytes((flags | INVISIBLE,)))
@@ -269,10 +269,11 @@ def _resurrect(parts: Parts) -> None:
             assert isinstance(record, LN)
             db = parts.catalog.by_id(record.db_id)
             if db is not None:
-                _relock(parts, txn, db, record, lsn)
+                relock(parts, txn, db, record, lsn)
 
 
-def _relock(parts: Parts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
+def relock(parts: Parts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
+    """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
     parts.locks.lock(lsn, txn, LockType.WRITE, wait=False)
     txn.locks[lsn] = None
     before = version_before(record)
@@ -319,7 +320,7 @@ def _holds_nothing(files: LogFiles) -> bool:
     return [file.number for file in files.files] == [0] and files.files[0].size_bytes < FILE_HEADER_BYTES
 
 
-def _bad_name(storage: Storage, path: str) -> str:
+def bad_name(storage: Storage, path: str) -> str:
     """The name under which a last file without any entry is kept (R-LOG-30)."""
     base = path.rsplit(".", 1)[0] + ".bad"
     name, count = base, 0

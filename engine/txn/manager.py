@@ -185,6 +185,11 @@ class TxnManager:
             self.compress_later(txn)
         self._finish(txn)
 
+    def forget(self, txn: Txn) -> None:
+        """A transaction of which a rollback has left nothing: release its locks, log nothing (R-SYNC-8)."""
+        txn.state = TxnState.ABORTED
+        self._finish(txn)
+
     def prepare(self, txn: Txn, format_id: int, gtrid: bytes, bqual: bytes) -> int:
         """First phase of a two-phase commit: durable, and open until decided (R-TXN-44). Returns its LSN."""
         txn.check_usable()

@@ -45,13 +45,13 @@ def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
                 key = db.order.wrap(record.key)
                 undo_ln(ctx, db, key, lsn, version_before(record))
                 txn.deleted.append((db, key))
-                _count_obsolete(ctx, db, record, lsn, entry.item_size)
+                count_undone(ctx, db, record, lsn, entry.item_size)
         count += 1
         lsn = record.last_lsn
     return count
 
 
-def _count_obsolete(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, item_size: int) -> None:
+def count_undone(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, item_size: int) -> None:
     """An undone LN is obsolete, unless it was from the start (R-CLN-5, R-CLN-6)."""
     born = record.data is None or bool(record.flags & EMBEDDED) or db.duplicates
     writer = ctx.writer

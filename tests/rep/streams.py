@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.db.environment import Environment
+from engine.db.scan import Walker
 from engine.format.header import is_invisible
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -14,7 +15,7 @@ from engine.log.reader import FileReader
 from engine.rep.group import form_group, lead_alone, read_membership
 from engine.storage.base import Storage
 from engine.vlsn.scanner import ForwardScanner
-from tests.db.workload import SMALL
+from tests.db.workload import SMALL, State
 
 
 def open_replicated(storage: Storage | Path, **changes: Any) -> Environment:
@@ -61,3 +62,14 @@ def check_index(env: Environment) -> None:
         assert stream[vlsn].lsn == lsn
     for vlsn in stream:
         assert ForwardScanner(index).start(vlsn) <= stream[vlsn].lsn
+
+
+def states(env: Environment) -> tuple[int, frozenset[int], State]:
+    """What must be that before or that after: last VLSN, open transactions, records without locks."""
+    assert env.vlsn_index is not None
+    found: State = {}
+    for name in env.database_names():
+        with env.open_database(name) as db:
+            walker = Walker(env, db.state, None, None, backward=False)
+            found[name] = {r.key: r.data for r in walker.step(None, inclusive=True, limit=1 << 20)}
+    return env.vlsn_index.range.last, frozenset(t for t in env.txns.registered if t < 0), found

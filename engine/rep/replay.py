@@ -1,0 +1,164 @@
+"""Replay: what the master has logged is done again on a replica, entry by entry (R-SYNC-12, R-TXN-26).
+
+* An LN joins the transaction that it names, which begins with its first LN; a Commit or Abort ends it. The replica's
+  own entry has the same VLSN, type, transaction, key, data and expiration, and its own LSNs and abort information.
+* Replay transactions are importunate: a reader that is in the way loses its lock.
+* Entries must come in VLSN order without a gap, and must fit what is here: a deletion of a record that is not there,
+  or a Commit of a transaction that nobody has begun, means that the nodes have parted. That is damage, never skipped.
+* Commits are made durable in batches by ``sync``; only then may they be acknowledged.
+
+Example: ``INS_LN_TX VLSN 28 txn -23 key 1`` makes transaction -23 here too and logs the LN at this node's next LSN;
+``Commit VLSN 30 txn -23 master 1 dtvlsn 27`` logs the same Commit with the LSN of the last LN here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+from engine.catalog.replay import replay_name
+from engine.db.environment import Environment
+from engine.errors import DamageError, FormatError
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import NameLN
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import ABORT, COMMIT, decode_body, type_name
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.stream import MATCHPOINT, StreamEntry
+from engine.txn.records import LeafKind, Payload, PutMode
+from engine.txn.txn import Durability, StreamEnd, Txn
+
+_LOCK_TIMEOUT_MS: Final = 500
+_USER_TYPES: Final = range(31, 37)
+_KINDS: Final = {n: LeafKind(n, n, n, n, n, n, n in _USER_TYPES) for n in range(1, 46)}
+
+
+class Replay:
+    """Applies the stream to one environment; by one thread.
+
+    Arguments:
+        env: detached, recovered, its VLSN index at the matchpoint.
+
+    Attributes:
+        master_vlsn: the last VLSN that the master is known to have.
+        dtvlsn: the highest DTVLSN seen.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        assert env.vlsn_index is not None
+        self._env = env
+        self._index = env.vlsn_index
+        self._arrived = threading.Condition()
+        self.applied = self._index.range.last
+        self.master_vlsn = self.dtvlsn = NULL_VLSN
+        self._unsynced = False
+        for txn in list(env.txns.registered.values()):
+            if txn.id < 0:
+                env.restore_actions(txn)
+
+    @property
+    def next_vlsn(self) -> int:
+        """The VLSN that has to come next."""
+        return 1 if self._index.range.is_empty else self._index.range.last + 1
+
+    def apply(self, entry: StreamEntry) -> None:
+        """Do one entry again.
+
+        Raises:
+            DamageError: it is not the next one, is malformed, or does not fit what is here.
+            StorageError: the log cannot be written.
+        """
+        if entry.vlsn != self.next_vlsn:
+            raise self._parted(entry, f"VLSN {self.next_vlsn} has to come next")
+        try:
+            record = decode_body(entry.type_number, WRITTEN_VERSION, entry.body)
+        except FormatError as error:
+            raise self._parted(entry, str(error)) from error
+        if isinstance(record, TxnEnd):
+            self._end(entry, record)
+        elif isinstance(record, LN) and record.txn_id is not None and record.txn_id < 0 and entry.type_number in _KINDS:
+            self._write(entry, record)
+        elif entry.type_number == MATCHPOINT:
+            assert self._env.writer is not None
+            self._env.writer.log_in_stream(MATCHPOINT, entry.body, entry.vlsn)
+        else:
+            raise self._parted(entry, "an entry of this type is no part of a stream")
+        self._unsynced = True
+        self._env.after_write()
+
+    def sync(self) -> int:
+        """Make everything durable, tell those who wait; returns the last VLSN."""
+        if self._unsynced:
+            self._env.sync()
+            self._unsynced = False
+        with self._arrived:
+            self.applied = self._index.range.last
+            self._arrived.notify_all()
+        return self.applied
+
+    def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
+        """Wait until a VLSN has been replayed: what a reader needs who must see a certain commit.
+
+        Returns:
+            False when it has not within ``timeout_s`` seconds.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._arrived:
+            while self.applied < vlsn:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._arrived.wait(left):
+                    return self.applied >= vlsn
+        return True
+
+    def _write(self, entry: StreamEntry, record: LN) -> None:
+        env, txn = self._env, self._txn(record)
+        txn.vlsn = entry.vlsn
+        kind = _KINDS[entry.type_number]
+        if isinstance(record.content, NameLN):
+            applied = replay_name(env.naming, record, record.content, txn, env.at_end)
+        else:
+            with env.ctx.latch:
+                state = env.catalog.by_id(record.db_id)
+            if state is None:
+                raise self._parted(entry, f"there is no database {record.db_id}")
+            key = state.order.wrap(record.key)
+            payload = Payload(record.data, kind, record.expiration, record.content, record.tail)
+            if record.data is None:
+                applied = env.records.delete(state, key, txn, payload)
+            else:
+                applied = env.records.put(state, key, payload, txn, PutMode.OVERWRITE)
+        if not applied:
+            raise self._parted(entry, "the record that it changes is not there, or is there already")
+
+    def _end(self, entry: StreamEntry, record: TxnEnd) -> None:
+        env = self._env
+        txn = env.txns.registered.get(record.id)
+        if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in (COMMIT, ABORT):
+            raise self._parted(entry, f"no entry of transaction {record.id} is here")
+        txn.vlsn = entry.vlsn
+        txn.end = StreamEnd(record.time, record.master_id, record.dtvlsn)
+        self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
+        if entry.type_number == COMMIT:
+            env.commit(txn, Durability.NO_SYNC)
+        else:
+            env.abort(txn)
+
+    def _txn(self, record: LN) -> Txn:
+        assert record.txn_id is not None
+        txn = self._env.txns.registered.get(record.txn_id)
+        if txn is None:
+            txn = Txn(record.txn_id, durability=Durability.NO_SYNC, lock_timeout_ms=_LOCK_TIMEOUT_MS)
+            self._env.txns.adopt(txn)
+        return txn
+
+    def _parted(self, entry: StreamEntry, found: str) -> DamageError:
+        return DamageError(
+            f"the stream does not fit this node: VLSN {entry.vlsn} {type_name(entry.type_number)}",
+            file=self._env.storage.root,
+            found=found,
+            consequence="the node has parted from its master, and replays nothing more",
+            hint="compare the nodes with jetool diff; jetool node run --restore copies the master's files anew",
+        )

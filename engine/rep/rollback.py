@@ -1,0 +1,231 @@
+"""Rollback of a running replica to a matchpoint (R-SYNC-7 to R-SYNC-12, R-SYNC-25 to R-SYNC-27).
+
+*Soft rollback*, when no commit and no abort stands behind the matchpoint M; its steps, in this order:
+
+1. Log RollbackStart (M, ids of the open transactions) and fsync. Before it is durable nothing has been changed.
+2. Undo, in memory, every LN > M of these transactions along its chain: each record returns to its version at M, which
+   may be an earlier one of the same transaction. A transaction with no LN left is closed; others keep their locks.
+3. Set the invisible bit of those LNs in the files.
+4. Fsync the files.
+5. Log RollbackEnd and fsync.
+6. Cut the VLSN index behind M, durably. The next VLSN is M + 1.
+
+A crash behind step 1 leaves an open period that recovery finishes; behind step 5 nothing is left to do.
+
+*Hard recovery*, when commits or aborts would have to go: the log is cut physically at M, M itself included, and opened
+again. It is prohibited when more than a limit of durable commits would be lost.
+
+Example (E-RB-4), M below 31: ``31 UPD A, 32 DEL A, 33 UPD B`` | RollbackStart | 33 -> 20, 32 -> 31, 31 -> 10 | bits |
+RollbackEnd.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.db.environment import Environment
+from engine.db.opening import bad_name, relock, set_invisible
+from engine.errors import DamageError, JetoolError, RefusedError
+from engine.events import SILENT, Listener
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import NameLN, NameOperation
+from engine.format.entry.rollback import RollbackEnd, RollbackStart, encode_rollback_end, encode_rollback_start
+from engine.format.entry_types import BY_NAME
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
+from engine.format.versions import WRITTEN_VERSION
+from engine.log.files import list_log_files
+from engine.recovery.rollback_scan import ChainReader
+from engine.recovery.txn_chain import TxnChain
+from engine.storage.base import Storage
+from engine.tree.apply import Version, undo_ln
+from engine.tree.state import DatabaseState
+from engine.txn.txn import Txn
+from engine.txn.undo import count_undone
+
+_ROLLBACK_START: Final = BY_NAME["rollbackstart"].number
+_ROLLBACK_END: Final = BY_NAME["rollbackend"].number
+_MAKES_DATABASE: Final = (1, 3)
+_PIECE_BYTES: Final = 1 << 20
+
+
+class Matchpoint(NamedTuple):
+    """Where two nodes agree: VLSN, and LSN on this node."""
+
+    vlsn: int
+    lsn: int
+
+
+class RollbackProhibitedError(RefusedError):
+    """A hard recovery would lose more durable commits than are allowed; the message says where to cut by hand."""
+
+    kind = "rollback_prohibited"
+
+
+class SoftRollback:
+    """One soft rollback of an environment that nobody writes to.
+
+    Arguments:
+        env: detached; no thread of it is at work.
+        matchpoint: where it goes back to.
+        listener: hears each step before it is done.
+    """
+
+    def __init__(self, env: Environment, matchpoint: Matchpoint, listener: Listener = SILENT) -> None:
+        self._env = env
+        self._to = matchpoint
+        self._listener = listener
+        self._hidden: list[int] = []
+        self._unmade: list[DatabaseState] = []
+
+    def run(self) -> int:
+        """Do all steps.
+
+        Returns:
+            How many LNs were rolled back.
+
+        Raises:
+            DamageError: the chain of a transaction is broken. StorageError: the log cannot be written.
+            JetoolError: a commit or an abort stands behind the matchpoint.
+        """
+        env, (vlsn, lsn) = self._env, self._to
+        index, writer = env.vlsn_index, env.writer
+        assert index is not None
+        assert writer is not None
+        if index.range.last == vlsn:
+            return 0
+        if index.range.last_txn_end > vlsn:
+            raise JetoolError("a soft rollback must not pass a commit or an abort", found=str(index.range))
+        active = {txn_id: txn for txn_id, txn in env.txns.registered.items() if txn_id < 0}
+        self._step("RollbackStart")
+        begun = RollbackStart(vlsn, lsn, env.now_ms(), tuple(active))
+        start = writer.log(_ROLLBACK_START, encode_rollback_start(begun, WRITTEN_VERSION))
+        writer.flush(sync=True)
+        self._step("undo")
+        for txn in active.values():
+            self._undo(txn)
+        self._step("invisible bits")
+        set_invisible(env.ctx.access, self._hidden)
+        self._step("RollbackEnd")
+        ended = RollbackEnd(lsn, start, env.now_ms())
+        writer.log(_ROLLBACK_END, encode_rollback_end(ended, WRITTEN_VERSION))
+        writer.flush(sync=True)
+        self._step("VLSN index")
+        index.truncate_tail(vlsn + 1, lsn)
+        for state in self._unmade:
+            env.naming.finish_removal(state)
+        return len(self._hidden)
+
+    def _undo(self, txn: Txn) -> None:
+        """Take back what one transaction wrote behind the matchpoint."""
+        env, ctx = self._env, self._env.ctx
+        chain = TxnChain(txn.last_lsn, txn.id, self._to.lsn, ChainReader(ctx, env.catalog))
+        lsn = txn.last_lsn
+        while lsn != NULL_LSN and lsn > self._to.lsn:
+            with ctx.latch:
+                entry = ctx.access.read(lsn)
+                record = entry.record()
+                assert isinstance(record, LN)
+                db = env.catalog.by_id(record.db_id)
+                if db is not None:
+                    self._revert(chain, db, record, lsn)
+                    count_undone(ctx, db, record, lsn, entry.item_size)
+            self._hidden.append(lsn)
+            lsn = record.last_lsn
+        self._keep(txn, chain)
+
+    def _revert(self, chain: TxnChain, db: DatabaseState, record: LN, lsn: int) -> None:
+        info = chain.take(lsn)
+        before = NULL_LSN if is_null(info.lsn) else info.lsn
+        to = Version(before, info.known_deleted, info.pending_deleted, info.key, info.data, info.vlsn, info.expiration)
+        undo_ln(self._env.ctx, db, db.order.wrap(record.key), lsn, to)
+        if isinstance(record.content, NameLN) and isinstance(record.tail, NameOperation):
+            made = self._env.catalog.by_id(record.content.db_id)
+            if record.tail.operation in _MAKES_DATABASE and made is not None:
+                self._unmade.append(made)
+
+    def _keep(self, txn: Txn, chain: TxnChain) -> None:
+        """Leave a transaction with the locks of what remains of it."""
+        env = self._env
+        if not chain.remaining_lsns:
+            txn.last_lsn = NULL_LSN
+            env.restore_actions(txn)
+            env.txns.forget(txn)
+            return
+        held = list(txn.locks)
+        txn.locks, txn.writes = {}, {}
+        txn.last_lsn = chain.remaining_lsns[0]
+        seen: set[tuple[int, bytes]] = set()
+        for lsn in chain.remaining_lsns:
+            record = env.ctx.access.read(lsn).record()
+            assert isinstance(record, LN)
+            db = env.catalog.by_id(record.db_id)
+            if db is not None and (db.id, record.key) not in seen:
+                seen.add((db.id, record.key))
+                relock(env.parts, txn, db, record, lsn)
+        env.locks.release_many([lsn for lsn in held if lsn not in txn.locks], txn)
+        env.restore_actions(txn)
+
+    def _step(self, name: str) -> None:
+        self._listener.step(f"rollback {name}", 0, 0)
+
+
+def truncate_at(storage: Storage, lsn: int, listener: Listener = SILENT) -> list[str]:
+    """Cut the log of a closed environment at an LSN; what is cut is kept beside it in ``.bad`` files (R-SYNC-26).
+
+    Later files are set aside first, the last one before the others, so that a crash leaves a log without a gap.
+
+    Returns:
+        The names of the files that hold what was cut, for a report.
+
+    Raises:
+        DamageError: there is no such file. StorageError: a file cannot be changed.
+    """
+    found = list_log_files(storage).files
+    cut = next((file for file in found if file.number == file_of(lsn)), None)
+    if cut is None or offset_of(lsn) > cut.size_bytes:
+        raise DamageError("the log has no such place to be cut at", file=storage.root, lsn=format_lsn(lsn))
+    kept = []
+    for file in reversed(found):
+        if file.number > cut.number:
+            listener.step("truncate file", 0, 0)
+            kept.append(bad_name(storage, file.path))
+            storage.rename(file.path, kept[-1])
+            storage.sync_directory(file.path.rpartition("/")[0])
+    listener.step("truncate tail", 0, 0)
+    kept.append(bad_name(storage, cut.path))
+    _copy_tail(storage, cut.path, kept[-1], offset_of(lsn))
+    last = storage.open_rw(cut.path)
+    try:
+        last.truncate(offset_of(lsn))
+        last.sync()
+    finally:
+        last.close()
+    return kept
+
+
+def _copy_tail(storage: Storage, path: str, to: str, offset: int) -> None:
+    source, target = storage.open(path), storage.open_rw(to, create=True)
+    try:
+        at = 0
+        while piece := source.read(offset + at, _PIECE_BYTES):
+            target.write(at, piece)
+            at += len(piece)
+        target.sync()
+    finally:
+        source.close()
+        target.close()
+    storage.sync_directory(path.rpartition("/")[0])
+
+
+def hard_recover(env: Environment, matchpoint: Matchpoint, listener: Listener = SILENT) -> Environment:
+    """Cut the log at the matchpoint and recover what is left; syncup then finds an earlier matchpoint.
+
+    Arguments:
+        env: detached; it is closed, as a crash would close it.
+
+    Raises:
+        JetoolError: as ``truncate_at`` and ``Environment``.
+    """
+    env.crash()
+    truncate_at(env.storage, matchpoint.lsn, listener)
+    return Environment(env.storage, env.config, listener)

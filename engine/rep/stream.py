@@ -1,0 +1,177 @@
+"""Entries of the replication stream: their form on the way, and reading them from a log by VLSN.
+
+Rules (je-log-format.md 7.6, R-SYNC-2, R-SYNC-30):
+
+* On the way an entry has no LSNs of its sender: an LN keeps transaction, database, key, data and expiration; Commit and
+  Abort lose ``last_lsn``. Entries of older log versions are rewritten for version 17, so one form is compared and sent.
+* Two nodes agree at a VLSN when type and form are the same. The time of a Commit or Abort does not count: JE's replicas
+  log their own.
+* Readers skip invisible entries: the same VLSN comes again behind the rollback. In the visible stream every VLSN is one
+  more than the one before; anything else is damage.
+
+Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` travels as flags 0, flags2 0, database
+-257, transaction -13, key and data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from engine.db.environment import Environment
+from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError
+from engine.format.entry.ln import HAS_EXPIRATION, LN
+from engine.format.entry.txn_end import TxnEnd, decode_txn_end
+from engine.format.entry_types import ABORT, BY_NAME, COMMIT, decode_body, encode_body, type_name
+from engine.format.header import REPLICATED, is_invisible
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NULL_VLSN
+from engine.log.access import LogAccess
+from engine.log.passes import LogRange, Raw, forward
+from engine.vlsn.scanner import ForwardScanner
+from engine.vlsn.waiting import LogItem
+
+MATCHPOINT: Final = BY_NAME["matchpoint"].number
+SYNCABLE: Final = frozenset((COMMIT, ABORT, MATCHPOINT))
+_LEAST_VERSION: Final = 8
+
+
+class StreamEntry(NamedTuple):
+    """An entry in its form on the way; ``body`` is of log version 17."""
+
+    vlsn: int
+    type_number: int
+    body: bytes
+
+    def agrees(self, other: StreamEntry | None) -> bool:
+        """Whether another node's entry is the same (R-SYNC-2)."""
+        if other is None or self[:2] != other[:2]:
+            return False
+        if self.type_number in (COMMIT, ABORT):
+            return _without_time(self.body) == _without_time(other.body)
+        return self.body == other.body
+
+
+def _without_time(body: bytes) -> TxnEnd:
+    return decode_txn_end(body, WRITTEN_VERSION)._replace(time=0)
+
+
+def to_stream(vlsn: int, type_number: int, version: int, body: bytes) -> StreamEntry:
+    """An entry as it is sent and compared.
+
+    Raises:
+        UnsupportedError: its log version knows no such form. FormatError: the body does not fit its type.
+    """
+    if version < _LEAST_VERSION:
+        raise UnsupportedError(
+            "entries of this log version cannot be sent to another node",
+            expected=f"log version {_LEAST_VERSION} or later",
+            found=str(version),
+        )
+    record = decode_body(type_number, version, body)
+    if isinstance(record, LN):
+        record = record._replace(
+            flags=record.flags & HAS_EXPIRATION, flags2=0, flags3=0, abort_lsn=NULL_LSN, last_lsn=NULL_LSN,
+            abort_key=None, abort_data=None, abort_vlsn=NULL_VLSN, abort_expiration=0, prior_size=0, prior_file=-1,
+        )  # fmt: skip
+    elif isinstance(record, TxnEnd):
+        record = record._replace(last_lsn=NULL_LSN, master_term=0)
+    return StreamEntry(vlsn, type_number, encode_body(type_number, WRITTEN_VERSION, record))
+
+
+def of_item(item: LogItem) -> StreamEntry:
+    """The form of an entry that has just been logged here."""
+    return to_stream(item.vlsn, item.type_number, WRITTEN_VERSION, item.body)
+
+
+class StreamReader:
+    """Reads the visible stream of an open environment forward, beside its writers.
+
+    Arguments:
+        env: the environment; it has a VLSN index.
+        vlsn: the first VLSN wanted; in the range of the index, or the one behind it.
+
+    Attributes:
+        next_vlsn: the VLSN that comes next.
+
+    Raises:
+        NotFoundError: the VLSN is before the range.
+    """
+
+    def __init__(self, env: Environment, vlsn: int) -> None:
+        index, writer = env.vlsn_index, env.writer
+        assert index is not None
+        assert writer is not None
+        self._env, self._index, self._writer = env, index, writer
+        self._access = LogAccess(env.storage, ())
+        self.next_vlsn = vlsn
+        if index.range.contains(vlsn):
+            self._lsn = ForwardScanner(index).start(vlsn)
+        elif vlsn == index.latest_allocated + 1:
+            with writer.latch:
+                self._lsn = writer.next_lsn if index.range.is_empty else index.lte_lsn(index.range.last)
+        else:
+            raise NotFoundError(f"VLSN {vlsn} is not in the log", expected=str(index.range), found=str(vlsn))
+
+    def read(self) -> Iterator[StreamEntry]:
+        """What is in the log now, from ``next_vlsn`` on. Call it again for what comes later.
+
+        Raises:
+            DamageError: a VLSN is missing, or the log is damaged.
+        """
+        for raw in self._raw():
+            self.next_vlsn = raw.vlsn + 1
+            try:
+                yield to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
+            except FormatError as error:
+                raise DamageError(
+                    "an entry of the replication stream is malformed", lsn=format_lsn(raw.lsn), found=str(error)
+                ) from error
+
+    def skip(self, vlsn: int) -> None:
+        """The entry at ``next_vlsn`` has been had from elsewhere."""
+        self.next_vlsn = vlsn + 1
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._access.close()
+
+    def _raw(self) -> Iterator[Raw]:
+        self._writer.flush(sync=False)
+        with self._writer.latch:
+            end = self._writer.next_lsn
+            files = self._env.ctx.access.files()
+        if len(files) != len(self._access.files()) or files[-1].number != self._access.files()[-1].number:
+            # Handles of its own: those of the environment are used under its latch.
+            self._access.close()
+            self._access = LogAccess(self._env.storage, tuple(files))
+        for raw in forward(self._access, LogRange(self._lsn, end), None):
+            self._lsn = raw.lsn
+            if not raw.flags & REPLICATED or is_invisible(raw.flags, raw.version) or raw.vlsn < self.next_vlsn:
+                continue
+            if raw.vlsn != self.next_vlsn:
+                raise DamageError(
+                    "a VLSN is missing in the log",
+                    lsn=format_lsn(raw.lsn),
+                    expected=str(self.next_vlsn),
+                    found=f"{raw.vlsn} ({type_name(raw.type_number)})",
+                    consequence="the replication stream cannot be read on",
+                    hint="run jetool vlsn check",
+                )
+            yield raw
+
+
+def entry_at(env: Environment, vlsn: int) -> tuple[int, StreamEntry]:
+    """LSN and form of the visible entry at a VLSN of the range.
+
+    Raises:
+        NotFoundError: the VLSN is not in the range. DamageError: it is not in the log.
+    """
+    reader = StreamReader(env, vlsn)
+    try:
+        for raw in reader._raw():
+            return raw.lsn, to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
+    finally:
+        reader.close()
+    raise DamageError(f"VLSN {vlsn} is not in the log", file=env.storage.root, hint="run jetool vlsn check")

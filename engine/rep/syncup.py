@@ -1,0 +1,297 @@
+"""Syncup: where replica and master agree, and what the replica has to do to get there (R-SYNC-3 to R-SYNC-6, 7.3).
+
+The replica asks for the entry at its last sync-able VLSN (Commit, Abort, Matchpoint) and goes back from one sync-able
+entry to the one before, until master and replica have the same. What it passes is kept: commits beyond the matchpoint
+would be lost.
+
+=====  =====  =======  ====================================================================
+T      S      M        action (T lastTxnEnd, S lastSync of the replica, M matchpoint)
+=====  =====  =======  ====================================================================
+none   none   none     fresh: start at VLSN 1; with unfinished work in the log: network restore
+none   any    v        soft rollback to M
+any    any    none     network restore
+T<=M                   soft rollback to M
+T>M                    hard recovery; network restore when a CkptEnd with deleted files or a gap was passed
+=====  =====  =======  ====================================================================
+
+The published table rolls a log without any commit back to nothing. Here such a log is replaced by the master's: nothing
+in it was ever committed, and one way less has to be right.
+
+Example: the replica has Commit 10, LN 11, Commit 12; the master Commit 10, Commit 11. 12 is asked for: beyond the
+master's range, which offers its own 11. The replica has no sync-able entry there and goes on to 10: equal. T = 12 > 10,
+one commit passed: hard recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Final, NamedTuple
+
+from engine.db.environment import Environment
+from engine.errors import DamageError, RefusedError
+from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, decode_ckpt_end
+from engine.format.entry.txn_end import decode_txn_end
+from engine.format.entry_types import ABORT, CKPT_END, COMMIT
+from engine.format.header import is_invisible
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
+from engine.log.access import LogAccess
+from engine.log.passes import LogRange, Raw, backward
+from engine.rep.rollback import Matchpoint, RollbackProhibitedError
+from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, to_stream
+
+DEFAULT_ROLLBACK_LIMIT: Final = 10
+_LOOKED_AT: Final = frozenset((COMMIT, ABORT, MATCHPOINT, CKPT_END))
+
+
+class AnswerKind(Enum):
+    """What a feeder says when it is asked for the entry at a VLSN (R-SYNC-4)."""
+
+    ENTRY = "entry"
+    NOT_FOUND = "not found"
+    ALTERNATE = "alternate"
+
+
+class Answer(NamedTuple):
+    """A feeder's answer; ``entry`` is None for NOT_FOUND."""
+
+    kind: AnswerKind
+    entry: StreamEntry | None = None
+
+
+Ask = Callable[[int], Answer]
+
+
+class Action(Enum):
+    """What the replica has to do before the stream can begin."""
+
+    START = "start"
+    SOFT_ROLLBACK = "soft rollback"
+    HARD_RECOVERY = "hard recovery"
+    NETWORK_RESTORE = "network restore"
+
+
+class PassedCommit(NamedTuple):
+    """A commit beyond the matchpoint."""
+
+    vlsn: int
+    lsn: int
+    txn_id: int
+    time_ms: int
+    durable: bool
+
+
+class Passed(NamedTuple):
+    """What lies between the end of the replica's log and the matchpoint.
+
+    Attributes:
+        commits: latest first.
+        deleted_files: a CkptEnd was passed that let files go.
+        gap: the log has a hole, or does not reach back.
+    """
+
+    commits: tuple[PassedCommit, ...] = ()
+    deleted_files: bool = False
+    gap: bool = False
+
+    @property
+    def durable(self) -> int:
+        """Commits that a majority had."""
+        return sum(commit.durable for commit in self.commits)
+
+
+class Plan(NamedTuple):
+    """What syncup has found.
+
+    Attributes:
+        matchpoint: None when there is none.
+        start: the first VLSN that the feeder shall send.
+    """
+
+    action: Action
+    matchpoint: Matchpoint | None
+    passed: Passed
+    start: int
+
+
+class LocalLog:
+    """The replica's log, read backward from its end by sync-able entries.
+
+    Arguments:
+        env: detached; nothing is written meanwhile.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        assert env.vlsn_index is not None
+        assert env.writer is not None
+        self.range = env.vlsn_index.range
+        env.writer.flush(sync=False)
+        self._access = LogAccess(env.storage, tuple(env.ctx.access.files()))
+        self._entries = backward(self._access, LogRange(NULL_LSN, env.writer.next_lsn), _LOOKED_AT)
+        self._commits: list[PassedCommit] = []
+        self._first_dtvlsn: int | None = None
+        self._deleted_files = self._gap = False
+        self.current: Matchpoint | None = None
+        self._form: StreamEntry | None = None
+
+    @property
+    def form(self) -> StreamEntry:
+        """The form of the current entry."""
+        assert self._form is not None
+        return self._form
+
+    def back(self) -> bool:
+        """Pass the current sync-able entry and go to the one before; False when there is none."""
+        self._pass_current()
+        for raw in self._visible():
+            if raw.type_number == CKPT_END:
+                end = decode_ckpt_end(raw.body, raw.version)
+                self._deleted_files = self._deleted_files or bool(end.flags & CLEANED_FILES_TO_DELETE)
+            elif raw.type_number in SYNCABLE and raw.vlsn != NULL_VLSN:
+                self.current = Matchpoint(raw.vlsn, raw.lsn)
+                self._form = to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
+                return raw.vlsn >= self.range.first
+        return False
+
+    def passed(self) -> Passed:
+        """What was passed on the way to the current entry, which is not counted itself (R-SYNC-27)."""
+        return Passed(tuple(self._commits), self._deleted_files, self._gap)
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._access.close()
+
+    def _visible(self) -> Iterator[Raw]:
+        try:
+            for raw in self._entries:
+                if not is_invisible(raw.flags, raw.version):
+                    yield raw
+        except DamageError:
+            self._gap = True
+
+    def _pass_current(self) -> None:
+        if self.current is None or self.form.type_number not in (COMMIT, ABORT):
+            return
+        end = decode_txn_end(self.form.body, 17)
+        if self._first_dtvlsn is None:
+            self._first_dtvlsn = end.dtvlsn
+        if self.form.type_number == COMMIT:
+            durable = self._first_dtvlsn <= 0 or self.current.vlsn <= self._first_dtvlsn
+            self._commits.append(PassedCommit(*self.current, end.id, end.time, durable))
+
+
+def find_plan(env: Environment, ask: Ask) -> Plan:
+    """Find the matchpoint and decide.
+
+    Arguments:
+        env: the replica, detached.
+        ask: asks the feeder for the entry at a VLSN.
+
+    Raises:
+        DamageError: the replica's log cannot be read.
+    """
+    log = LocalLog(env)
+    try:
+        return _find(log, ask)
+    finally:
+        log.close()
+
+
+def _find(log: LocalLog, ask: Ask) -> Plan:
+    if log.range.last_sync == NULL_VLSN:
+        fresh = log.range.is_empty and ask(FIRST_VLSN).kind is AnswerKind.ENTRY
+        return Plan(Action.START if fresh else Action.NETWORK_RESTORE, None, Passed(), FIRST_VLSN)
+    found = log.back()
+    first = True
+    while found:
+        assert log.current is not None
+        answer = ask(log.current.vlsn)
+        if answer.kind is AnswerKind.ENTRY and log.form.agrees(answer.entry):
+            return decide(log.range.last_txn_end, log.range.last, log.current, log.passed())
+        if answer.kind is AnswerKind.NOT_FOUND or (answer.kind is AnswerKind.ALTERNATE and not first):
+            break
+        floor = answer.entry.vlsn if answer.kind is AnswerKind.ALTERNATE and answer.entry is not None else NULL_VLSN
+        if answer.kind is AnswerKind.ALTERNATE and floor < log.range.first:
+            break
+        found = log.back()
+        while found and floor != NULL_VLSN and log.current.vlsn > floor:
+            found = log.back()
+        first = False
+    return Plan(Action.NETWORK_RESTORE, None, log.passed(), FIRST_VLSN)
+
+
+def decide(last_txn_end: int, last: int, matchpoint: Matchpoint, passed: Passed) -> Plan:
+    """The decision table, for a matchpoint that was found."""
+    start = matchpoint.vlsn + 1
+    if last_txn_end <= matchpoint.vlsn:
+        action = Action.SOFT_ROLLBACK if last > matchpoint.vlsn else Action.START
+        return Plan(action, matchpoint, passed, start)
+    if passed.deleted_files or passed.gap:
+        return Plan(Action.NETWORK_RESTORE, matchpoint, passed, FIRST_VLSN)
+    return Plan(Action.HARD_RECOVERY, matchpoint, passed, start)
+
+
+def check_rollback_limit(env: Environment, plan: Plan, limit: int) -> None:
+    """Refuse a hard recovery that would lose too much (R-SYNC-25).
+
+    Arguments:
+        limit: durable commits that may be lost (``je.rep.txnRollbackLimit``).
+
+    Raises:
+        RollbackProhibitedError: there are more; it names file and offset at which to cut by hand.
+    """
+    commits, matchpoint = plan.passed.commits, plan.matchpoint
+    if plan.passed.durable <= limit or matchpoint is None:
+        return
+    earliest = commits[-1]
+    raise RollbackProhibitedError(
+        f"this node would have to give up {len(commits)} commits, {plan.passed.durable} of them durable",
+        file=env.storage.root,
+        lsn=format_lsn(matchpoint.lsn),
+        expected=f"at most {limit} durable ones",
+        found=f"transaction {earliest.txn_id} of {earliest.time_ms} ms since 1970 is the earliest",
+        consequence="it has not joined the group; nothing was changed",
+        hint=f"save what is worth saving, then cut the log: file {matchpoint.lsn >> 32:#x}"
+        f" ({matchpoint.lsn >> 32:08x}.jdb), offset {matchpoint.lsn & 0xFFFFFFFF:#x}",
+    )
+
+
+class Feeder:
+    """The master's side of syncup.
+
+    Arguments:
+        env: the master's environment.
+        entry_at: finds the form at a VLSN of the range.
+    """
+
+    def __init__(self, env: Environment, entry_at: Callable[[int], StreamEntry]) -> None:
+        assert env.vlsn_index is not None
+        self._index = env.vlsn_index
+        self._entry_at = entry_at
+        self._asked = False
+
+    def answer(self, vlsn: int) -> Answer:
+        """Answer one question (R-SYNC-4)."""
+        first, self._asked = not self._asked, True
+        vlsn_range = self._index.range
+        if vlsn_range.contains(vlsn):
+            return Answer(AnswerKind.ENTRY, self._entry_at(vlsn))
+        if first and vlsn > vlsn_range.last and vlsn_range.last_sync != NULL_VLSN:
+            return Answer(AnswerKind.ALTERNATE, self._entry_at(vlsn_range.last_sync))
+        return Answer(AnswerKind.NOT_FOUND)
+
+
+def refuse_without_restore(plan: Plan, root: str) -> None:
+    """Say that only a network restore helps.
+
+    Raises:
+        RefusedError: always.
+    """
+    raise RefusedError(
+        "this node's log and the master's have nothing in common that the stream could go on from",
+        file=root,
+        found=f"{len(plan.passed.commits)} commits passed" + (", a gap in the log" if plan.passed.gap else ""),
+        consequence="it has not joined the group; nothing was changed",
+        hint="jetool node run --restore replaces its files by copies of the master's",
+    )

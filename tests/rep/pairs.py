@@ -1,0 +1,53 @@
+"""Masters and replicas in one process, without a network: the stream is carried over by calls."""
+
+from __future__ import annotations
+
+from engine.db.environment import Environment
+from engine.db.stream import AloneGate
+from engine.events import SILENT, Listener
+from engine.rep.replay import Replay
+from engine.rep.rollback import SoftRollback, hard_recover
+from engine.rep.stream import StreamReader, entry_at
+from engine.rep.syncup import Action, Feeder, Plan, find_plan
+
+
+def lead(env: Environment, node_id: int) -> None:
+    """Make a node the master, whatever the group says."""
+    assert env.vlsn_index is not None
+    env.lead(AloneGate(env.vlsn_index, node_id))
+
+
+def catch_up(master: Environment, replica: Environment, *, up_to: int | None = None) -> Replay:
+    """Replay what the replica lacks, as far as ``up_to``; asserts nothing."""
+    replay = Replay(replica)
+    reader = StreamReader(master, replay.next_vlsn)
+    for entry in reader.read():
+        if up_to is not None and entry.vlsn > up_to:
+            break
+        replay.apply(entry)
+    reader.close()
+    replay.sync()
+    return replay
+
+
+def plan_for(master: Environment, replica: Environment) -> Plan:
+    """What syncup finds."""
+    return find_plan(replica, Feeder(master, lambda vlsn: entry_at(master, vlsn)[1]).answer)
+
+
+def join(master: Environment, replica: Environment, listener: Listener = SILENT) -> tuple[Environment, list[Plan]]:
+    """Sync up and replay; returns the replica, perhaps opened again, and the plans on the way."""
+    plans = []
+    while True:
+        plan = plan_for(master, replica)
+        plans.append(plan)
+        assert plan.action is not Action.NETWORK_RESTORE, plan
+        if plan.action is Action.HARD_RECOVERY:
+            assert plan.matchpoint is not None
+            replica = hard_recover(replica, plan.matchpoint)
+            continue
+        if plan.action is Action.SOFT_ROLLBACK:
+            assert plan.matchpoint is not None
+            SoftRollback(replica, plan.matchpoint, listener).run()
+        catch_up(master, replica)
+        return replica, plans
