@@ -8,6 +8,8 @@ Rules:
   that asked; with ``--master`` the same jobs run on a cluster.
 * What runs on executors takes and returns plain values and Arrow batches, and imports ``engine`` only.
 
+``sources`` registers the data sources ``jelog`` and ``jerecords``; ``inventory`` names environments, shares out files.
+
 ``java`` finds a Java runtime, ``settings`` decides the configuration, ``scratch`` keeps what a session writes in one
 directory, ``failures`` turns what the JVM throws into errors of ours, ``running`` runs one job with progress.
 """

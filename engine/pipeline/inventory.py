@@ -1,0 +1,193 @@
+"""Which environments a job is about, and how their log files are shared out.
+
+Environments are named by paths, by globs (``/data/*/je``), or by an inventory: a text file with one environment on each
+line, blank lines and ``#`` comments left out. A line is
+
+* a path or a glob; a relative one starts at the directory of the inventory;
+* or a JSON object: ``{"env": "/data/fe1", "name": "fe1", "group": "prod"}``. ``name`` is what reports call the
+  environment, ``group`` the replication group that it is compared in; both may be left out.
+
+One task should read 64 MB or more, since a task costs tens of milliseconds whatever it does; and a log file is the
+smallest thing to hand out, since entries are found from its start. ``pack`` puts neighbouring files of an environment
+together until a task has enough.
+
+Example: files of 10 MB, at least 64 MB a task: files 0 to 6 of ``/data/fe1``, files 7 to 11 of it with 0 and 1 of
+``/data/fe2``, and so on.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.errors import JetoolError, NotFoundError, UsageError
+from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.storage.disk import DiskStorage
+
+LEAST_TASK_BYTES: Final = 64 << 20
+_KEYS: Final = frozenset(("env", "name", "group"))
+_MAGIC: Final = frozenset("*?[")
+
+
+class Member(NamedTuple):
+    """One environment of a fleet.
+
+    Attributes:
+        env: its directory.
+        name: what reports call it; the path unless the inventory says otherwise.
+        group: the replication group that the inventory puts it in; "" when it does not say.
+    """
+
+    env: str
+    name: str
+    group: str = ""
+
+
+class Part(NamedTuple):
+    """Some consecutive files of one environment: what one task reads of it.
+
+    Attributes:
+        env: directory of the environment.
+        files: in ascending order.
+        end_file: number of the file that the log ends in.
+    """
+
+    env: str
+    files: tuple[LogFile, ...]
+    end_file: int
+
+
+class Listed(NamedTuple):
+    """An environment with its files, or why they cannot be listed."""
+
+    member: Member
+    files: LogFiles | None
+    error: JetoolError | None
+
+
+def expand(patterns: Iterable[str]) -> list[str]:
+    """Paths of the environments that paths and globs name, each once, in the order of naming.
+
+    Arguments:
+        patterns: paths; a glob may lead to files, too, which are passed over.
+
+    Raises:
+        NotFoundError: a glob matches no directory.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        if not _MAGIC & set(pattern) or Path(pattern).is_dir():
+            found[str(Path(pattern))] = None
+            continue
+        matched = [path for path in sorted(glob.glob(pattern, recursive=True)) if Path(path).is_dir()]
+        if not matched:
+            raise NotFoundError("no directory matches", file=pattern, hint="check the pattern; quote it in a shell")
+        found.update(dict.fromkeys(str(Path(path)) for path in matched))
+    return list(found)
+
+
+def members(patterns: Sequence[str], inventory: str | None = None) -> list[Member]:
+    """The environments of a fleet, each once.
+
+    Arguments:
+        patterns: paths and globs.
+        inventory: path of an inventory file, or None.
+
+    Raises:
+        UsageError: neither names an environment, or the inventory has a line that is none.
+        NotFoundError: the inventory is not there, or a glob matches nothing.
+    """
+    named = [Member(path, path) for path in expand(patterns)]
+    if inventory is not None:
+        named += _read_inventory(Path(inventory))
+    found: dict[str, Member] = {}
+    for member in named:
+        known = found.get(member.env)
+        # A line of the inventory says more than a path on the command line.
+        if (
+            known is None
+            or (known.name == known.env and member.name != member.env)
+            or (member.group and not known.group)
+        ):
+            found[member.env] = member
+    if not found:
+        raise UsageError("no environment is named", hint="give paths or globs, or --inventory FILE")
+    return list(found.values())
+
+
+def list_members(fleet: Iterable[Member]) -> list[Listed]:
+    """The log files of each environment; one that cannot be listed does not stop the others."""
+    listed = []
+    for member in fleet:
+        try:
+            listed.append(Listed(member, list_log_files(DiskStorage(member.env)), None))
+        except JetoolError as error:
+            listed.append(Listed(member, None, error))
+    return listed
+
+
+def parts_of(env: str, files: LogFiles, *, marker: bool = False) -> Part:
+    """All files of an environment as one part, the marker file too when asked for."""
+    return Part(env, files.with_marker() if marker else files.files, files.end_file())
+
+
+def pack(parts: Iterable[Part], least_bytes: int = LEAST_TASK_BYTES) -> list[list[Part]]:
+    """Share files out among tasks of ``least_bytes`` or more; the last one may have less.
+
+    Arguments:
+        parts: environments; each is cut where a task is full.
+        least_bytes: how much a task reads.
+    """
+    tasks: list[list[Part]] = []
+    task: list[Part] = []
+    size = 0
+    for part in parts:
+        begin = 0
+        for index, file in enumerate(part.files):
+            size += file.size_bytes
+            if size >= least_bytes:
+                task.append(part._replace(files=part.files[begin : index + 1]))
+                tasks.append(task)
+                task, size, begin = [], 0, index + 1
+        if begin < len(part.files):
+            task.append(part._replace(files=part.files[begin:]))
+    return [*tasks, task] if task else tasks
+
+
+def _read_inventory(path: Path) -> Iterator[Member]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        raise NotFoundError("no such inventory", file=str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the inventory cannot be read: {error}", file=str(path)) from error
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text.startswith("{"):
+            yield from _object(path, number, text)
+        elif text and not text.startswith("#"):
+            yield from (Member(env, env) for env in expand([_absolute(path, text)]))
+
+
+def _object(path: Path, number: int, text: str) -> Iterator[Member]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"line {number} of the inventory is no JSON: {error}", file=str(path)) from error
+    unknown = sorted(set(found) - _KEYS)
+    if unknown or not isinstance(found.get("env"), str) or not all(isinstance(value, str) for value in found.values()):
+        raise UsageError(
+            f"line {number} of the inventory is no environment",
+            file=str(path),
+            expected='{"env": "DIRECTORY", "name": "...", "group": "..."}',
+            found=text,
+        )
+    for env in expand([_absolute(path, found["env"])]):
+        yield Member(env, found.get("name", env), found.get("group", ""))
+
+
+def _absolute(path: Path, env: str) -> str:
+    return str(path.parent / env)

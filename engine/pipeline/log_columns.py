@@ -1,0 +1,284 @@
+"""The columns of the ``jelog`` data source, and how they are filled from log entries.
+
+Names and values are those of ``dump-log --format ndjson``. Columns are built one at a time over a batch of entries, and
+only those that were asked for: a body is decoded only when one of them comes from it. Damage is a row, too: ``damage``
+says what is wrong, ``size`` how many bytes were skipped, and what an entry would tell is null.
+
+=================  =========  =========================================================================
+column             type       from
+=================  =========  =========================================================================
+environment, path  string     the task
+file, offset, lsn  the place  header
+type ... checksum  see below  header
+db ... time        see below  body; null where the type has no such field or the body cannot be decoded
+error              string     why the body cannot be decoded
+damage             string     why the bytes are no entry: a key of ``engine.log.entry.REASONS``
+=================  =========  =========================================================================
+
+Conditions (``Limits``) on columns are tested as soon as the column can be known: on the names of files before a task is
+made, on headers before a body is decoded, on bodies before a row is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.codecs import Record
+from engine.format.describe import SHAPES
+from engine.format.entry.ln import LN
+from engine.format.entry.node import Node, decode_node
+from engine.format.entry_types import BY_NUMBER, decode_body
+from engine.format.entry_types import NODE as NODE_FAMILY
+from engine.format.lsn import format_lsn, is_null
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import Damage, LogEntry
+
+Item = LogEntry | Damage
+
+_NODES: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == NODE_FAMILY) - {22, 23}
+
+
+class Limits(NamedTuple):
+    """Conditions on one column, all of which hold; a null meets none.
+
+    Attributes:
+        values: the values that are wanted; None for any.
+        low, high: bounds, both included; None for none.
+    """
+
+    values: frozenset[Any] | None = None
+    low: int | None = None
+    high: int | None = None
+
+    def both(self, other: Limits) -> Limits:
+        """The conditions of both."""
+        values = self.values if other.values is None else other.values
+        if self.values is not None and other.values is not None:
+            values = self.values & other.values
+        lows = [low for low in (self.low, other.low) if low is not None]
+        highs = [high for high in (self.high, other.high) if high is not None]
+        return Limits(values, max(lows, default=None), min(highs, default=None))
+
+    def meets(self, value: Any) -> bool:
+        """Whether a value meets them."""
+        if value is None or (self.values is not None and value not in self.values):
+            return False
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+
+Conditions = Mapping[str, Limits]
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        name: as in ``dump-log``.
+        type: of Spark: string, int, bigint, boolean, binary or timestamp.
+        help: what it says.
+    """
+
+    name: str
+    type: str
+    help: str
+
+
+COLUMNS: Final[tuple[Column, ...]] = (
+    Column("environment", "string", "directory of the environment"),
+    Column("path", "string", "the log file, relative to the environment"),
+    Column("file", "bigint", "number of the file"),
+    Column("offset", "bigint", "offset of the entry in the file, bytes"),
+    Column("lsn", "string", "file and offset as JE writes them, 0xfile/0xoffset"),
+    Column("type", "string", "entry type, as DbPrintLog names it"),
+    Column("version", "int", "log version of the file"),
+    Column("provisional", "string", "no, yes or before_ckpt_end"),
+    Column("replicated", "boolean", "part of the replication stream"),
+    Column("invisible", "boolean", "rolled back by replication"),
+    Column("vlsn", "bigint", "VLSN in the header"),
+    Column("prev", "bigint", "offset of the entry before it in the file"),
+    Column("size", "bigint", "bytes of the body; of damage: bytes skipped"),
+    Column("total_size", "bigint", "bytes with the header"),
+    Column("checksum", "bigint", "stored Adler-32"),
+    Column("checksum_ok", "boolean", "whether it matches; null for erased entries"),
+    Column("db", "bigint", "database id; negative for replicated databases"),
+    Column("txn", "bigint", "transaction id; negative for replicated transactions"),
+    Column("node", "bigint", "node id"),
+    Column("level", "int", "level of a node with its tree bits"),
+    Column("slots", "int", "slots of a node"),
+    Column("key", "binary", "key of an LN"),
+    Column("data_size", "bigint", "bytes of an LN's data"),
+    Column("deleted", "boolean", "the LN is a deletion"),
+    Column("embedded", "boolean", "the record is stored in its BIN"),
+    Column("last_lsn", "string", "LN: previous LN of the transaction; Commit, Abort: its last LN"),
+    Column("abort_lsn", "string", "LN: the version of the record before the transaction"),
+    Column("time", "timestamp", "time of the entry"),
+    Column("dtvlsn", "bigint", "Commit, Abort: highest durable VLSN"),
+    Column("error", "string", "why the body cannot be decoded"),
+    Column("damage", "string", "why the bytes are no entry"),
+)
+# Only where asked for by name or by the option ``data``: most of the bytes of most logs.
+DATA: Final = Column("data", "binary", "data of an LN")
+BY_NAME: Final = {column.name: column for column in (*COLUMNS, DATA)}
+
+# Columns that a file's name decides.
+OF_FILE: Final = ("environment", "path", "file")
+
+
+def _lsn(value: Any) -> str | None:
+    return None if is_null(value) else format_lsn(value)
+
+
+def _vlsn(value: Any) -> int | None:
+    return None if value == NULL_VLSN else value
+
+
+_HEADER: Final[dict[str, Callable[[LogEntry], Any]]] = {
+    "file": lambda e: e.lsn >> 32,
+    "offset": lambda e: e.lsn & 0xFFFFFFFF,
+    "lsn": lambda e: format_lsn(e.lsn),
+    "type": lambda e: e.type_name,
+    "version": lambda e: e.version,
+    "provisional": lambda e: e.provisional.value,
+    "replicated": lambda e: e.replicated,
+    "invisible": lambda e: e.invisible,
+    "vlsn": lambda e: _vlsn(e.vlsn),
+    "prev": lambda e: e.prev_offset,
+    "size": lambda e: e.item_size,
+    "total_size": lambda e: e.total_bytes,
+    "checksum": lambda e: e.checksum,
+    "checksum_ok": lambda e: e.checksum_ok,
+    "damage": lambda e: None,  # noqa: ARG005 - one signature
+}
+
+_DAMAGE: Final[dict[str, Callable[[Damage], Any]]] = {
+    "file": lambda d: d.lsn >> 32,
+    "offset": lambda d: d.lsn & 0xFFFFFFFF,
+    "lsn": lambda d: format_lsn(d.lsn),
+    "size": lambda d: d.length,
+    "damage": lambda d: d.reason,
+}
+
+_Get = Callable[[Any], Any]
+
+
+def _of_shapes(name: str, convert: _Get | None = None) -> dict[type, _Get]:
+    """How to get a field from each record whose shape has one of that name."""
+    found: dict[type, _Get] = {}
+    for record, fields in SHAPES.items():
+        for index, field in enumerate(fields):
+            if field.name == name:
+                found[record] = _item(index, convert)
+    return found
+
+
+def _item(index: int, convert: _Get | None) -> _Get:
+    if convert is None:
+        return lambda record: record[index]
+    return lambda record: convert(record[index])
+
+
+_BODY: Final[dict[str, dict[type, _Get]]] = {
+    "db": _of_shapes("db") | {LN: lambda r: r.db_id, Node: lambda r: r.db_id},
+    "txn": _of_shapes("txn") | {LN: lambda r: r.txn_id},
+    "node": _of_shapes("node") | {LN: lambda r: r.node_id, Node: lambda r: r.node_id},
+    "level": {Node: lambda r: r.level},
+    "slots": {Node: lambda r: r.n_entries},
+    "key": {LN: lambda r: r.key},
+    "data": {LN: lambda r: r.data},
+    "data_size": {LN: lambda r: None if r.data is None else len(r.data)},
+    "deleted": {LN: lambda r: r.data is None},
+    "embedded": {LN: lambda r: r.embedded},
+    "last_lsn": _of_shapes("last_lsn", _lsn) | {LN: lambda r: _lsn(r.last_lsn)},
+    "abort_lsn": {LN: lambda r: _lsn(r.abort_lsn)},
+    "time": _of_shapes("time"),
+    "dtvlsn": _of_shapes("dtvlsn", _vlsn),
+}
+
+
+class Filling(NamedTuple):
+    """Which columns are filled, and which entries have rows.
+
+    Attributes:
+        names: the columns, in order; ``environment`` and ``path`` are the task's to fill.
+        conditions: on any columns.
+    """
+
+    names: tuple[str, ...]
+    conditions: Conditions
+
+    def fill(self, items: Sequence[Item]) -> tuple[int, dict[str, list[Any]]]:
+        """Rows of entries and damage that meet the conditions, as columns.
+
+        Returns:
+            The number of rows, and the values of each column.
+        """
+        header = [(name, limits) for name, limits in self.conditions.items() if name in _HEADER]
+        body = [(name, limits) for name, limits in self.conditions.items() if name in _BODY or name == "error"]
+        for name, limits in header:
+            items = [item for item in items if limits.meets(_head(item, name))]
+        if not body and not any(name in _BODY or name == "error" for name in self.names):
+            return len(items), {name: self._header(name, items) for name in self.names}
+        records, errors = _decoded(items)
+        for name, limits in body:
+            values = errors if name == "error" else _from(name, records)
+            chosen = [index for index, value in enumerate(values) if limits.meets(value)]
+            items = [items[index] for index in chosen]
+            records, errors = [records[index] for index in chosen], [errors[index] for index in chosen]
+        columns = {}
+        for name in self.names:
+            if name in _BODY:
+                columns[name] = _from(name, records)
+            else:
+                columns[name] = errors if name == "error" else self._header(name, items)
+        return len(items), columns
+
+    @staticmethod
+    def _header(name: str, items: Sequence[Item]) -> list[Any]:
+        return [_head(item, name) for item in items] if name in _HEADER else []
+
+
+def wants_file(conditions: Conditions, environment: str, path: str, number: int) -> bool:
+    """Whether a file can have rows."""
+    known = {"environment": environment, "path": path, "file": number}
+    return all(limits.meets(known[name]) for name, limits in conditions.items() if name in known)
+
+
+def _head(item: Item, name: str) -> Any:
+    if isinstance(item, LogEntry):
+        return _HEADER[name](item)
+    get = _DAMAGE.get(name)
+    return get(item) if get is not None else None
+
+
+def _from(name: str, records: Iterable[Record | None]) -> list[Any]:
+    getters = _BODY[name]
+    found = []
+    for record in records:
+        get = getters.get(type(record))
+        found.append(get(record) if get is not None else None)
+    return found
+
+
+def _decoded(items: Sequence[Item]) -> tuple[list[Record | None], list[str | None]]:
+    """Decoded bodies, without the slots of nodes, and why one cannot be decoded."""
+    records: list[Record | None] = []
+    errors: list[str | None] = []
+    for item in items:
+        record: Record | None = None
+        error: str | None = None
+        if isinstance(item, LogEntry):
+            try:
+                number = item.type_number
+                if number in _NODES:
+                    record = decode_node(item.body, item.version, number, with_slots=False)
+                else:
+                    record = decode_body(number, item.version, item.body)
+            except FormatError as problem:
+                error = str(problem)
+            except (IndexError, ValueError) as problem:
+                error = f"the body does not fit its type: {problem}"
+        records.append(record)
+        errors.append(error)
+    return records, errors

@@ -1,0 +1,241 @@
+"""``spark.read.format("jelog")``: the entries of the logs of many environments as rows.
+
+``load`` takes a path, a glob, or several with commas between; the files must be readable under the same path wherever
+executors run. Options: ``data`` (``true`` adds the column ``data``), ``partitionBytes`` (how much a task reads at
+least). Nothing is locked or changed.
+
+Columns are those of ``log_columns``. Spark's API has no column pruning: a schema of the caller's own is how to say
+which columns are needed, and then only those are built::
+
+    spark.read.format("jelog").schema("type string, size bigint").load("/data/*/je").groupBy("type").sum("size")
+
+Conditions that Spark hands over (with ``spark.sql.python.filterPushdown.enabled``, which ``register`` sets) are tested
+before rows are built. A condition on ``environment``, ``path`` or ``file`` leaves files unread.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from engine.errors import UsageError
+from engine.log.entry import Damage
+from engine.log.files import list_log_files
+from engine.log.reader import FileReader
+from engine.pipeline.inventory import LEAST_TASK_BYTES, Part, expand, pack, parts_of
+from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, Filling, Item, Limits, wants_file
+from engine.storage.disk import DiskStorage
+
+FORMAT: Final = "jelog"
+_BATCH_ROWS: Final = 8192
+_INTEGERS: Final[dict[str, pa.DataType]] = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+}
+_ARROW: Final = _INTEGERS | {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+_frozen = False
+
+
+class LogSource(DataSource):
+    """The data source ``jelog``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``spark.read.format`` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """All columns, ``data`` only with the option of that name."""
+        columns = (*COLUMNS, DATA) if self.options.get("data", "").lower() == "true" else COLUMNS
+        return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+    def reader(self, schema: StructType) -> LogSourceReader:
+        """A reader of the columns of a schema, the caller's or our own."""
+        return LogSourceReader(schema, environments_of(self.options), least_bytes_of(self.options))
+
+
+class Files(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        super().__init__(tuple(parts))
+        self.parts = tuple(parts)
+
+
+class LogSourceReader(DataSourceReader):
+    """Reads log files of environments; planned on the driver, ``read`` on executors.
+
+    Arguments:
+        schema: the columns that are wanted.
+        environments: directories.
+        least_bytes: how much a task reads.
+
+    Raises:
+        UsageError: the schema has a column that there is not, or one of another type.
+    """
+
+    def __init__(self, schema: StructType, environments: Sequence[str], least_bytes: int) -> None:
+        check_schema(schema, {column.name: column.type for column in BY_NAME.values()}, FORMAT)
+        self._arrow = arrow_schema(schema)
+        self._environments = tuple(environments)
+        self._least_bytes = least_bytes
+        self._conditions: dict[str, Limits] = {}
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take the conditions that ``Limits`` can say; give back the others."""
+        self._conditions, rest = conditions_of(filters, BY_NAME)
+        return rest
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Log files in tasks of enough bytes each."""
+        parts = []
+        for env in self._environments:
+            part = parts_of(env, list_log_files(DiskStorage(env)), marker=True)
+            wanted = [file for file in part.files if wants_file(self._conditions, env, file.path, file.number)]
+            parts.append(part._replace(files=tuple(wanted)))
+        return [Files(task) for task in pack(parts, self._least_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of the files of one task."""
+        settle_worker()
+        assert isinstance(partition, Files)
+        filling = Filling(tuple(self._arrow.names), self._conditions)
+        for part in partition.parts:
+            storage = DiskStorage(part.env)
+            for file in part.files:
+                with FileReader(storage, file, is_last=file.number >= part.end_file) as reader:
+                    same = {"environment": part.env, "path": file.path}
+                    for batch in _batches(reader.entries()):
+                        count, columns = filling.fill(batch)
+                        if count:
+                            yield self._to_arrow(count, columns, same)
+
+    def _to_arrow(self, count: int, columns: dict[str, list[Any]], same: dict[str, str]) -> pa.RecordBatch:
+        arrays = []
+        for field in self._arrow:
+            if field.name in same:
+                arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), count))
+            elif field.name == "time":
+                # Milliseconds since 1970; a row without an entry with a time is null.
+                arrays.append(pa.array(columns["time"], pa.timestamp("ms", tz="UTC")).cast(field.type))
+            else:
+                arrays.append(pa.array(columns[field.name], field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+
+def environments_of(options: Any) -> list[str]:
+    """The environments that ``load`` was called with.
+
+    Raises:
+        UsageError: it was called without a path. NotFoundError: a glob matches nothing.
+    """
+    path = options.get("path", "")
+    patterns = [pattern.strip().removeprefix("file://") for pattern in path.split(",") if pattern.strip()]
+    if not patterns:
+        raise UsageError("load needs the path of an environment", hint='.load("/data/*/je")')
+    return expand(patterns)
+
+
+def least_bytes_of(options: Any) -> int:
+    """The option ``partitionBytes``."""
+    text = options.get("partitionBytes", str(LEAST_TASK_BYTES))
+    if not text.isdigit() or not int(text):
+        raise UsageError("partitionBytes is a number of bytes", found=text)
+    return int(text)
+
+
+def check_schema(schema: StructType, known: dict[str, str], source: str) -> None:
+    """Refuse a schema with columns that there are not; integers may have any width that holds the values.
+
+    Raises:
+        UsageError: naming the column and what there is.
+    """
+    for field in schema.fields:
+        given, wanted = field.dataType.simpleString(), known.get(field.name)
+        if wanted is None:
+            raise UsageError(f"{source} has no column {field.name}", expected=", ".join(known), found=field.name)
+        if given != wanted and not (given in _INTEGERS and wanted in _INTEGERS):
+            raise UsageError(f"column {field.name} of {source} is of another type", expected=wanted, found=given)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a checked schema of Spark's."""
+    return pa.schema([pa.field(field.name, _ARROW[field.dataType.simpleString()]) for field in schema.fields])
+
+
+def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, Limits], list[Filter]]:
+    """Conditions on columns, and the filters that are none."""
+    conditions: dict[str, Limits] = {}
+    rest = []
+    for one in filters:
+        limits = _limits_of(one)
+        attribute: tuple[str, ...] = getattr(one, "attribute", ())
+        if limits is None or len(attribute) != 1 or attribute[0] not in known or attribute[0] == "time":
+            rest.append(one)
+            continue
+        name = attribute[0]
+        conditions[name] = conditions[name].both(limits) if name in conditions else limits
+    return conditions, rest
+
+
+def _limits_of(one: Filter) -> Limits | None:
+    if isinstance(one, IsNotNull):
+        return Limits()
+    value = getattr(one, "value", None)
+    if isinstance(one, In):
+        return Limits(frozenset(bytes(v) if isinstance(v, bytearray) else v for v in one.value if v is not None))
+    if isinstance(one, (EqualTo, EqualNullSafe)) and value is not None:
+        return Limits(frozenset((bytes(value) if isinstance(value, bytearray) else value,)))
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    if isinstance(one, (GreaterThan, GreaterThanOrEqual)):
+        return Limits(low=value + isinstance(one, GreaterThan))
+    if isinstance(one, (LessThan, LessThanOrEqual)):
+        return Limits(high=value - isinstance(one, LessThan))
+    return None
+
+
+def settle_worker() -> None:
+    """Tell the collector once that what is loaded stays: Spark's worker collects after every task, 40 ms each time."""
+    global _frozen
+    if not _frozen:
+        gc.collect()
+        gc.freeze()
+        _frozen = True
+
+
+def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+    """Entries in batches; damage stands in one with the entries before it."""
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) >= _BATCH_ROWS or isinstance(item, Damage):
+            yield batch
+            batch = []
+    if batch:
+        yield batch

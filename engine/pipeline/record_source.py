@@ -1,0 +1,149 @@
+"""``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave them.
+
+``load`` takes a path, a glob, or several with commas between. Options:
+
+* ``db``: the database; without it all but JE's own. Environments that have none of the name are left out, unless none
+  has it.
+* ``partitions``: key ranges that a database is read in; by default one for each 64 MB of log. Each task recovers the
+  environment in memory once more and reads its range, so that there is nothing to share between executors.
+
+Nothing is locked or changed. Columns: environment, db, key, data. Only those of the schema are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.ranges import cut_keys
+from engine.errors import NotFoundError, UsageError
+from engine.pipeline.inventory import LEAST_TASK_BYTES
+from engine.pipeline.log_source import arrow_schema, check_schema, environments_of, settle_worker
+
+FORMAT: Final = "jerecords"
+COLUMNS: Final = {"environment": "string", "db": "string", "key": "binary", "data": "binary"}
+_BATCH_ROWS: Final = 4096
+_BATCH_BYTES: Final = 16 << 20
+
+
+class RecordSource(DataSource):
+    """The data source ``jerecords``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``spark.read.format`` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """All columns."""
+        return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+
+    def reader(self, schema: StructType) -> RecordSourceReader:
+        """A reader of the columns of a schema, the caller's or our own."""
+        text = self.options.get("partitions")
+        if text is not None and (not text.isdigit() or not int(text)):
+            raise UsageError("partitions is a number", found=text)
+        ranges = None if text is None else int(text)
+        return RecordSourceReader(schema, environments_of(self.options), self.options.get("db"), ranges)
+
+
+class KeyRange(InputPartition):
+    """Records of one database with ``low <= key < high``; None for no limit."""
+
+    def __init__(self, env: str, db: str, low: bytes | None, high: bytes | None) -> None:
+        super().__init__((env, db, low, high))
+        self.env, self.db, self.low, self.high = env, db, low, high
+
+
+class RecordSourceReader(DataSourceReader):
+    """Reads databases; planned on the driver, ``read`` on executors.
+
+    Arguments:
+        schema: the columns that are wanted.
+        environments: directories.
+        db: name of the database; None for all.
+        ranges: key ranges per database; None: by the size of the log.
+
+    Raises:
+        UsageError: the schema has a column that there is not, or one of another type.
+    """
+
+    def __init__(self, schema: StructType, environments: Sequence[str], db: str | None, ranges: int | None) -> None:
+        check_schema(schema, COLUMNS, FORMAT)
+        self._arrow = arrow_schema(schema)
+        self._environments = tuple(environments)
+        self._db = db
+        self._ranges = ranges
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Key ranges of every database.
+
+        Raises:
+            NotFoundError: no environment has a database of the name. JetoolError: one cannot be recovered.
+        """
+        found: list[KeyRange] = []
+        for env in self._environments:
+            with _opened(env) as opened:
+                names = [
+                    name for name in opened.database_names(internal=self._db is not None) if self._db in (None, name)
+                ]
+                for name in names:
+                    found += self._cut(opened, env, name)
+        if not found and self._db is not None:
+            raise NotFoundError(
+                f"no database of the name {self._db!r}",
+                file=", ".join(self._environments[:3]),
+                hint="jetool dbs lists them",
+            )
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Records of one range."""
+        settle_worker()
+        assert isinstance(partition, KeyRange)
+        with _opened(partition.env) as opened, opened.open_database(partition.db) as db:
+            records = db.items(start=partition.low, end=partition.high)
+            while batch := _take(records):
+                yield self._to_arrow(partition, batch)
+
+    def _cut(self, opened: Environment, env: str, name: str) -> list[KeyRange]:
+        log_bytes = sum(file.size_bytes for file in opened.ctx.access.files())
+        wanted = self._ranges or max(1, log_bytes // LEAST_TASK_BYTES)
+        with opened.open_database(name) as db:
+            keys: list[bytes | None] = list(cut_keys(opened, db, wanted)) if wanted > 1 else []
+        bounds = [None, *keys, None]
+        return [KeyRange(env, name, low, high) for low, high in pairwise(bounds)]
+
+    def _to_arrow(self, partition: KeyRange, batch: list[tuple[bytes, bytes]]) -> pa.RecordBatch:
+        arrays: list[Any] = []
+        for field in self._arrow:
+            if field.name in ("environment", "db"):
+                value = partition.env if field.name == "environment" else partition.db
+                arrays.append(pa.repeat(pa.scalar(value, field.type), len(batch)))
+            else:
+                arrays.append(pa.array([record[field.name == "data"] for record in batch], field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+
+def _opened(env: str) -> Environment:
+    """An environment recovered in memory."""
+    return Environment(env, EnvironmentConfig(read_only=True))
+
+
+def _take(records: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The next batch: so many records or bytes."""
+    batch: list[tuple[bytes, bytes]] = []
+    size = 0
+    for record in islice(records, _BATCH_ROWS):
+        batch.append(record)
+        size += len(record[0]) + len(record[1])
+        if size >= _BATCH_BYTES:
+            break
+    return batch

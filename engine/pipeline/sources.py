@@ -1,0 +1,32 @@
+"""The data sources of this package, for any Spark session: jetool's own, or a notebook's.
+
+Example::
+
+    from engine.pipeline.sources import register
+
+    register(spark)
+    spark.read.format("jelog").load("/data/*/je").groupBy("environment", "type").count().show()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``jelog`` and ``jerecords`` known to a session, and let Spark hand conditions down to them.
+
+    Arguments:
+        spark: the session. On a cluster its executors need the package: installed, or added by ``addPyFile``.
+    """
+    from engine.pipeline.log_source import LogSource
+    from engine.pipeline.record_source import RecordSource
+
+    spark.conf.set(_PUSH_DOWN, "true")
+    spark.dataSource.register(LogSource)
+    spark.dataSource.register(RecordSource)

@@ -1,0 +1,179 @@
+"""``jelog``: the rows of dump-log, pruned and filtered (issue 5, acceptance 5)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import UsageError
+from engine.log.entry import Damage
+from engine.log.files import list_log_files
+from engine.log.walk import LogReader
+from engine.pipeline.inventory import parts_of
+from engine.pipeline.log_columns import BY_NAME, Filling, Limits, wants_file
+from engine.pipeline.session import Session
+from engine.pipeline.sources import register
+from engine.storage.disk import DiskStorage
+from jetool.dumping import decoded
+from jetool.output.dump_rows import View, bad_row, entry_row
+from jetool.output.values import row_to_json
+from tests.pipeline.fleet_support import environments
+
+VIEW = View(data=True)
+# dump-log names a key in hex; the data source has the bytes.
+HEX = {"key": "key_hex", "data": "data_hex"}
+
+
+def dumped(env: Path) -> Iterator[dict[str, Any]]:
+    """The records that ``dump-log --data --format ndjson`` prints."""
+    storage = DiskStorage(str(env))
+    for item in LogReader(storage, list_log_files(storage)).forward():
+        if isinstance(item, Damage):
+            yield row_to_json(bad_row(item)) | {"damage": item.reason, "file": item.lsn >> 32, "size": item.length}
+        else:
+            record, error = decoded(item, VIEW)
+            yield row_to_json(entry_row(item, record, error, VIEW))
+
+
+def same(name: str, value: Any, wanted: Any) -> bool:
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).hex() == wanted
+    if isinstance(value, datetime.datetime):
+        return value == datetime.datetime.fromisoformat(wanted)
+    return bool(value == wanted)
+
+
+def test_rows_are_those_of_dump_log_over_all_fixtures(session: Session, shared: Path) -> None:
+    register(session.spark)
+    root = shared / "fixtures/je"
+    paths = f"{root}/*/*/env,{root}/*/*/node?/env"
+    frame = session.spark.read.format("jelog").option("data", "true").option("partitionBytes", "4000000").load(paths)
+    table = frame.toArrow()
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(row["environment"], []).append(row)
+    found = environments(shared)
+    assert sorted(rows) == sorted(str(env) for env in found)
+    assert len(found) == 114
+    checked = 0
+    for env in found:
+        ours = sorted(rows[str(env)], key=lambda row: (row["file"], row["offset"]))
+        for row, wanted in zip(ours, dumped(env), strict=True):
+            for name in BY_NAME:
+                key = HEX.get(name, name)
+                if key in wanted and name not in ("slots",):
+                    assert same(name, row[name], wanted[key]), (str(env), row["lsn"], name, row[name], wanted[key])
+                    checked += 1
+    assert checked > 2_000_000
+
+
+def test_nothing_is_lost_where_a_field_is_null(shared: Path) -> None:
+    """A null of ours is a field that dump-log leaves out, not one that we cannot find."""
+    env = shared / "fixtures/je/je-18.3.20/schema-crash/env"
+    filling = Filling(tuple(name for name in BY_NAME if name not in ("environment", "path")), {})
+    storage = DiskStorage(str(env))
+    items = list(LogReader(storage, list_log_files(storage)).forward())
+    count, columns = filling.fill(items)
+    assert count == len(items)
+    names = {"db", "txn", "node", "level", "data_size", "deleted", "embedded", "last_lsn", "abort_lsn", "dtvlsn"}
+    for index, wanted in enumerate(dumped(env)):
+        for name in names:
+            assert columns[name][index] == wanted.get(name), (wanted["lsn"], name)
+
+
+def test_only_the_columns_of_the_schema_are_built(session: Session, golden_dir: Path) -> None:
+    register(session.spark)
+    read = session.spark.read.format("jelog").schema("size int, type string")
+    rows = read.load(str(golden_dir / "je-17" / "txn-crash")).collect()
+    assert rows[0].asDict() == {"size": 24, "type": "FileHeader"}
+    assert len(rows) == 1221
+
+
+@pytest.mark.parametrize(
+    ("condition", "pushed"),
+    [
+        ("type in ('Commit', 'Abort')", True),
+        ("vlsn > 100 and vlsn <= 200", True),
+        ("txn = -13", True),
+        ("replicated and not invisible", False),
+        ("invisible = true", True),
+        ("key = X'00000001' or type = 'Commit'", False),
+        ("db = -258 and deleted = true", True),
+        ("file = 0 and offset >= 1000", True),
+        ("path = '00000000.jdb'", True),
+        ("environment like '%rollback'", False),
+        ("time > timestamp '2020-01-01'", False),
+        ("damage is null", False),
+        ("level is not null", True),
+    ],
+)
+def test_conditions_choose_the_same_rows_pushed_down_or_not(
+    session: Session, golden_dir: Path, condition: str, pushed: bool
+) -> None:
+    register(session.spark)
+    spark, path = session.spark, str(golden_dir / "je-17" / "ha-rollback")
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    frame = spark.read.format("jelog").load(path).where(condition)
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert (" Filter " not in plan) is pushed, plan
+    # A table in memory: nothing is handed down to the source.
+    plain = (
+        spark.createDataFrame(spark.read.format("jelog").load(path).toArrow()).where(condition).select("lsn").collect()
+    )
+    assert sorted(frame.select("lsn").collect()) == sorted(plain)
+    assert plain or condition == "txn = -13" or "deleted" in condition
+
+
+def test_a_condition_on_the_file_leaves_other_files_unread(session: Session, golden_dir: Path, tmp_path: Path) -> None:
+    register(session.spark)
+    env = golden_dir / "je-17" / "corrupt-middle"
+    part = parts_of(str(env), list_log_files(DiskStorage(str(env))))
+    wanted = [
+        file.number for file in part.files if wants_file({"file": Limits(low=4)}, str(env), file.path, file.number)
+    ]
+    assert wanted == [4, 5]
+    assert not wants_file({"environment": Limits(frozenset(("/elsewhere",)))}, str(env), "00000000.jdb", 0)
+    frame = session.spark.read.format("jelog").load(str(env)).where("file >= 4").select("file").distinct()
+    assert sorted(row.file for row in frame.collect()) == [4, 5]
+
+
+def test_limits_join() -> None:
+    both = Limits(frozenset((1, 2, 3)), low=2).both(Limits(frozenset((2, 3, 4)), high=2))
+    assert both == Limits(frozenset((2, 3)), 2, 2)
+    assert [both.meets(value) for value in (1, 2, 3, None)] == [False, True, False, False]
+    assert Limits().meets(0)
+    assert not Limits().meets(None)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("typ string", "no column typ"),
+        ("type int", "column type of jelog is of another type: expected string, found int"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused(session: Session, golden_dir: Path, schema: str, text: str) -> None:
+    register(session.spark)
+    with pytest.raises(Exception, match=text):
+        session.spark.read.format("jelog").schema(schema).load(str(golden_dir / "je-17/empty")).collect()
+
+
+def test_a_path_is_needed_and_must_match(session: Session, tmp_path: Path) -> None:
+    register(session.spark)
+    with pytest.raises(Exception, match="load needs the path"):
+        session.spark.read.format("jelog").load().collect()
+    with pytest.raises(Exception, match="no directory matches"):
+        session.spark.read.format("jelog").load(f"{tmp_path}/*/none").collect()
+    with pytest.raises(Exception, match="no Berkeley DB JE environment"):
+        session.spark.read.format("jelog").load(str(tmp_path)).collect()
+
+
+def test_usage_errors_are_ours() -> None:
+    from engine.pipeline.log_source import least_bytes_of
+
+    with pytest.raises(UsageError, match="number of bytes"):
+        least_bytes_of({"partitionBytes": "many"})

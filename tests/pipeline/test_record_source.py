@@ -1,0 +1,73 @@
+"""``jerecords``: the records that recovery leaves, whatever the number of key ranges."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from engine import Environment, EnvironmentConfig
+from engine.db.ranges import cut_keys
+from engine.pipeline.session import Session
+from engine.pipeline.sources import register
+from tests.pipeline.fleet_support import environments, manifest
+
+
+def digest(records: list[tuple[bytes, bytes]]) -> str:
+    """The digest that manifests give: lengths as four bytes, big-endian, before key and data."""
+    found = hashlib.sha256()
+    for record in records:
+        for part in record:
+            found.update(len(part).to_bytes(4, "big") + part)
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_records_are_those_of_the_manifests(session: Session, shared: Path, partitions: int) -> None:
+    register(session.spark)
+    wanted = {}
+    for env in environments(shared, "18.3.20"):
+        facts = manifest(env)
+        if facts["onOpen"]["forWriting"] == "ok" and "ttl" not in str(env) and "schema-crash" not in str(env):
+            wanted[str(env)] = {db["name"]: db for db in facts["databases"]}
+    wanted = {env: dbs for env, dbs in wanted.items() if "corrupt" not in env}
+    read = session.spark.read.format("jerecords").option("partitions", str(partitions))
+    rows: dict[tuple[str, str], list[tuple[bytes, bytes]]] = {}
+    for row in read.load(",".join(wanted)).toArrow().to_pylist():
+        rows.setdefault((row["environment"], row["db"]), []).append((row["key"], row["data"]))
+    checked = 0
+    for env, dbs in wanted.items():
+        for name, facts in dbs.items():
+            found = rows.get((env, name), [])
+            assert len(found) == facts["records"], (env, name)
+            # Rows come in the order of the database, also where a class makes it.
+            assert digest(found) == facts["sha256"], (env, name)
+            checked += 1
+    assert checked > 60
+
+
+def test_ranges_cover_every_record_once(tmp_path: Path) -> None:
+    with Environment(str(tmp_path), EnvironmentConfig(create=True, node_max_entries=8)) as env:
+        with env.create_database("d") as db, env.begin() as txn:
+            for number in range(3000):
+                db.put(f"{number * 7919 % 3000:06d}".encode(), b"v", txn)
+            assert cut_keys(env, db, 1) == []
+        with env.open_database("d") as db:
+            for count in (2, 3, 7, 64):
+                cuts = cut_keys(env, db, count)
+                assert len(cuts) <= count - 1
+                assert len(cuts) >= count // 2
+                bounds = [None, *cuts, None]
+                sizes = [len(list(db.items(start=a, end=b))) for a, b in pairwise(bounds)]
+                assert sum(sizes) == 3000
+                assert max(sizes) < 4 * 3000 / len(sizes)
+
+
+def test_a_database_that_is_not_there(session: Session, golden_dir: Path) -> None:
+    register(session.spark)
+    with pytest.raises(Exception, match="no database of the name 'none'"):
+        session.spark.read.format("jerecords").option("db", "none").load(str(golden_dir / "je-17/empty")).collect()
+    with pytest.raises(Exception, match="partitions is a number"):
+        session.spark.read.format("jerecords").option("partitions", "0").load(str(golden_dir / "je-17/empty")).collect()
