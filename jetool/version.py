@@ -14,5 +14,5 @@ def text() -> str:
     """
     read = f"{OLDEST_VERSION} to {NEWEST_VERSION} (JE {JE_RELEASES[OLDEST_VERSION]} to {JE_RELEASES[NEWEST_VERSION]})"
     written = f"{WRITTEN_VERSION} (JE {JE_RELEASES[WRITTEN_VERSION]})"
-    build = "native kernels" if is_compiled() else "pure Python"
+    build = "native build" if is_compiled() else "pure Python"
     return f"jetool {VERSION} ({build})\nreads log versions {read}\nwrites log version {written}"

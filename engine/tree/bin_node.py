@@ -133,11 +133,11 @@ class BIN(IN):
 
     def dirty_slots(self) -> int:
         """How many slots differ from the last full version."""
-        return sum(1 for state in self.states if state & DIRTY)
+        return len([state for state in bytes(self.states) if state & DIRTY])
 
     def clear_slot_dirt(self) -> None:
         """A full version has been logged."""
-        self.states = bytearray(state & ~DIRTY for state in self.states)
+        self.states = bytearray([state & ~DIRTY for state in bytes(self.states)])
 
     def wants_delta(self, percent: int) -> bool:
         """Whether the next version may be a delta (R-TREE-30), the caller's permission apart.

@@ -51,7 +51,7 @@ def test_no_command_is_a_usage_error() -> None:
 
 def test_version_names_log_versions() -> None:
     text = run("--version").text
-    assert f"{VERSION} ({'native kernels' if is_compiled() else 'pure Python'})" in text
+    assert f"{VERSION} ({'native build' if is_compiled() else 'pure Python'})" in text
     assert f"{OLDEST_VERSION} to {NEWEST_VERSION}" in text
     assert f"writes log version {WRITTEN_VERSION}" in text
 

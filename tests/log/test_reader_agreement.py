@@ -88,7 +88,7 @@ def assert_agrees(found: FileCheck, items: list[LogEntry | Damage]) -> None:
     assert found.last_offset == (good[-1].lsn & 0xFFFFFFFF if good else -1)
     assert found.end_offset == (found.last_offset + size_of(good[-1]) if good else 0)
     assert list(found.invisible) == [(e.lsn & 0xFFFFFFFF, e.vlsn) for e in good if e.invisible]
-    assert list(found.erased) == [e.lsn & 0xFFFFFFFF for e in good if e.type_number == ERASED and not e.invisible]
+    assert list(found.erased) == [e.lsn & 0xFFFFFFFF for e in good if e.type_number == ERASED]
     stream = [e.vlsn for e in good if e.replicated and not e.invisible]
     assert found.vlsn_count == len(stream)
     assert (found.first_vlsn, found.last_vlsn) == ((stream[0], stream[-1]) if stream else (-1, -1))
