@@ -10,8 +10,8 @@ the environment does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError
@@ -37,6 +37,16 @@ from engine.verify.tree import Ids, TreeWalk, Visitor
 LEVELS: Final = ("tree", "refs", "data")
 
 _UTILIZATION: Final = "_jeUtilization"
+
+
+class Observer(Protocol):
+    """Looks on while trees are walked over."""
+
+    def begin(self, db: DatabaseState) -> None:
+        """The tree of a database follows; it may be empty."""
+
+    def visit(self, db: DatabaseState, node: IN) -> None:
+        """A node of it, parents first."""
 
 
 class TreeReport(NamedTuple):
@@ -77,6 +87,36 @@ def verify_trees(
         UnsupportedError: a file is of a log version that this program does not read.
         StorageError: a file cannot be read.
     """
+
+    def prepare(check: _Check) -> None:
+        if "refs" in levels or "data" in levels:
+            check.follow_references(data="data" in levels)
+
+    return _recovered(storage, files, comparators, listener, prepare)
+
+
+def walk_trees(storage: Storage, files: LogFiles, observer: Observer, *, listener: Listener = SILENT) -> TreeReport:
+    """Walk over the trees of an environment, checking their structure, with somebody who looks on.
+
+    Arguments:
+        storage, files: the environment and its log files.
+        observer: told of every database that is walked over and every node that can be read.
+        listener: hears ``trees`` steps in databases.
+
+    Raises:
+        UnsupportedError, StorageError: as ``verify_trees``.
+    """
+    return _recovered(storage, files, None, listener, lambda parts: parts.observers.append(observer))
+
+
+def _recovered(
+    storage: Storage,
+    files: LogFiles,
+    comparators: Mapping[str, SortKey] | None,
+    listener: Listener,
+    prepare: Callable[[_Check], None],
+) -> TreeReport:
+    """Recover in memory, prepare a check, and run it."""
     findings = Collector(files)
     access = LogAccess(storage, files.files)
     ctx = TreeContext(access)
@@ -89,7 +129,9 @@ def verify_trees(
         access.close()
         return TreeReport(tuple(findings.all()), False, 0, 0, 0, ())
     try:
-        return _Check(ctx, catalog, recovery, findings, levels).run(listener)
+        check = _Check(ctx, catalog, recovery, findings)
+        prepare(check)
+        return check.run(listener)
     finally:
         access.close()
 
@@ -97,25 +139,28 @@ def verify_trees(
 class _Check:
     """One check of one recovered environment."""
 
-    def __init__(
-        self, ctx: TreeContext, catalog: Catalog, recovery: Recovery, findings: Collector, levels: Sequence[str]
-    ) -> None:
+    def __init__(self, ctx: TreeContext, catalog: Catalog, recovery: Recovery, findings: Collector) -> None:
         result = recovery.result
+        self._ctx = ctx
+        self._end_lsn = result.end_lsn
         self._catalog = catalog
         self._findings = findings
         self._catalogue = Catalogue(ctx, catalog, findings)
         reader = NodeReader(ctx, findings, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, Ids(result.ids.node), catalog.initial_log_version)
         self._visitors: list[Visitor] = [self._catalogue.visit]
-        if "refs" in levels or "data" in levels:
-            obsolete = ObsoleteOffsets(ctx, _utilization(catalog))
-            records = RecordCheck(ctx.access, findings, obsolete, result.end_lsn, data="data" in levels)
-            self._visitors.append(records.visit)
+        self.observers: list[Observer] = []
+
+    def follow_references(self, *, data: bool) -> None:
+        """Check what the slots lead to as well."""
+        obsolete = ObsoleteOffsets(self._ctx, _utilization(self._catalog))
+        records = RecordCheck(self._ctx.access, self._findings, obsolete, self._end_lsn, data=data)
+        self._visitors.append(records.visit)
 
     def run(self, listener: Listener) -> TreeReport:
         """Walk over everything."""
         for db in (self._catalog.naming, self._catalog.mapping):
-            self._walk.walk(db, self._visit)
+            self._walk_one(db)
         databases = [db for db in self._catalogue.databases() if not db.temporary]
         skipped = []
         for done, db in enumerate(databases):
@@ -123,7 +168,7 @@ class _Check:
             if db.old_duplicates:
                 skipped.append(f"database {db.label} (duplicates in the form of JE 3 and 4)")
             else:
-                self._walk.walk(db, self._visit)
+                self._walk_one(db)
         listener.step("trees", len(databases), len(databases))
         skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
         walk = self._walk
@@ -131,9 +176,16 @@ class _Check:
             tuple(self._findings.all()), True, len(databases) + 2, walk.nodes, walk.records, tuple(skipped)
         )
 
+    def _walk_one(self, db: DatabaseState) -> None:
+        for observer in self.observers:
+            observer.begin(db)
+        self._walk.walk(db, self._visit)
+
     def _visit(self, db: DatabaseState, node: IN) -> None:
         for visitor in self._visitors:
             visitor(db, node)
+        for observer in self.observers:
+            observer.visit(db, node)
 
 
 def _utilization(catalog: Catalog) -> DatabaseState | None:

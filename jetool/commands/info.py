@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from engine.errors import UsageError
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.entry import REASONS
-from engine.log.files import list_log_files
+from engine.log.files import LogFiles, list_log_files
 from engine.log.survey import Survey, survey
 from engine.storage.disk import DiskStorage
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
 from jetool.output.info_rows import INFO, info_row
+
+if TYPE_CHECKING:
+    from engine.verify.tree_stats import TreeStats
 
 _MOST_WARNINGS: Final = 8
 
@@ -31,6 +36,7 @@ def _outputs() -> Outputs:
     features=("fields", "progress", "times"),
     examples=(
         ("What state is this environment in", "jetool info /data/env"),
+        ("How large and how full are the trees", "jetool info /data/env --stats --fields trees"),
         ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
     ),
     exits={
@@ -43,10 +49,12 @@ def _outputs() -> Outputs:
 )
 @environment
 @click.option("--quick", is_flag=True, help="Only what the end of the log tells: no recovery work, VLSNs or rollbacks.")
-def info(run: Run, env: str, quick: bool) -> int:
+@click.option("--stats", is_flag=True, help="Also every database's tree: depth, nodes, records, how full they are.")
+def info(run: Run, env: str, quick: bool, stats: bool) -> int:
     """Print the control data of an environment: files, versions, the last checkpoint, what recovery would have to do.
 
-    Reads the last file, and the log from firstActive of the last checkpoint on. Of a Derby database: both control
+    Reads the last file, and the log from firstActive of the last checkpoint on; with --stats, which recovers in memory,
+    every node of every tree. Of a Derby database: both control
     files, the log from the undo low water mark on, losers, and what lies behind the end of the log. Nothing is locked
     or changed.
     """
@@ -54,9 +62,20 @@ def info(run: Run, env: str, quick: bool) -> int:
     if kinds.kind_of(storage) == kinds.DERBY:
         from jetool.derby.info import print_info
 
+        if stats:
+            raise UsageError("--stats has no meaning for a Derby database")
         return print_info(run, storage)
-    found = survey(storage, list_log_files(storage), quick=quick)
-    run.out.document(INFO, info_row(env, found))
+    files = list_log_files(storage)
+    found = survey(storage, files, quick=quick)
+    trees, whole = _trees(run, storage, files) if stats else (None, True)
+    run.out.document(INFO, info_row(env, found, trees))
+    if not whole:
+        run.messages.warning(
+            "trees cannot be read, or not completely",
+            file=env,
+            consequence="the counts are too low",
+            hint=f"jetool verify {env} --tree",
+        )
     damages = [damage for damage in found.damages if not damage.is_tail]
     for damage in damages:
         run.messages.warning(
@@ -73,7 +92,15 @@ def info(run: Run, env: str, quick: bool) -> int:
             consequence="JE refuses to open the environment, or loses what the file held",
             hint=f"jetool verify {env}",
         )
-    return exits.FINDINGS if damages or needed else exits.DONE
+    return exits.FINDINGS if damages or needed or not whole else exits.DONE
+
+
+def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeStats], bool]:
+    """The counts of all trees, and whether everything could be counted."""
+    from engine.verify.tree_stats import tree_stats
+
+    found = tree_stats(storage, files, run.listener)
+    return found.trees, not found.damaged
 
 
 def missing_for_recovery(found: Survey) -> list[int]:

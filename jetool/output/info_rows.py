@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.format.versions import JE_RELEASES
 from engine.log.survey import Survey
 from jetool.output.shape import Field, Shape
+
+if TYPE_CHECKING:
+    from engine.verify.tree_stats import TreeStats
 
 _VERSION_FIELDS: Final = (
     Field("version", "int", "log version"),
@@ -43,6 +47,18 @@ _ROLLBACK_FIELDS: Final = (
     Field("matchpoint_vlsn", "vlsn", "the same as a VLSN"),
     Field("active_txns", "ints", "transactions that are rolled back"),
 )
+_TREE_FIELDS: Final = (
+    Field("name", "text", "the database"),
+    Field("id", "int", "its id"),
+    Field("depth", "int", "levels of its tree; 0 when it was never written to"),
+    Field("bins", "int", "bottom nodes"),
+    Field("ins", "int", "upper nodes"),
+    Field("records", "int", "records; expired ones too"),
+    Field("deleted", "int", "slots of deleted records that are not compressed yet"),
+    Field("embedded", "int", "records whose data are in their slots"),
+    Field("nodes_by_level", "ints", "nodes of level 1 (bottom), 2 and so on"),
+    Field("bins_by_fill", "ints", "bottom nodes that are 0 to 9 % full, 10 to 19 %, and so on up to 90 to 100 %"),
+)
 INFO: Final = Shape(
     "info",
     "The control data of an environment.",
@@ -75,13 +91,17 @@ INFO: Final = Shape(
         Field("recovery", "record", "what recovery would have to do; null with --quick", null=True,
               fields=_RECOVERY_FIELDS),
         Field("open_rollbacks", "records", "RollbackStarts without a RollbackEnd", fields=_ROLLBACK_FIELDS),
+        Field("trees", "records", "the trees of the databases, with --stats", optional=True, fields=_TREE_FIELDS),
     ),
 )  # fmt: skip
+_WITHOUT_TREES: Final = INFO._replace(fields=INFO.fields[:-1])
 
 
-def info_row(env: str, found: Survey) -> Any:
-    """The survey as a row of the shape INFO."""
-    return INFO.row(_values(env, found))
+def info_row(env: str, found: Survey, trees: Sequence[TreeStats] | None) -> Any:
+    """The survey as a row of the shape INFO; ``trees`` is None when they were not asked for."""
+    if trees is None:
+        return _WITHOUT_TREES.row(_values(env, found))
+    return INFO.row((*_values(env, found), [_row(_TREE_FIELDS, tree) for tree in trees]))
 
 
 def _values(env: str, found: Survey) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ from jetool import exits
 from tests.harness import assert_valid, run
 from tests.oracle.environments import Environment, environments, named, require
 from tests.verify.logs import LogWriter, changed, golden, whole
+from tests.verify.spoiled import sound, spoiled
+from tests.verify.test_trees import branch_to_record
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -147,3 +149,25 @@ def test_quick_leaves_out_what_needs_a_second_look() -> None:
         "recovery", "first_vlsn", "last_vlsn", "open_rollbacks"
     }  # fmt: skip
     assert_valid("info", run("info", str(env), "--json", "--quick").out)
+
+
+def test_stats(tmp_path: Path) -> None:
+    env = put(tmp_path / "env", {name: data for name, data in sound().contents().items() if name.endswith(".jdb")})
+    result = run("info", env, "--stats", "--json")
+    assert result.code == exits.DONE
+    assert_valid("info", result.out)
+    trees = {tree["name"]: tree for tree in result.json()["trees"]}
+    assert trees["large"]["records"] == 200
+    assert trees["large"]["depth"] == len(trees["large"]["nodes_by_level"]) == 4
+    assert "trees" not in run("info", env, "--json").json()
+    assert "nodes by level" in run("info", env, "--stats").text
+
+
+def test_stats_of_damaged_trees_end_with_1(tmp_path: Path) -> None:
+    storage = spoiled(branch_to_record)
+    env = put(tmp_path / "env", {name: data for name, data in storage.contents().items() if name.endswith(".jdb")})
+    assert run("info", env).code == exits.DONE
+    result = run("info", env, "--stats", "--json")
+    assert result.code == exits.FINDINGS
+    assert_valid("info", result.out)
+    assert "counts are too low" in result.err
