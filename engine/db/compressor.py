@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from engine.tree.bin_node import BIN
 from engine.tree.compress import compress, prune
 from engine.tree.keys import Key
@@ -22,6 +24,8 @@ class Compressor:
     def __init__(self, ctx: TreeContext, locks: LockTable) -> None:
         self._ctx = ctx
         self._locks = locks
+        # Transactions end without the latch of the trees.
+        self._mutex = threading.Lock()
         self._queue: list[tuple[DatabaseState, Key]] = []
 
     def is_locked(self, lsn: int) -> bool:
@@ -30,7 +34,8 @@ class Compressor:
 
     def add(self, txn: Txn) -> None:
         """Queue what a transaction deleted; called when it ends."""
-        self._queue += txn.deleted
+        with self._mutex:
+            self._queue += txn.deleted
         txn.deleted = []
 
     def __len__(self) -> int:
@@ -43,7 +48,7 @@ class Compressor:
             How many slots went.
         """
         removed = 0
-        with self._ctx.latch:
+        with self._mutex:
             queue, self._queue = self._queue, []
         for db, key in queue:
             with self._ctx.latch:
@@ -55,7 +60,8 @@ class Compressor:
         if node is None:
             return 0
         if node.pins:
-            self._queue.append((db, key))
+            with self._mutex:
+                self._queue.append((db, key))
             return 0
         # Removing dirty slots would force a full version where a delta would do (R-TREE-53).
         wants_delta = node.wants_delta(self._ctx.delta_percent)

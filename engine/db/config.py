@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, Final
 
 from engine.errors import NotFoundError, UsageError
@@ -27,6 +28,9 @@ class EnvironmentConfig:
         transactional: operations without a transaction get one of their own.
         file_max_bytes: je.log.fileMax.
         buffer_bytes: je.log.bufferSize.
+        queue_bytes, use_queue: je.log.writeQueueSize, je.log.useWriteQueue: what may be kept back during an fsync.
+        fsync_timeout_ms: je.log.fsyncTimeout: who has waited so long for a group commit syncs itself.
+        group_interval_ms, group_threshold: je.log.groupCommitInterval, je.log.groupCommitThreshold; 0 for none.
         node_max_entries: je.nodeMaxEntries, of new databases.
         bin_delta_percent: je.tree.binDelta.
         max_embedded_bytes: je.tree.maxEmbeddedLN.
@@ -35,6 +39,12 @@ class EnvironmentConfig:
         checkpoint_bytes: je.checkpointer.bytesInterval; 0 takes no checkpoints by bytes.
         checkpoint_interval_ms: je.checkpointer.wakeupInterval; looked at when ``checkpoint_bytes`` is 0.
         checkpoint_high_priority: je.checkpointer.highPriority.
+        run_checkpointer: je.env.runCheckpointer: take checkpoints in a thread, or, if False, only when asked; None lets
+            the threads that write take them when they are due.
+        run_evictor, run_compressor: je.env.runEvictor, je.env.runINCompressor: in threads of their own.
+        compressor_interval_ms: je.compressor.wakeupInterval.
+        flush_sync_ms, flush_no_sync_ms: je.log.flushSyncInterval, je.log.flushNoSyncInterval: how often a thread makes
+            commits without sync durable, or writes them out; 0 for never.
         cache_bytes: je.maxMemory.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
@@ -49,6 +59,11 @@ class EnvironmentConfig:
     transactional: bool = True
     file_max_bytes: int = 10_000_000
     buffer_bytes: int = 1 << 20
+    queue_bytes: int = 1 << 20
+    use_queue: bool = True
+    fsync_timeout_ms: int = 500
+    group_interval_ms: int = 0
+    group_threshold: int = 0
     node_max_entries: int = 128
     bin_delta_percent: int = 25
     max_embedded_bytes: int = 16
@@ -59,12 +74,29 @@ class EnvironmentConfig:
     checkpoint_bytes: int = 20_000_000
     checkpoint_interval_ms: int = 0
     checkpoint_high_priority: bool = False
+    run_checkpointer: bool | None = None
+    run_evictor: bool = False
+    run_compressor: bool = False
+    compressor_interval_ms: int = 5_000
+    flush_sync_ms: int = 0
+    flush_no_sync_ms: int = 0
     cache_bytes: int = 64 << 20
     halt_on_commit_after_bad: bool = True
     force_checkpoint: bool = False
     force_new_file: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
     clock: Callable[[], int] | None = None
+
+    def with_background(self) -> EnvironmentConfig:
+        """The same with all background threads, at JE's intervals, for processes that stay."""
+        return replace(
+            self,
+            run_checkpointer=True,
+            run_evictor=True,
+            run_compressor=True,
+            flush_sync_ms=20_000,
+            flush_no_sync_ms=5_000,
+        )
 
     def with_params(self, params: Mapping[str, str]) -> EnvironmentConfig:
         """The same with ``je.*`` parameters; ones that are not known here are ignored, as they do not concern us.
@@ -82,7 +114,7 @@ class EnvironmentConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """One ``je.*`` parameter: the field, the kind (int, ms, bool) and the range."""
+    """One ``je.*`` parameter: the field, the kind (int, ms, bool) and the range. A time above 0 is at least 1 ms."""
 
     field: str
     kind: str
@@ -106,6 +138,17 @@ class _Parameter:
 PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.log.fileMax": _Parameter("file_max_bytes", "int", 1_000_000, 1 << 30),
     "je.log.bufferSize": _Parameter("buffer_bytes", "int", 1024),
+    "je.log.writeQueueSize": _Parameter("queue_bytes", "int", 4096, 256 << 20),
+    "je.log.useWriteQueue": _Parameter("use_queue", "bool"),
+    "je.log.fsyncTimeout": _Parameter("fsync_timeout_ms", "ms", 10),
+    "je.log.groupCommitInterval": _Parameter("group_interval_ms", "ms"),
+    "je.log.groupCommitThreshold": _Parameter("group_threshold", "int"),
+    "je.log.flushSyncInterval": _Parameter("flush_sync_ms", "ms"),
+    "je.log.flushNoSyncInterval": _Parameter("flush_no_sync_ms", "ms"),
+    "je.env.runCheckpointer": _Parameter("run_checkpointer", "bool"),
+    "je.env.runEvictor": _Parameter("run_evictor", "bool"),
+    "je.env.runINCompressor": _Parameter("run_compressor", "bool"),
+    "je.compressor.wakeupInterval": _Parameter("compressor_interval_ms", "ms", 1_000, 75 * 60_000),
     "je.nodeMaxEntries": _Parameter("node_max_entries", "int", 4, 32767),
     "je.tree.binDelta": _Parameter("bin_delta_percent", "int", 0, 75),
     "je.tree.maxEmbeddedLN": _Parameter("max_embedded_bytes", "int"),
@@ -152,5 +195,5 @@ def _duration_ms(text: str) -> int:
     """A time: a number of microseconds, as JE reads bare numbers, or a number with a unit such as ``500 ms``."""
     number, _, unit = text.partition(" ")
     if not unit:
-        return int(number) // 1000
-    return int(float(number) * _UNITS_MS[unit.strip().lower()]) if unit.strip().lower() in _UNITS_MS else int("x")
+        return ceil(int(number) / 1000)
+    return ceil(float(number) * _UNITS_MS[unit.strip().lower()]) if unit.strip().lower() in _UNITS_MS else int("x")

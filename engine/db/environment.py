@@ -22,6 +22,7 @@ from engine.catalog.naming import DatabaseOptions
 from engine.catalog.replay import await_end
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig, read_properties
+from engine.db.daemons import Daemons
 from engine.db.database import Database
 from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
 from engine.db.transaction import Transaction
@@ -106,6 +107,8 @@ class Environment:
         self.locks, self.txns, self.records, self.naming = parts.locks, parts.txns, parts.records, parts.naming
         self.compressor, self.checkpointer, self.evictor = parts.compressor, parts.checkpointer, parts.evictor
         self.utilization, self.writer, self.vlsn_index = parts.utilization, parts.writer, parts.vlsn_index
+        self.daemons = Daemons(self.config, parts)
+        self.daemons.start()
 
     # What callers use.
 
@@ -279,10 +282,12 @@ class Environment:
 
         Raises:
             RefusedError: transactions were open; they have been aborted, prepared ones left open.
+            JetoolError: what a background thread has failed with; then there was no closing checkpoint.
         """
         if self._closed:
             return
         self._closed = True
+        self.daemons.stop()
         left: list[int] = []
         try:
             writer = self.writer
@@ -296,6 +301,8 @@ class Environment:
                 writer.close()
         finally:
             self._release()
+        if self.daemons.failure is not None:
+            raise self.daemons.failure
         if left:
             raise RefusedError(
                 f"the environment was closed with open transactions: {', '.join(map(str, left))}",
@@ -308,6 +315,8 @@ class Environment:
         self._closed = True
         if self.writer is not None:
             self.writer.invalidate(RefusedError("the environment has been stopped"))
+        self.daemons.stop()
+        if self.writer is not None:
             self.writer.close()
         self._release()
 
@@ -374,14 +383,23 @@ class Environment:
     def after_write(self) -> None:
         """Keep the cache within its budget, and checkpoint when enough was written; called without the latch."""
         self.keep_budget()
-        if self.checkpointer.is_due():
-            self.compressor.run()
-            self.checkpointer.run("daemon", wait=False)
+        if self.config.run_checkpointer is False or not self.checkpointer.is_due():
+            return
+        if self.daemons.checkpointer is not None:
+            self.daemons.checkpointer.wake()
+            return
+        self.compressor.run()
+        self.checkpointer.run("daemon", wait=False)
 
     def keep_budget(self) -> None:
         """Evict when the nodes in memory take more than the cache may."""
-        if self.evictor.is_over():
-            self.evictor.run()
+        if not self.evictor.is_over():
+            return
+        if self.daemons.evictor is not None:
+            self.daemons.evictor.wake()
+            if not self.evictor.is_critical():
+                return
+        self.evictor.run()
 
     def evict(self) -> int:
         """Evict everything that may leave; returns how many nodes did."""

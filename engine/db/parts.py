@@ -116,9 +116,13 @@ class Parts:
             new_file=new_file,
             file_max=config.file_max_bytes,
             buffer_bytes=config.buffer_bytes,
+            queue_bytes=config.queue_bytes if config.use_queue else 0,
             data_directories=data_directories,
             clock=self.clock,
         )
+        self.writer.group.timeout_ms = config.fsync_timeout_ms
+        self.writer.group.interval_ms = config.group_interval_ms
+        self.writer.group.threshold = config.group_threshold
         self.writer.observer = self.utilization
         self.ctx.writer = self.writer
         self.ctx.locks = self.compressor

@@ -19,6 +19,7 @@ from engine.tree.node_log import log_node
 from engine.tree.state import TreeContext
 from engine.tree.tree import delist
 
+_CRITICAL: Final = 1.1
 _KEEP: Final = 0.9
 
 
@@ -40,6 +41,10 @@ class Evictor:
     def is_over(self) -> bool:
         """Whether the nodes take more than the budget."""
         return self._ctx.used_bytes > self.budget_bytes
+
+    def is_critical(self) -> bool:
+        """Whether so much is held that callers must not wait for a thread to evict."""
+        return self._ctx.used_bytes > self.budget_bytes * _CRITICAL
 
     def run(self, target_bytes: int | None = None) -> int:
         """Evict until the nodes take less than the target, or nothing more may leave.

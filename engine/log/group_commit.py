@@ -1,25 +1,36 @@
 """Group commit: one fsync for everybody who asked while the one before was under way (R-LOG-25).
 
 The first requester becomes leader and syncs; who comes meanwhile waits, and is served if the leader's sync began after
-its bytes were written, else by the next leader. Nobody returns before its own bytes are durable.
+its bytes were written, else by the next leader. Nobody returns before its own bytes are durable. Who has waited for
+``je.log.fsyncTimeout`` syncs itself.
+
+With ``je.log.groupCommitInterval`` and ``je.log.groupCommitThreshold`` both above 0 a leader first waits until so many
+have joined, or so much time has passed: fewer fsyncs, later answers.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
 from engine.format.lsn import NULL_LSN
 
-_WAIT_SECONDS: Final = 0.5
+DEFAULT_TIMEOUT_MS: Final = 500
 
 
 class GroupCommit:
     """Serialises fsyncs.
 
     Arguments:
-        flush_and_sync: writes and syncs everything logged so far; returns the LSN up to which it is durable.
+        flush_and_sync: writes and syncs everything logged so far; returns the LSN up to which it is durable. It may be
+            called by several threads at once.
+
+    Attributes:
+        timeout_ms: je.log.fsyncTimeout.
+        interval_ms, threshold: je.log.groupCommitInterval and je.log.groupCommitThreshold; 0 for none.
+        requests, syncs: how many asked, and how many fsyncs that took.
     """
 
     def __init__(self, flush_and_sync: Callable[[], int]) -> None:
@@ -27,6 +38,11 @@ class GroupCommit:
         self._changed = threading.Condition()
         self._durable = NULL_LSN
         self._leading = False
+        self._gathering = False
+        self._waiting = 0
+        self.timeout_ms = DEFAULT_TIMEOUT_MS
+        self.interval_ms = 0
+        self.threshold = 0
         self.requests = self.syncs = 0
 
     def sync(self, lsn: int) -> None:
@@ -37,19 +53,57 @@ class GroupCommit:
         """
         with self._changed:
             self.requests += 1
-            while self._durable < lsn:
-                if not self._leading:
-                    self._leading = True
-                    break
-                self._changed.wait(_WAIT_SECONDS)
-            else:
+            leads = self._lead_or_wait(lsn)
+            if not leads and self._durable >= lsn:
                 return
         durable = NULL_LSN
         try:
             durable = self._flush_and_sync()
         finally:
             with self._changed:
-                self._leading = False
+                if leads:
+                    self._leading = False
                 self.syncs += 1
                 self._durable = max(self._durable, durable)
                 self._changed.notify_all()
+
+    def _lead_or_wait(self, lsn: int) -> bool:
+        """Wait to be served, or become leader; True for a leader. With the condition held."""
+        if self._durable >= lsn or not self._leading:
+            return self._become_leader(lsn)
+        deadline = time.monotonic() + self.timeout_ms / 1000
+        self._waiting += 1
+        if self._gathering:
+            self._changed.notify_all()
+        try:
+            while self._leading and self._durable < lsn:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        finally:
+            self._waiting -= 1
+        return self._become_leader(lsn)
+
+    def _become_leader(self, lsn: int) -> bool:
+        """Lead, unless there is nothing left to sync."""
+        if self._durable >= lsn:
+            return False
+        self._leading = True
+        self._gather()
+        return True
+
+    def _gather(self) -> None:
+        """As leader, wait for a group."""
+        if self.interval_ms <= 0 or self.threshold <= 0:
+            return
+        until = time.monotonic() + self.interval_ms / 1000
+        self._gathering = True
+        try:
+            while self._waiting + 1 < self.threshold:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                self._changed.wait(left)
+        finally:
+            self._gathering = False

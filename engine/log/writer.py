@@ -10,6 +10,8 @@ the
   anything is written to its successor (R-LOG-13), and a commit syncs one file only.
 * An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; the stream
   hears of its LSN outside of it (R-LOG-8, ``ReplicationStream``).
+* While another thread is inside fsync a full buffer is not written, which would block: up to the size of the write
+  queue it grows on, and it is written before and after each fsync (R-LOG-22). Readers find in it what is queued.
 * After a failed write or fsync nothing is known of the position on disk: the writer refuses everything from then on
   (R-LOG-7).
 
@@ -51,6 +53,7 @@ from engine.storage.base import WriteFile
 
 DEFAULT_FILE_MAX_BYTES: Final = 10_000_000
 DEFAULT_BUFFER_BYTES: Final = 1 << 20
+DEFAULT_QUEUE_BYTES: Final = 1 << 20
 _FLAGS: Final = {
     Provisional.NO: 0,
     Provisional.YES: PROVISIONAL,
@@ -100,6 +103,7 @@ class LogWriter:
         last_lsn: the last entry, NULL_LSN in a new log.
         new_file: begin a new file with the first entry (older version in the last one, ImmutableFile).
         file_max, buffer_bytes: je.log.fileMax and je.log.bufferSize.
+        queue_bytes: je.log.writeQueueSize; 0 without je.log.useWriteQueue.
         data_directories: je.log.nDataDirectories: files go to ``data001`` and so on in turn; 0 for none.
         clock: milliseconds since 1970, for file headers.
     """
@@ -113,6 +117,7 @@ class LogWriter:
         new_file: bool = False,
         file_max: int = DEFAULT_FILE_MAX_BYTES,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        queue_bytes: int = DEFAULT_QUEUE_BYTES,
         data_directories: int = 0,
         clock: Clock | None = None,
     ) -> None:
@@ -123,6 +128,8 @@ class LogWriter:
         self._file_max = file_max
         self._data_directories = data_directories
         self._buffer_bytes = buffer_bytes
+        self._queue_bytes = queue_bytes
+        self._syncing = 0
         self._clock = clock or (lambda: int(time.time() * 1000))
         self._number = end_lsn >> 32
         self._offset = end_lsn & 0xFFFFFFFF
@@ -133,7 +140,7 @@ class LogWriter:
         self._buffer_start = self._offset
         self._file: WriteFile | None = None
         self._failure: JetoolError | None = None
-        self._group = GroupCommit(self._flush_for_sync)
+        self.group = GroupCommit(self._flush_for_sync)
         self.entries = self.flips = self.writes = 0
         access.unwritten = self
 
@@ -145,7 +152,7 @@ class LogWriter:
     @property
     def syncs(self) -> int:
         """How many fsyncs commits have caused."""
-        return self._group.syncs
+        return self.group.syncs
 
     @property
     def failed(self) -> bool:
@@ -206,7 +213,7 @@ class LogWriter:
             self._append(type_number, _FLAGS[provisional], data, vlsn)
             self.last_lsn = lsn
             self.entries += 1
-            if len(self._buffer) >= self._buffer_bytes:
+            if len(self._buffer) >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
                 self._write_out()
             return lsn
 
@@ -248,7 +255,7 @@ class LogWriter:
     def flush(self, *, sync: bool) -> None:
         """Write everything logged so far to the file, and make it durable if asked (R-LOG-25, R-LOG-26)."""
         if sync:
-            self._group.sync(self.next_lsn)
+            self.group.sync(self.next_lsn)
             return
         with self.latch:
             self.check()
@@ -366,6 +373,7 @@ class LogWriter:
             self.check()
             self._write_out()
             end, file = self.next_lsn, self._open()
+            self._syncing += 1
         try:
             file.sync()
         except JetoolError as error:
@@ -374,7 +382,17 @@ class LogWriter:
                 if self._file is file:
                     self._failure = error
                     raise
+        finally:
+            with self.latch:
+                self._syncing -= 1
+        self._drain_queue()
         return end
+
+    def _drain_queue(self) -> None:
+        """Write out what was only kept because somebody was syncing (R-LOG-22)."""
+        with self.latch:
+            if self._failure is None and not self._syncing and len(self._buffer) >= self._buffer_bytes:
+                self._write_out()
 
     def describe(self) -> str:
         """Position and counters, for messages."""

@@ -1,0 +1,217 @@
+"""Background threads of an environment: checkpointer, evictor, INCompressor and log flusher.
+
+Each is off until it is asked for (``EnvironmentConfig``): then the threads that write take checkpoints and evict when
+it is due, which short commands and tests rely on. A thread of its own does the same work without delaying anybody:
+
+============  ===========================  =======================================================================
+thread        asked for by                 works
+============  ===========================  =======================================================================
+checkpointer  je.env.runCheckpointer       when a writer sees that enough was logged (R-CKPT-2), or by time
+evictor       je.env.runEvictor            when the cache is over its budget; far over it, callers evict too (R-EVT-1)
+compressor    je.env.runINCompressor       every je.compressor.wakeupInterval, if something was deleted (R-TREE-50)
+flusher       the two intervals            every je.log.flushNoSyncInterval writes out, every je.log.flushSyncInterval
+                                           syncs, each only if a transaction has committed since (R-LOG-27)
+============  ===========================  =======================================================================
+
+A thread that fails makes the environment invalid: the next write is refused with the reason, and ``close`` raises it.
+Nothing goes on as if checkpoints were taken. ``stop`` waits until the work in hand is done.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from engine.db.compressor import Compressor
+from engine.db.config import EnvironmentConfig
+from engine.db.parts import Parts
+from engine.errors import JetoolError
+from engine.log.writer import LogWriter
+
+_NAME: Final = "jetool-"
+# How often in an interval the checkpointer looks whether it has passed.
+_LOOKS: Final = 4
+
+
+class Work(Protocol):
+    """What a thread does each time that it wakes up."""
+
+    def __call__(self) -> object:
+        """Do it once."""
+
+
+class Daemon:
+    """One thread that works when it is woken, and in between every so often.
+
+    Arguments:
+        name: shown by debuggers and in messages.
+        work: what it does.
+        period_s: seconds between two rounds; None waits to be woken.
+        failed: told of what the work has raised; the thread ends then.
+    """
+
+    def __init__(
+        self, name: str, work: Work, period_s: float | None, failed: Callable[[str, BaseException], None]
+    ) -> None:
+        self.name = name
+        self.rounds = 0
+        self._work = work
+        self._period_s = period_s
+        self._failed = failed
+        self._stopping = False
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=_NAME + name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Work now, or once more if it is working."""
+        self._woken.set()
+
+    def ask_to_stop(self) -> None:
+        """End after the work in hand."""
+        self._stopping = True
+        self._woken.set()
+
+    def wait(self) -> None:
+        """Wait for the end; harmless from the thread itself."""
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._woken.wait(self._period_s)
+            if self._stopping:
+                return
+            self._woken.clear()
+            try:
+                self._work()
+                self.rounds += 1
+            except BaseException as error:
+                self._failed(self.name, error)
+                return
+
+
+class Daemons:
+    """The threads of one environment.
+
+    Arguments:
+        config: which of them run, and how often.
+        parts: what they work on; without a writer there are none.
+
+    Attributes:
+        failure: what the first thread that failed has raised.
+    """
+
+    def __init__(self, config: EnvironmentConfig, parts: Parts) -> None:
+        self._parts = parts
+        self._running: list[Daemon] = []
+        self.failure: JetoolError | None = None
+        self.checkpointer: Daemon | None = None
+        self.evictor: Daemon | None = None
+        self.compressor: Daemon | None = None
+        self.flusher: Daemon | None = None
+        writer = parts.writer
+        if writer is None:
+            return
+        if config.run_checkpointer:
+            by_time = config.checkpoint_interval_ms if not config.checkpoint_bytes else 0
+            self.checkpointer = self._make("checkpointer", self._checkpoint, by_time / _LOOKS)
+        if config.run_evictor:
+            self.evictor = self._make("evictor", parts.evictor.run, 0)
+        if config.run_compressor:
+            self.compressor = self._make("compressor", Compressing(parts.compressor), config.compressor_interval_ms)
+        if config.flush_sync_ms or config.flush_no_sync_ms:
+            flusher = Flusher(writer, lambda: parts.txns.commits, config.flush_sync_ms, config.flush_no_sync_ms)
+            self.flusher = self._make("flusher", flusher, flusher.period_ms)
+
+    def start(self) -> None:
+        """Start all that were asked for."""
+        for daemon in self._running:
+            daemon.start()
+
+    def stop(self) -> None:
+        """End them all, after the work in hand. Stopping twice is harmless."""
+        for daemon in self._running:
+            daemon.ask_to_stop()
+        for daemon in self._running:
+            daemon.wait()
+        self._running = []
+
+    def _make(self, name: str, work: Work, period_ms: float) -> Daemon:
+        daemon = Daemon(name, work, period_ms / 1000 if period_ms else None, self._failed)
+        self._running.append(daemon)
+        return daemon
+
+    def _checkpoint(self) -> None:
+        checkpointer = self._parts.checkpointer
+        if checkpointer.is_due():
+            self._parts.compressor.run()
+            checkpointer.run("daemon", wait=False)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        if self.failure is None:
+            self.failure = error if isinstance(error, JetoolError) else _bug(name, error)
+        if self._parts.writer is not None:
+            self._parts.writer.invalidate(self.failure)
+
+
+class Compressing:
+    """Works through the compressor's queue when there is something in it."""
+
+    def __init__(self, compressor: Compressor) -> None:
+        self._compressor = compressor
+
+    def __call__(self) -> object:
+        """One round."""
+        return self._compressor.run() if len(self._compressor) else 0
+
+
+class Flusher:
+    """Writes out, and syncs, what commits without sync have left in the buffer (R-LOG-27).
+
+    Arguments:
+        writer: the log.
+        commits: how many transactions have committed so far.
+        sync_ms, no_sync_ms: je.log.flushSyncInterval and je.log.flushNoSyncInterval; 0 for never.
+    """
+
+    def __init__(self, writer: LogWriter, commits: Callable[[], int], sync_ms: int, no_sync_ms: int) -> None:
+        self._writer = writer
+        self._commits = commits
+        self._sync_ms = sync_ms
+        self._no_sync_ms = no_sync_ms
+        self._synced = self._written = commits()
+        self._last_sync = self._last_write = time.monotonic()
+        self.period_ms = min(interval for interval in (sync_ms, no_sync_ms) if interval)
+
+    def __call__(self) -> object:
+        """One round: sync if that is due, else write out if that is due, else nothing."""
+        now, commits = time.monotonic(), self._commits()
+        if _is_due(now, self._last_sync, self._sync_ms):
+            self._last_sync = self._last_write = now
+            if commits != self._synced:
+                self._writer.flush(sync=True)
+                self._synced = self._written = commits
+        elif _is_due(now, self._last_write, self._no_sync_ms):
+            self._last_write = now
+            if commits != self._written:
+                self._writer.flush(sync=False)
+                self._written = commits
+        return None
+
+
+def _is_due(now: float, last: float, interval_ms: int) -> bool:
+    # A thread may wake a little early.
+    return bool(interval_ms) and (now - last) * 1000 >= interval_ms * 0.95
+
+
+def _bug(name: str, error: BaseException) -> JetoolError:
+    """An error of ours in a thread, where no caller would see it."""
+    found = JetoolError(f"the {name} has failed", found=f"{type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
