@@ -68,7 +68,8 @@ class Counters:
         elif type_number in IS_LN:
             self.total_ln_count += 1
             self.total_ln_size += size
-            self.max_ln_size = max(self.max_ln_size, size)
+            if size > self.max_ln_size:
+                self.max_ln_size = size
 
     def count_obsolete_ln(self, size: int, offset: int | None) -> None:
         """An LN of the file is obsolete.

@@ -78,7 +78,7 @@ class UtilizationTracker:
 
     def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
         """An entry has got its LSN."""
-        counters = self.counters(lsn >> 32)
+        counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)
         if born_obsolete and type_number in IS_LN:
             counters.count_obsolete_ln(size, None)

@@ -13,8 +13,7 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
 from engine.db.database import Database
 from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
+from engine.db.operation import Operation
 from engine.db.transaction import Transaction
 from engine.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
@@ -322,35 +322,23 @@ class Environment:
 
     # What databases and transactions use.
 
-    @contextmanager
-    def operation(self, txn: Transaction | None, *, db: DatabaseState | None = None) -> Iterator[Txn]:
-        """The locker of one writing operation: the given transaction, one of its own, or none at all (R-TXN-34)."""
+    def operation(self, txn: Transaction | None, *, db: DatabaseState | None = None) -> Operation:
+        """One writing operation, as a context whose value is its locker: see ``Operation``.
+
+        Raises:
+            UsageError: a transaction for a deferred-write database.
+            RefusedError: nothing can be written here.
+        """
         self._check_own_writes()
         if txn is not None:
             if db is not None and db.deferred:
                 raise UsageError(f"database {db.label} is deferred-write and takes no transactions")
-            yield txn.inner
-            self.keep_budget()
-            return
+            return Operation(self, txn.inner, given=True)
         transactional = self.config.transactional if db is None else db.transactional
         locker = self.txns.begin(
             transactional=transactional or db is None or self.replicated, replicated=self.replicated
         )
-        try:
-            yield locker
-        except BaseException:
-            if locker.transactional:
-                self._abort(locker)
-            else:
-                self.txns.end_operation(locker)
-            raise
-        if locker.transactional:
-            self.commit(locker)
-        else:
-            if locker.deleted:
-                self.compressor.add(locker)
-            self.txns.end_operation(locker)
-        self.after_write()
+        return Operation(self, locker, given=False)
 
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
         """Commit and run what waits for the commit."""

@@ -18,6 +18,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.format.scan import PLAIN_HEADER, header_lengths
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
+from engine.log.check import check_file
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
@@ -100,9 +101,9 @@ def verify(access: LogAccess, first_file: int, last_file: int) -> None:
         if not first_file <= file.number < last_file:
             continue
         with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
-            for item in reader.entries():
-                if isinstance(item, Damage):
-                    raise _corrupt(access, item)
+            damages = check_file(reader, with_sizes=False).damages
+            if damages:
+                raise _corrupt(access, damages[0].damage)
 
 
 def _touched(access: LogAccess, extent: LogRange) -> list[LogFile]:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Final, Protocol
 from zlib import adler32
 
@@ -33,7 +34,6 @@ from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encod
 from engine.format.entry_types import FILE_HEADER
 from engine.format.header import (
     BEFORE_CKPT_END,
-    HEADER,
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
     PROVISIONAL,
@@ -60,6 +60,8 @@ _FLAGS: Final = {
     Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
 }
 _SIZE_AT: Final = 10
+# The header behind its checksum.
+_REST: Final = Struct("<BBIi")
 
 Marshal = Callable[[], bytes]
 Clock = Callable[[], int]
@@ -194,8 +196,9 @@ class LogWriter:
             StorageError: the file cannot be written. RefusedError: an earlier write failed.
         """
         with self.latch:
-            self.check()
-            data = body() if callable(body) else body
+            if self._failure is not None:
+                self.check()
+            data = body if isinstance(body, bytes) else body()
             size = (HEADER_BYTES if vlsn == NULL_VLSN else HEADER_WITH_VLSN_BYTES) + len(data)
             observer = self.observer
             if observer is not None:
@@ -205,12 +208,14 @@ class LogWriter:
                     observer.obsolete_ln(lsn, ln_size)
             if self._flip_next or self._offset + size > self._file_max or self._offset < FILE_HEADER_BYTES:
                 self._flip()
-            lsn = make_lsn(self._number, self._offset)
+            lsn = self._number << 32 | self._offset
             if observer is not None:
                 observer.logged(lsn, type_number, size, born_obsolete=born_obsolete)
-                if callable(body):
+                if not isinstance(body, bytes):
                     data = body()
-            self._append(type_number, _FLAGS[provisional], data, vlsn)
+            # Most entries are not provisional, and asking an Enum for its hash takes as long as all the rest.
+            flags = 0 if provisional is Provisional.NO else _FLAGS[provisional]
+            self._append(type_number, flags, data, vlsn)
             self.last_lsn = lsn
             self.entries += 1
             if len(self._buffer) >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
@@ -307,10 +312,11 @@ class LogWriter:
     def _append(self, type_number: int, flags: int, body: bytes, vlsn: int = NULL_VLSN) -> None:
         if vlsn != NULL_VLSN:
             flags |= REPLICATED | VLSN_PRESENT
-        rest = HEADER.pack(0, type_number, flags, self._prev_offset, len(body))[4:]
+        rest = _REST.pack(type_number, flags, self._prev_offset, len(body))
         rest += VLSN_FIELD.pack(vlsn) + body if vlsn != NULL_VLSN else body
-        self._buffer += adler32(rest).to_bytes(4, "little")
-        self._buffer += rest
+        buffer = self._buffer
+        buffer += adler32(rest).to_bytes(4, "little")
+        buffer += rest
         self._prev_offset = self._offset
         self._offset += 4 + len(rest)
 

@@ -92,7 +92,7 @@ def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int) -
     chosen = [i for i in range(len(node)) if not delta or node.states[i] & DIRTY] if isinstance(node, BIN) else None
     count = len(node) if chosen is None else len(chosen)
     unwrap = node.db.order.unwrap
-    stored = [unwrap(key) for key in node.keys]
+    stored = node.keys if node.db.order.plain else [unwrap(key) for key in node.keys]
     prefix = common_prefix(stored) if node.db.prefixing and len(stored) > 1 else None
     flags = (ROOT if node.is_root else 0) | (HAS_PREFIX if prefix is not None else 0)
     cut = len(prefix) if prefix is not None else 0

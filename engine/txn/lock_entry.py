@@ -121,6 +121,10 @@ class LockEntry:
         """Whether nobody owns it or waits for it."""
         return self._first is None and not self._others and not self.waiters
 
+    def is_only(self, locker: Locker) -> bool:
+        """Whether the locker owns it alone and nobody waits."""
+        return self._first is locker and not self._others and not self.waiters
+
     def set_owner(self, locker: Locker, lock_type: LockType) -> None:
         """Make the locker an owner, or change the type that it holds."""
         if self._first is locker or (self._first is None and not (self._others and locker in self._others)):

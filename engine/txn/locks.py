@@ -202,6 +202,9 @@ class LockTable:
 
     def _release(self, lsn: int, locker: Locker) -> bool:
         entry = self._locks.get(lsn)
+        if entry is not None and entry.is_only(locker):
+            del self._locks[lsn]
+            return True
         if entry is None or not entry.drop_owner(locker):
             return False
         self._sweep(entry)

@@ -182,27 +182,21 @@ class Records:
         mine = locker.writes.get(old_lsn) if old_lsn != NULL_LSN else None
         before = mine[1] if mine is not None else _before(node, index, exact)
         embedded = payload.data is not None and payload.kind.embeds and self._embeds(db, payload.data)
-        record = self._record(node, index, exact, key, payload, locker, before, embedded)
         exists = exact and not old_state & DELETED and old_lsn != NULL_LSN
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = _type_of(payload, exists, locker)
-        refresh = payload.refresh
+        marks = _marks(node, index, exact, payload, locker, before, embedded)
+        marshal: Callable[[], bytes] | None = None
         if payload.kind is USER:
-            body = ln_codec.encode_user_ln(record)
-        elif refresh is None:
-            body = encode_body(number, WRITTEN_VERSION, record)
+            body = _user_body(db, key, payload, locker, before, marks)
         else:
-            body = encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
+            record = _record(db, key, payload, locker, before, marks)
+            body, marshal = _marshalled(number, record, payload.refresh)
         obsolete = ((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else ()
         if locker.vlsn == NULL_VLSN:
             lsn = writer.log(
-                number,
-                body
-                if refresh is None
-                else lambda: encode_body(number, WRITTEN_VERSION, record._replace(content=refresh())),
-                obsolete_lns=obsolete,
-                born_obsolete=born_obsolete,
+                number, body if marshal is None else marshal, obsolete_lns=obsolete, born_obsolete=born_obsolete
             )
             size = HEADER_BYTES + len(body)
         else:
@@ -287,39 +281,72 @@ class Records:
     def _embeds(self, db: DatabaseState, data: bytes) -> bool:
         return len(data) <= self._ctx.max_embedded and not db.duplicates and not db.internal
 
-    def _record(
-        self,
-        node: BIN,
-        index: int,
-        exact: bool,
-        key: Key,
-        payload: Payload,
-        locker: Txn,
-        before: Before,
-        embedded: bool,
-    ) -> ln_codec.LN:
-        old_lsn = node.lsns[index] if exact else NULL_LSN
-        old_state = node.states[index] if exact else KNOWN_DELETED
-        was_embedded = bool(old_state & SLOT_EMBEDDED)
-        flags = ln_codec.EMBEDDED if embedded or (payload.data is None and was_embedded) else 0
-        flags |= ln_codec.HAS_EXPIRATION if payload.expiration else 0
-        flags2 = 0
-        prior_size = node.sizes[index] if exact else 0
-        if prior_size and not old_state & (DELETED | SLOT_EMBEDDED) and not node.db.duplicates:
-            flags2 |= ln_codec.HAS_PRIOR_SIZE
-            if not locker.transactional or before.lsn != old_lsn:
-                flags2 |= ln_codec.HAS_PRIOR_FILE
-        if locker.transactional:
-            flags |= ln_codec.ABORT_KNOWN_DELETED if before.known_deleted else 0
-            flags |= ln_codec.HAS_ABORT_LSN if before.lsn != NULL_LSN else 0
-            flags |= ln_codec.HAS_ABORT_DATA if before.data is not None else 0
-            flags |= ln_codec.HAS_ABORT_EXPIRATION if before.expiration else 0
-        return ln_codec.LN(
-            flags, flags2, 0, node.db.id, before.lsn, locker.id if locker.transactional else None, locker.last_lsn,
-            None, before.data, NULL_VLSN, before.expiration, 0, 0, payload.expiration, 0, 0, prior_size,
-            file_of(old_lsn) if flags2 & ln_codec.HAS_PRIOR_FILE else -1, None, payload.data, payload.content,
-            node.db.order.unwrap(key), payload.tail,
-        )  # fmt: skip
+
+class _Marks(NamedTuple):
+    """What an LN's flags say, and the size and file of the version that it replaces (0 and -1: not said)."""
+
+    flags: int
+    flags2: int
+    prior_size: int
+    prior_file: int
+
+
+_EMBEDDED_FIRST: Final = _Marks(ln_codec.EMBEDDED, 0, 0, -1)
+_FIRST: Final = _Marks(0, 0, 0, -1)
+
+
+def _marks(node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, before: Before, embedded: bool) -> _Marks:
+    if not exact and not payload.expiration and before.lsn == NULL_LSN:
+        # The insertion of a record that never was.
+        return _EMBEDDED_FIRST if embedded else _FIRST
+    old_lsn = node.lsns[index] if exact else NULL_LSN
+    old_state = node.states[index] if exact else KNOWN_DELETED
+    was_embedded = bool(old_state & SLOT_EMBEDDED)
+    flags = ln_codec.EMBEDDED if embedded or (payload.data is None and was_embedded) else 0
+    flags |= ln_codec.HAS_EXPIRATION if payload.expiration else 0
+    flags2 = 0
+    prior_size = node.sizes[index] if exact else 0
+    if prior_size and not old_state & (DELETED | SLOT_EMBEDDED) and not node.db.duplicates:
+        flags2 |= ln_codec.HAS_PRIOR_SIZE
+        if not locker.transactional or before.lsn != old_lsn:
+            flags2 |= ln_codec.HAS_PRIOR_FILE
+    if locker.transactional:
+        flags |= ln_codec.ABORT_KNOWN_DELETED if before.known_deleted else 0
+        flags |= ln_codec.HAS_ABORT_LSN if before.lsn != NULL_LSN else 0
+        flags |= ln_codec.HAS_ABORT_DATA if before.data is not None else 0
+        flags |= ln_codec.HAS_ABORT_EXPIRATION if before.expiration else 0
+    return _Marks(flags, flags2, prior_size, file_of(old_lsn) if flags2 & ln_codec.HAS_PRIOR_FILE else -1)
+
+
+def _user_body(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> bytes:
+    """The LN of a user record, encoded without making the record."""
+    flags, flags2, prior_size, prior_file = marks
+    rare = ln_codec.encode_rare(
+        flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file
+    )
+    txn = before.lsn, locker.id if locker.transactional else None, locker.last_lsn
+    return ln_codec.encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
+
+
+def _record(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> ln_codec.LN:
+    return ln_codec.LN(
+        marks.flags, marks.flags2, 0, db.id, before.lsn, locker.id if locker.transactional else None,
+        locker.last_lsn, None, before.data, NULL_VLSN, before.expiration, 0, 0, payload.expiration, 0, 0,
+        marks.prior_size, marks.prior_file, None, payload.data, payload.content, db.order.unwrap(key), payload.tail,
+    )  # fmt: skip
+
+
+def _marshalled(
+    number: int, record: ln_codec.LN, refresh: Callable[[], Content] | None
+) -> tuple[bytes, Callable[[], bytes] | None]:
+    """The body now; and, of content that counts the entry itself, what encodes it when it is logged."""
+    if refresh is None:
+        return encode_body(number, WRITTEN_VERSION, record), None
+
+    def marshal() -> bytes:
+        return encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
+
+    return marshal(), marshal
 
 
 def end_marker(db: DatabaseState) -> int:

@@ -195,35 +195,62 @@ def encode_user_ln(record: LN) -> bytes:
         record: without an abort key and without VLSNs; ``txn_id`` None makes it non-transactional.
     """
     flags, flags2 = record.flags, record.flags2
-    data = record.data
-    if record.txn_id is None:
-        txn = b""
-    elif flags & HAS_ABORT_LSN:
-        txn = pack(record.abort_lsn) + pack(record.txn_id) + pack(record.last_lsn)
-    else:
-        txn = pack(record.txn_id) + pack(record.last_lsn)
-    rare = b""
-    if flags & (HAS_ABORT_DATA | HAS_ABORT_EXPIRATION | HAS_EXPIRATION) or flags2:
-        rare = _encode_rare(record)
-    head = bytes((flags, flags2)) + pack(record.db_id) + txn + rare
-    return head + b"\xff" + record.key if data is None else head + pack(len(data)) + data + record.key
+    rare = encode_rare(
+        flags, flags2, record.abort_data, record.abort_expiration, record.expiration, record.prior_size,
+        record.prior_file,
+    )  # fmt: skip
+    txn = record.abort_lsn, record.txn_id, record.last_lsn
+    return encode_user_fields(flags, flags2, record.db_id, txn, rare, record.data, record.key)
 
 
-def _encode_rare(record: LN) -> bytes:
-    """What stands between the transaction fields and the data, in the order of v12 and later."""
-    flags, flags2 = record.flags, record.flags2
+def encode_user_fields(
+    flags: int,
+    flags2: int,
+    db_id: int,
+    txn: tuple[int, int | None, int],
+    rare: bytes,
+    data: bytes | None,
+    key: bytes,
+) -> bytes:
+    """The same from its fields, for those who write one for every record and have no use for the record.
+
+    Arguments:
+        txn: abort LSN, transaction id, last LSN; id None makes it non-transactional.
+        rare: from ``encode_rare``.
+    """
+    abort_lsn, txn_id, last_lsn = txn
+    head = bytes((flags, flags2)) + pack(db_id)
+    if txn_id is not None:
+        if flags & HAS_ABORT_LSN:
+            head += pack(abort_lsn)
+        head += pack(txn_id) + pack(last_lsn)
+    return head + rare + (b"\xff" + key if data is None else pack(len(data)) + data + key)
+
+
+def encode_rare(
+    flags: int,
+    flags2: int,
+    abort_data: bytes | None,
+    abort_expiration: int,
+    expiration: int,
+    prior_size: int,
+    prior_file: int,
+) -> bytes:
+    """What stands between the transaction fields and the data, in the order of v12 and later; most often nothing."""
+    if not (flags2 or flags & (HAS_ABORT_DATA | HAS_ABORT_EXPIRATION | HAS_EXPIRATION)):
+        return b""
     parts = []
     if flags & HAS_ABORT_DATA:
-        abort_data = record.abort_data or b""
+        abort_data = abort_data or b""
         parts += [pack(len(abort_data)), abort_data]
     if flags & HAS_ABORT_EXPIRATION:
-        parts.append(pack(record.abort_expiration))
+        parts.append(pack(abort_expiration))
     if flags & HAS_EXPIRATION:
-        parts.append(pack(record.expiration))
+        parts.append(pack(expiration))
     if flags2 & HAS_PRIOR_SIZE:
-        parts.append(pack(record.prior_size))
+        parts.append(pack(prior_size))
     if flags2 & HAS_PRIOR_FILE:
-        parts.append(pack(record.prior_file))
+        parts.append(pack(prior_file))
     return b"".join(parts)
 
 
