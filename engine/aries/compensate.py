@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from engine.aries import loggable
 from engine.aries.cache import PageCache
 from engine.aries.containers import Container
 from engine.aries.format import btree, describe, page, row
@@ -32,19 +33,6 @@ from engine.aries.format.operations.registry import Operation, PageOperation
 from engine.aries.format.record import Record
 from engine.aries.pages import LivePage
 from engine.errors import DamageError, FormatError
-
-LOGICAL = (operations.Insert, operations.Delete, operations.UpdateField)
-PHYSICAL = (
-    operations.Update,
-    operations.Purge,
-    operations.CopyRows,
-    operations.InitPage,
-    operations.InvalidatePage,
-    operations.AllocatePage,
-    operations.ChainAllocationPage,
-    operations.CompressSpace,
-    operations.OldCompressSpace,
-)
 
 
 class Place(NamedTuple):
@@ -58,7 +46,7 @@ def undoable(operation: Operation) -> bool:
     """Whether rolling back the operation writes a CLR."""
     if isinstance(operation, container_operations.ContainerOperation):
         return operation.kind != container_operations.REMOVE
-    return isinstance(operation, LOGICAL + PHYSICAL)
+    return loggable.clr_of(operation) != loggable.NOT_UNDONE
 
 
 def place_of(cache: PageCache, found: Container, one: Record, operation: PageOperation) -> Place:

@@ -19,7 +19,7 @@ redoLWM and is not looked at. (1,41924), version 14: redo, the page becomes 15.
 
 from __future__ import annotations
 
-from engine.aries import apply
+from engine.aries import loggable
 from engine.aries.cache import PageCache
 from engine.aries.containers import Container
 from engine.aries.format import container, instant
@@ -30,7 +30,6 @@ from engine.aries.format.operations import registry
 from engine.aries.format.record import Record
 from engine.aries.log import LogFiles
 from engine.aries.pages import Page
-from engine.aries.versions import raised_by, raised_by_undo
 from engine.errors import DamageError, FormatError
 
 
@@ -102,14 +101,14 @@ class Redo:
     def _apply(self, one: Record, operation: registry.PageOperation, target: Page) -> int:
         """Do the operation, or the undo that the CLR stands for; by how much the version rises."""
         if one.undo_instant is None:
-            apply.do(target, operation, one.data)
-            return raised_by(operation)
+            loggable.do(target, operation, one.data)
+            return loggable.raised_by(operation)
         undone = self._log.record(one.undo_instant)
         if not registry.is_page_operation(undone.operation):
             raise FormatError("a CLR compensates a record that changes no page", found=instant.show(one.undo_instant))
         record_id = operation.record_id if isinstance(operation, operations.LogicalUndo) else None
-        apply.undo(target, undone.operation, undone.data, record_id)
-        return raised_by_undo(undone.operation)
+        loggable.undo(target, undone.operation, undone.data, record_id)
+        return loggable.raised_by_undo(undone.operation)
 
     def _redo_container(self, one: Record, operation: container_operations.ContainerOperation) -> bool:
         key = ContainerKey(operation.segment, operation.container)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-from engine.aries import apply
+from engine.aries import loggable
 from engine.aries.cache import PageCache
 from engine.aries.compensate import place_of, undoable
 from engine.aries.format import instant
@@ -30,7 +30,6 @@ from engine.aries.format.record import COMPENSATION, NEED_LOCK, RAW_STORE, Recor
 from engine.aries.log import LogFiles
 from engine.aries.log_writer import LogWriter
 from engine.aries.redo import Redo, undrop
-from engine.aries.versions import raised_by_undo
 from engine.aries.xact import Transaction, TransactionTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
@@ -117,8 +116,8 @@ class Undo:
         if place.record_id is not None:
             clr = operations.LogicalUndo(*where, place.record_id)
         self._writer.append(PAGE_CLR, number, clr, undo_instant=found.instant)
-        apply.undo(target, operation, found.data, place.record_id)
-        target.version += raised_by_undo(operation)
+        loggable.undo(target, operation, found.data, place.record_id)
+        target.version += loggable.raised_by_undo(operation)
         self._cache.changed(home, place.page)
 
     def _compensate_container(

@@ -25,11 +25,11 @@ from engine.aries.format.log_file import HEADER_SIZE
 from engine.aries.format.operations import container, page, registry
 from engine.aries.format.record import Record
 from engine.aries.log import ForwardScan, LogFiles, ScanEnd
+from engine.aries.loggable import raised_by, raised_by_undo
 from engine.aries.start import Start, find_start
 from engine.aries.tail import look_behind
-from engine.aries.versions import raised_by, raised_by_undo
 from engine.aries.xact import TransactionTable
-from engine.errors import DamageError
+from engine.errors import DamageError, FormatError
 from engine.events import Listener
 
 _STEP = 1024
@@ -188,12 +188,13 @@ class _Scan:
 
     def _raised(self, one: Record, operation: registry.PageOperation) -> int:
         """By how much the record raises the version of its page."""
-        if one.undo_instant is None:
-            return raised_by(operation)
         try:
+            if one.undo_instant is None:
+                return raised_by(operation)
             return raised_by_undo(self.log.record(one.undo_instant).operation)
-        except DamageError as error:
-            self._report("DRB-LOG-006", one, f"a CLR undoes {instant.show(one.undo_instant)}, but {error.what}")
+        except (DamageError, FormatError) as error:
+            undone = "" if one.undo_instant is None else f"a CLR undoes {instant.show(one.undo_instant)}, but "
+            self._report("DRB-LOG-006", one, undone + error.what)
             return 1
 
     def _report(self, code: str, one: Record, message: str) -> None:

@@ -17,9 +17,9 @@ from engine.aries.format.operations import registry
 from engine.aries.format.operations.transaction import Checkpoint, Checksum
 from engine.aries.format.record import Record
 from engine.aries.log import ForwardScan, LogFiles
+from engine.aries.loggable import raised_by
 from engine.aries.recovery import recover
 from engine.aries.redo import Redo
-from engine.aries.versions import raised_by
 from engine.errors import DamageError
 from engine.storage.memory import MemoryStorage
 from tests.aries.derby_compare import assert_as_derby

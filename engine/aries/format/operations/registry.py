@@ -144,6 +144,28 @@ BY_CLASS: dict[type, OperationType] = {line.record: line for line in _TYPES if i
 BY_NAME: dict[str, OperationType] = {line.name.lower(): line for line in _TYPES}
 
 
+def page_operation(number: int, name: str, record: Callable[..., Any], kinds: str = "") -> OperationType:
+    """A line for a page operation; its record begins with segment, container, page and version.
+
+    Arguments:
+        number: format id in the log.
+        name: what output calls it.
+        record: the NamedTuple that holds its fields.
+        kinds: kinds of the fields behind the first four, see ``layout``.
+    """
+    return _keyed(number, name, record, kinds)
+
+
+def register(line: OperationType) -> None:
+    """Add an operation. ValueError when its number, name or record is taken."""
+    if line.number in BY_ID or line.name.lower() in BY_NAME or line.record in BY_CLASS:
+        raise ValueError(f"operation {line.number} ({line.name}) is there already")
+    assert isinstance(line.record, type)
+    BY_ID[line.number] = line
+    BY_CLASS[line.record] = line
+    BY_NAME[line.name.lower()] = line
+
+
 def read_operation(cursor: Cursor) -> Operation:
     """An operation object; FormatError when its format id is unknown."""
     number = cursor.short()
