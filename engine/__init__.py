@@ -33,6 +33,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.aries.store.page_store import PageStore, StoreOptions
     from engine.catalog.naming import DatabaseOptions
     from engine.db.config import EnvironmentConfig
     from engine.db.cursor import Cursor
@@ -50,7 +51,9 @@ __all__ = [
     "Environment",
     "EnvironmentConfig",
     "Isolation",
+    "PageStore",
     "PutMode",
+    "StoreOptions",
     "Transaction",
 ]
 
@@ -62,7 +65,9 @@ _WHERE = {
     "Environment": "engine.db.environment",
     "EnvironmentConfig": "engine.db.config",
     "Isolation": "engine.txn.txn",
+    "PageStore": "engine.aries.store.page_store",
     "PutMode": "engine.txn.records",
+    "StoreOptions": "engine.aries.store.page_store",
     "Transaction": "engine.db.transaction",
 }
 

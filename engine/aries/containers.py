@@ -83,9 +83,10 @@ class Containers:
         unsynced: paths written since the last sync.
     """
 
-    __slots__ = ("_known", "_open", "_storage", "stubs", "unsynced")
+    __slots__ = ("_database", "_known", "_open", "_storage", "stubs", "unsynced")
 
     def __init__(self, database: Database, storage: Storage | None = None) -> None:
+        self._database = database
         self._storage = storage or database.storage
         self._known: dict[ContainerKey, Container] = {}
         self._open: dict[str, WriteFile] = {}
@@ -112,6 +113,10 @@ class Containers:
             ) from error
         self._known[key] = Container(self, key, header, stat.size_bytes)
         return self._known[key]
+
+    def all_keys(self) -> list[ContainerKey]:
+        """Every container that has a file or a stub."""
+        return sorted(self._database.containers())
 
     def has_stub(self, key: ContainerKey) -> bool:
         """Whether a stub says that the container was removed."""

@@ -16,6 +16,8 @@ and everything to (1,43101) in one piece.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from engine.aries.format import instant, log_file
 from engine.aries.format.log_file import END_MARKER, HEADER_SIZE, OVERHEAD, LogFileHeader
 from engine.aries.format.operations.layout import GlobalId
@@ -41,6 +43,13 @@ _ZEROS = bytes(1 << 16)
 _LARGEST_UNWRITTEN = 1 << 20
 
 
+class Written(NamedTuple):
+    """What was written and is to be synced: the file, and the instant behind it."""
+
+    file: WriteFile
+    end: int
+
+
 class LogWriter:
     """Appends records to the log.
 
@@ -50,6 +59,11 @@ class LogWriter:
         buffer_bytes: size of a log buffer; decides where groups end.
         switch_bytes: position above which a flush switches files, and the preallocated size of a new file.
         checksums: whether groups get checksum records (not after a boot without ``log.ctrl``, R-DRB-42).
+
+    Attributes:
+        end: instant where the next byte goes.
+        appended_bytes: bytes of the records appended so far.
+        durable: everything in front of it is durable.
     """
 
     __slots__ = (
@@ -62,6 +76,8 @@ class LogWriter:
         "_ready",
         "_switch_bytes",
         "_unsynced",
+        "appended_bytes",
+        "durable",
         "end",
     )
 
@@ -84,6 +100,8 @@ class LogWriter:
         self._group = bytearray()
         self._group_start = end
         self._unsynced = False
+        self.appended_bytes = 0
+        self.durable = end
         self.end = end
 
     @property
@@ -118,18 +136,31 @@ class LogWriter:
         at = self.end
         self._group += log_file.wrap(at, body)
         self.end += length
+        self.appended_bytes += length
         return at
 
     def flush(self) -> None:
         """Write and sync everything appended; switch files when the file has grown above the interval."""
+        written = self.write_out()
+        if written is not None:
+            written.file.sync()
+            self.synced(written.end)
+
+    def write_out(self) -> Written | None:
+        """Write everything appended; what is to be synced then, None when all is durable."""
         self._close_group()
         if not self._ready and not self._unsynced:
-            return
+            return None
         self._write()
-        self._opened().sync()
-        self._unsynced = False
         self._log.forget()
-        self.switch_if_due()
+        return Written(self._opened(), self.end)
+
+    def synced(self, end: int) -> None:
+        """What was written in front of an instant is durable; others may have appended since."""
+        self.durable = max(self.durable, end)
+        if end == self.end:
+            self._unsynced = False
+            self.switch_if_due()
 
     def switch_if_due(self) -> None:
         """Switch files when the position is above the interval and everything is flushed."""
@@ -157,7 +188,7 @@ class LogWriter:
         preallocate(new, HEADER_SIZE, self._switch_bytes)
         new.sync()
         self._log.forget()
-        self.end = self._group_start = instant.make(number + 1, HEADER_SIZE)
+        self.end = self._group_start = self.durable = instant.make(number + 1, HEADER_SIZE)
 
     def before_pages(self) -> None:
         """The write-ahead rule: everything applied so far is durable."""

@@ -96,6 +96,26 @@ class LivePage:
         stored = tuple(StoredRow(offsets[id(found)], found.record, found.slack) for found in self.rows)
         return page.encode(StoredPage(header, stored), self._size)
 
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that no row, reserve or slot takes."""
+        return self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE - self._used
+
+    def space_for(self, image: row.Row) -> int:
+        """Bytes that a new row would take: record, reserve and slot."""
+        record = row.encode_row(image)
+        return len(record) + self._reserve_of(image, len(record)) + page.SLOT_SIZE
+
+    def has_room_to_replace(self, slot: int, image: row.Row) -> bool:
+        """Whether other content fits in the place of a row, its reserve and what is free."""
+        found = self.rows[slot]
+        return len(row.encode_row(image)) <= len(found.record) + len(found.slack) + self.free_bytes
+
+    def least_slack(self, slot: int) -> int:
+        """Bytes that must stay reserved behind a row."""
+        found = self.rows[slot]
+        return self._reserve_of(found.decoded(), len(found.record))
+
     def slot_of(self, record_id: int) -> int | None:
         """The slot of a record id, or None."""
         for slot, found in enumerate(self.rows):
@@ -114,12 +134,7 @@ class LivePage:
         if not 0 <= slot <= len(self.rows):
             raise FormatError("a row cannot be put there", expected=f"a slot up to {len(self.rows)}", found=str(slot))
         record = row.encode_row(image)
-        reserve = 0
-        if self._minimum > 0:
-            reserve = max(0, self._minimum - sum(len(field.data) for field in image.fields if field.data is not None))
-        if self.header.overflow:
-            reserve = max(reserve, _LEAST_ON_OVERFLOW - len(record))
-        new = LiveRow(record, bytes(reserve))
+        new = LiveRow(record, bytes(self._reserve_of(image, len(record))))
         self.rows.insert(slot, new)
         self.layout.append(new)
         self._used += new.footprint()
@@ -159,6 +174,13 @@ class LivePage:
         found.slack = found.slack[:reserved_bytes].ljust(reserved_bytes, b"\0")
         self._used += found.footprint()
         self._require_room()
+
+    def _reserve_of(self, image: row.Row, record_bytes: int) -> int:
+        """Bytes reserved behind a new record."""
+        reserve = 0
+        if self._minimum > 0:
+            reserve = max(0, self._minimum - sum(len(field.data) for field in image.fields if field.data is not None))
+        return max(reserve, _LEAST_ON_OVERFLOW - record_bytes) if self.header.overflow else reserve
 
     def _require_room(self) -> None:
         room = self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE

@@ -144,9 +144,9 @@ def recover(
         return run.run()._replace(changed=overlay.changed())
     lock = Database(storage).lock()
     try:
-        return _recover_saved(storage, options, backup, listener)
+        return recover_locked(storage, options, backup, listener)
     finally:
-        _unlock(storage, lock)
+        unlock(storage, lock)
 
 
 def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
@@ -163,11 +163,11 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     try:
         return journal.undo(storage, backup, force=force)
     finally:
-        _unlock(storage, lock)
+        unlock(storage, lock)
 
 
-def _recover_saved(storage: Storage, options: Options, backup: Storage | None, listener: Listener) -> Recovered:
-    """Recover with the old bytes saved, where that was asked for."""
+def recover_locked(storage: Storage, options: Options, backup: Storage | None, listener: Listener) -> Recovered:
+    """As ``recover``, for a caller that holds the lock."""
     if backup is None:
         return _Recovery(Database(storage), options, listener).run()
     saving = SavingStorage(storage, backup)
@@ -176,7 +176,7 @@ def _recover_saved(storage: Storage, options: Options, backup: Storage | None, l
     return result
 
 
-def _unlock(storage: Storage, lock: Lock) -> None:
+def unlock(storage: Storage, lock: Lock) -> None:
     """Give the lock back; a lock file that no JVM made goes away."""
     try:
         if storage.stat(OWNER_FILE) is None and storage.stat(LOCK_FILE) is not None:

@@ -77,30 +77,36 @@ class Undo:
             undone.append(Undone(one.number, one.internal, clrs))
         return undone
 
-    def roll_back(self, one: Transaction) -> int:
-        """Undo the records of a transaction, last first; the number of CLRs written."""
+    def roll_back(self, one: Transaction, keep: int = 0) -> int:
+        """Undo the records of a transaction, last first, down to a savepoint (R-DRB-9).
+
+        Arguments:
+            one: the transaction; its CLRs are added to its records.
+            keep: how many of its first records stay as they are.
+
+        Returns: the number of CLRs written.
+        """
         index = len(one.instants) - 1
         clrs = 0
-        while index >= 0:
+        while index >= keep:
             found = self._log.record(one.instants[index])
             if found.undo_instant is not None:
                 index = bisect_left(one.instants, found.undo_instant) - 1
                 continue
             if undoable(found.operation):
                 try:
-                    self._compensate(found, one.number)
+                    one.instants.append(self._compensate(found, one.number))
                 except FormatError as error:
                     raise _not_undone(found, error) from error
                 clrs += 1
             index -= 1
         return clrs
 
-    def _compensate(self, found: Record, number: int) -> None:
-        """Write the CLR of a record and apply it."""
+    def _compensate(self, found: Record, number: int) -> int:
+        """Write the CLR of a record and apply it; its instant."""
         operation = found.operation
         if isinstance(operation, container_operations.ContainerOperation):
-            self._compensate_container(found, operation, number)
-            return
+            return self._compensate_container(found, operation, number)
         if not registry.is_page_operation(operation):
             raise FormatError("the record cannot be undone")
         key = ContainerKey(operation.segment, operation.container)
@@ -115,14 +121,15 @@ class Undo:
         clr: registry.PageOperation = operations.PhysicalUndo(*where)
         if place.record_id is not None:
             clr = operations.LogicalUndo(*where, place.record_id)
-        self._writer.append(PAGE_CLR, number, clr, undo_instant=found.instant)
+        at = self._writer.append(PAGE_CLR, number, clr, undo_instant=found.instant)
         loggable.undo(target, operation, found.data, place.record_id)
         target.version += loggable.raised_by_undo(operation)
         self._cache.changed(home, place.page)
+        return at
 
     def _compensate_container(
         self, found: Record, operation: container_operations.ContainerOperation, number: int
-    ) -> None:
+    ) -> int:
         key = ContainerKey(operation.segment, operation.container)
         home = self._cache.containers.find(key)
         version = home.header.version if home is not None else operation.version
@@ -134,6 +141,7 @@ class Undo:
             self._redo.remove(key, at)
         elif home is not None:
             undrop(home)
+        return at
 
 
 def _not_undone(found: Record, error: FormatError) -> DamageError:

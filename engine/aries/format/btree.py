@@ -2,19 +2,22 @@
 
 Slot 0 of every page of an index is the control row: two bytes 0x0085 (leaf) or 0x0086 (branch), left and right sibling
 (long, -1 = none), parent, level, 1 on the root page, and on the root page (page 1) the descriptor. Leaf rows are the
-key columns and the row location (clong page, cint record id); branch rows have the child page behind them.
+key columns and the row location (clong page, cint record id); branch rows have the child page behind them. The
+leftmost child of a branch page stands in its control row.
 
 Descriptor: short format id (388, 466 or 470), long container, int segment, int columns, int *unique columns*, bool
 duplicates allowed, bool parent links, a short format id for each column, long container of the table, int position of
-the row location, bit set of ascending columns, then lists that only comparisons need.
+the row location, bit set of ascending columns, then a sparse list of collations (cint count) and a bool.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from engine.aries.format import codec, column
 from engine.aries.format.codec import Cursor
-from engine.aries.format.row import Row
+from engine.aries.format.container import ContainerKey
+from engine.aries.format.row import FIELD_NULL, Field, Row
 from engine.errors import FormatError
 
 LEAF = 0x0085
@@ -23,7 +26,14 @@ ROOT_PAGE = 1
 CONTROL_SLOT = 0
 
 DESCRIPTOR_FORMATS = (388, 466, 470)
+NO_PAGE = -1
+LEFT_FIELD = 1
+RIGHT_FIELD = 2
 _DESCRIPTOR_FIELD = 6
+_CHILD_FIELD = 7
+_KEY_COLUMN = column.VARBIT
+_NEWEST_DESCRIPTOR = 470
+_PAGE_NUMBER_SIZE = 8
 
 
 class ControlRow(NamedTuple):
@@ -36,6 +46,7 @@ class ControlRow(NamedTuple):
     level: int
     is_root: bool
     descriptor: bytes | None
+    leftmost_child: int = NO_PAGE
 
 
 class Descriptor(NamedTuple):
@@ -60,7 +71,51 @@ def control_row(row: Row) -> ControlRow | None:
         return None
     numbers = [int.from_bytes(part or b"", "big", signed=True) for part in data[1:6]]
     descriptor = data[_DESCRIPTOR_FIELD] if len(data) > _DESCRIPTOR_FIELD else None
-    return ControlRow(kind, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] == 1, descriptor or None)
+    child = data[_CHILD_FIELD] if len(data) > _CHILD_FIELD else None
+    leftmost = NO_PAGE if child is None else int.from_bytes(child, "big", signed=True)
+    return ControlRow(
+        kind, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] == 1, descriptor or None, leftmost
+    )
+
+
+def control_fields(control: ControlRow) -> tuple[Field, ...]:
+    """The fields of a control row."""
+    numbers = (control.left, control.right, control.parent, control.level, int(control.is_root))
+    parts = [control.kind.to_bytes(2, "big"), *(encode_page_number(number) for number in numbers)]
+    fields = [Field(0, part) for part in parts]
+    fields.append(Field(FIELD_NULL, None) if control.descriptor is None else Field(0, control.descriptor))
+    if control.kind == BRANCH:
+        fields.append(Field(0, encode_page_number(control.leftmost_child)))
+    return tuple(fields)
+
+
+def encode_page_number(number: int) -> bytes:
+    """A page number as a column, -1 for none."""
+    return number.to_bytes(_PAGE_NUMBER_SIZE, "big", signed=True)
+
+
+def decode_page_number(data: bytes | None) -> int:
+    """The page number in a column; FormatError when it is none."""
+    if data is None or len(data) != _PAGE_NUMBER_SIZE:
+        raise FormatError("not a page number")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def encode_descriptor(index: ContainerKey, table: ContainerKey) -> bytes:
+    """The descriptor of a unique index of one key column and the row location."""
+    out = bytearray()
+    codec.put_short(out, _NEWEST_DESCRIPTOR)
+    codec.put_long(out, index.container)
+    for number in (index.segment, 2, 1):
+        codec.put_int(out, number)
+    out += bytes((0, 0))  # no duplicates, no parent links
+    for column_format in (_KEY_COLUMN, column.LOCATION):
+        codec.put_short(out, column_format)
+    codec.put_long(out, table.container)
+    for number in (1, 2):  # position of the row location; two columns, both ascending
+        codec.put_int(out, number)
+    out += bytes((0xC0, 0, 0))  # the bits, no collations, no duplicate nulls
+    return bytes(out)
 
 
 def decode_descriptor(data: bytes) -> Descriptor:

@@ -130,6 +130,22 @@ def put_field(out: bytearray, field: Field) -> None:
         out += field.data
 
 
+def put_logged_field(out: bytearray, field: Field) -> None:
+    """Append a field in the fixed form that new values have in records."""
+    out.append(field.status | FIELD_FIXED)
+    if field.data is not None:
+        codec.put_short(out, len(field.data))
+        out += field.data
+
+
+def encode_logged(row: Row) -> bytes:
+    """The row in the form that new rows have in records."""
+    out = bytearray(encode_header(row.header))
+    for field in row.fields:
+        put_logged_field(out, field)
+    return bytes(out)
+
+
 def read_row(cursor: Cursor) -> Row:
     """The row at the cursor."""
     header = read_header(cursor)

@@ -1,0 +1,102 @@
+"""Locks on keys, held to the end of a transaction, so that one loser never undoes another one's change.
+
+Shared locks are for reading, exclusive ones for writing. A request that does not fit waits, and gives up after a time:
+that also ends deadlocks. Who gives up should roll back. A transaction that alone holds a shared lock gets the exclusive
+one.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import Condition
+from typing import NamedTuple
+
+from engine.errors import RefusedError
+
+
+class LockName(NamedTuple):
+    """What is locked: a key of a table."""
+
+    table: str
+    key: bytes
+
+
+class _Held:
+    """Who holds a lock: several readers, or one writer."""
+
+    __slots__ = ("readers", "writer")
+
+    def __init__(self) -> None:
+        self.readers: set[int] = set()
+        self.writer: int | None = None
+
+    def fits(self, owner: int, *, exclusive: bool) -> bool:
+        """Whether the owner can have it now."""
+        if self.writer not in (None, owner):
+            return False
+        return not exclusive or self.readers <= {owner}
+
+
+class Locks:
+    """The locks of a store.
+
+    Arguments:
+        timeout_s: how long a request waits.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._held: dict[LockName, _Held] = {}
+        self._owned: dict[int, set[LockName]] = {}
+        self._released = Condition()
+
+    def take(self, owner: int, name: LockName, *, exclusive: bool) -> None:
+        """Get a lock, waiting for it. RefusedError when the time is over."""
+        deadline = time.monotonic() + self._timeout_s
+        with self._released:
+            while not self._try(owner, name, exclusive=exclusive):
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._released.wait(left):
+                    raise self._refused(owner, name)
+
+    def is_readable(self, owner: int, name: LockName) -> bool:
+        """Whether nobody else is changing a key now."""
+        with self._released:
+            held = self._held.get(name)
+            return held is None or held.fits(owner, exclusive=False)
+
+    def release_all(self, owner: int) -> None:
+        """Give every lock of a transaction back."""
+        with self._released:
+            for name in self._owned.pop(owner, ()):
+                held = self._held[name]
+                held.readers.discard(owner)
+                if held.writer == owner:
+                    held.writer = None
+                if not held.readers and held.writer is None:
+                    del self._held[name]
+            self._released.notify_all()
+
+    def _try(self, owner: int, name: LockName, *, exclusive: bool) -> bool:
+        held = self._held.get(name)
+        if held is None:
+            held = self._held[name] = _Held()
+        elif not held.fits(owner, exclusive=exclusive):
+            return False
+        if exclusive:
+            held.writer = owner
+        else:
+            held.readers.add(owner)
+        self._owned.setdefault(owner, set()).add(name)
+        return True
+
+    def _refused(self, owner: int, name: LockName) -> RefusedError:
+        held = self._held.get(name)
+        holders = sorted((held.readers | {held.writer or 0}) - {owner, 0}) if held is not None else []
+        what = f"a key of {name.table!r} is" if name.table else f"table {name.key.decode()!r} is"
+        return RefusedError(
+            f"{what} locked by another transaction",
+            found=f"held by {', '.join(map(str, holders)) or 'nobody any more'}",
+            consequence="the change was not made; what the transaction has done stays until it ends",
+            hint="roll the transaction back and try again",
+        )
