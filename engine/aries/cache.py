@@ -4,19 +4,27 @@ Write-ahead rule (R-DRB-8): before a page is written, the log is flushed through
 cache owns the protocol for that (``LogGuard``) and calls it before every write, whether a page leaves the cache because
 it is full or everything is written for a checkpoint. Pages are written in the order of their keys; the files are synced
 by ``write_all`` before it returns.
+
+With ``copies`` every page is written twice, so that a torn write can be mended (``page_copies``); pages that leave a
+full cache go in batches then, since each batch costs a sync.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from engine.aries.containers import Container, Containers
 from engine.aries.format import container, page
 from engine.aries.format.container import ContainerKey
+from engine.aries.page_copies import PageCopies, PageCopy
 from engine.aries.pages import LivePage, Page, decode_page, fresh_page
 from engine.errors import DamageError, FormatError
 
 DEFAULT_PAGES = 4096
+# Share of a full cache whose changed pages are written together, and the size at which copies are begun again.
+_BATCH_SHARE = 8
+_MOST_COPIES_BYTES = 1 << 24
 
 
 class CacheKey(NamedTuple):
@@ -48,9 +56,10 @@ class PageCache:
         guard: the write-ahead rule.
         capacity: pages that stay in memory.
         notice: told about pages in front of ``write_all``.
+        copies: where pages are written first; None writes them once.
     """
 
-    __slots__ = ("_capacity", "_dirty", "_guard", "_notice", "_pages", "containers", "written")
+    __slots__ = ("_capacity", "_copies", "_dirty", "_guard", "_notice", "_pages", "containers", "written")
 
     def __init__(
         self,
@@ -58,11 +67,13 @@ class PageCache:
         guard: LogGuard,
         capacity: int = DEFAULT_PAGES,
         notice: WriteNotice | None = None,
+        copies: PageCopies | None = None,
     ) -> None:
         self.containers = containers
         self._guard = guard
         self._capacity = capacity
         self._notice = notice
+        self._copies = copies
         self._pages: dict[CacheKey, Page] = {}
         self._dirty: set[CacheKey] = set()
         self.written = 0
@@ -115,18 +126,27 @@ class PageCache:
         """Write every changed page, then every changed container header, and sync; the number of pages."""
         headers = self.containers.changed_headers()
         if not self._dirty and not headers:
-            self.containers.sync()
+            self._sync()
             return 0
         self._guard.before_pages()
+        if self._copies is not None:
+            # A header goes with its page, of which there is a copy.
+            for one in headers:
+                self.get(one, 0)
+                self.changed(one, 0)
         keys = sorted(self._dirty)
         if self._notice is not None:
             self._notice.protect([self._range(key) for key in keys])
-        for key in keys:
-            self._write(key)
+        self._write(keys)
         for one in self.containers.changed_headers():
             one.write_header()
-        self.containers.sync()
+        self._sync()
         return len(keys)
+
+    def _sync(self) -> None:
+        self.containers.sync()
+        if self._copies is not None:
+            self._copies.forget()
 
     def _range(self, key: CacheKey) -> tuple[str, int, int]:
         found = self.containers.find(key.container)
@@ -140,22 +160,40 @@ class PageCache:
             oldest = next(iter(self._pages))
             if oldest in self._dirty:
                 self._guard.before_pages()
-                self._write(oldest)
+                self._write(self._oldest_dirty() if self._copies is not None else [oldest])
             del self._pages[oldest]
 
-    def _write(self, key: CacheKey) -> None:
+    def _oldest_dirty(self) -> list[CacheKey]:
+        """The changed pages among those that were not used for longest."""
+        share = islice(self._pages, max(self._capacity // _BATCH_SHARE, 1))
+        return sorted(key for key in share if key in self._dirty)
+
+    def _write(self, keys: list[CacheKey]) -> None:
+        """Write pages, copies of them first."""
+        images = [self._image(key) for key in keys]
+        if self._copies is not None:
+            if self._copies.size_bytes > _MOST_COPIES_BYTES:
+                self._sync()
+            self._copies.keep(
+                [
+                    PageCopy(found.path, key.page * len(data), data)
+                    for key, (found, data) in zip(keys, images, strict=True)
+                ]
+            )
+        for key, (found, data) in zip(keys, images, strict=True):
+            found.write_page(key.page, data)
+            self._dirty.discard(key)
+        self.written += len(keys)
+
+    def _image(self, key: CacheKey) -> tuple[Container, bytes]:
         found = self.containers.find(key.container)
         assert found is not None
         cached = self._pages[key]
         if isinstance(cached, LivePage):
-            data = cached.encode()
-        else:
-            data = cached.encode(container.encode_header(found.header))
-            if key.page == 0:
-                found.header_dirty = False
-        found.write_page(key.page, data)
-        self._dirty.discard(key)
-        self.written += 1
+            return found, cached.encode()
+        if key.page == 0:
+            found.header_dirty = False
+        return found, cached.encode(container.encode_header(found.header))
 
     def _read(self, found: Container, number: int) -> Page | None:
         data = found.read_page(number)

@@ -94,7 +94,7 @@ class Containers:
         self.unsynced: set[str] = set()
 
     def find(self, key: ContainerKey) -> Container | None:
-        """The container, or None when there is no file of it. DamageError when its header cannot be read."""
+        """The container, or None when there is no file of it with a header. DamageError when that cannot be read."""
         known = self._known.get(key)
         if known is not None:
             return known
@@ -102,8 +102,12 @@ class Containers:
         stat = self._storage.stat(path)
         if stat is None:
             return None
+        front = self.file(path).read(0, _HEADER_BYTES)
+        if len(front) < _HEADER_BYTES or not any(front):
+            # Its creation was interrupted: the create record makes it again, in any other record it has vanished.
+            return None
         try:
-            header = container.header_in(self.file(path).read(0, _HEADER_BYTES))
+            header = container.header_in(front)
         except FormatError as error:
             raise DamageError(
                 f"{key} cannot be used: {error}",
@@ -131,18 +135,31 @@ class Containers:
         made = Container(self, key, header._replace(first_allocation_page=0, first_allocation_offset=0), 0)
         first = fresh_page(page.ALLOCATION, 0, header.page_size, header.minimum_record_size, container.HEADER_SIZE)
         assert isinstance(first, LiveAllocation)
-        self._open[path] = self._storage.open_rw(path, create=True)
-        made.write_page(0, first.encode(container.encode_header(made.header)))
-        self.sync()
-        self._storage.sync_directory(directory)
+        self._put(path, first.encode(container.encode_header(made.header)))
+        made.page_count = 1
         self._known[key] = made
         return made
+
+    def _put(self, path: str, first_page: bytes) -> None:
+        """Make a file that nobody ever sees without its first page: Derby does not start with such a one."""
+        temporary = f"{path}.new"
+        file = self._storage.open_rw(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.write(0, first_page)
+            file.sync()
+        finally:
+            file.close()
+        self._close(path)
+        self._storage.rename(temporary, path)
+        self._storage.sync_directory(path.rpartition("/")[0])
 
     def remove(self, key: ContainerKey, at: int) -> None:
         """Leave a stub and delete the file; ``at`` is the instant of the record that does it."""
         found = self.find(key)
         self.stubs[key] = at
         if found is None:
+            self._remove_file(container.path_of(key))
             return
         stub = container.stub_path_of(key)
         removed = container.DROPPED | container.DROP_COMMITTED
@@ -153,11 +170,15 @@ class Containers:
         file.close()
         directory = container.directory(key.segment)
         self._storage.sync_directory(directory)
-        self._close(found.path)
-        self.unsynced.discard(found.path)
-        self._storage.remove(found.path)
-        self._storage.sync_directory(directory)
+        self._remove_file(found.path)
         del self._known[key]
+
+    def _remove_file(self, path: str) -> None:
+        self._close(path)
+        self.unsynced.discard(path)
+        if self._storage.stat(path) is not None:
+            self._storage.remove(path)
+            self._storage.sync_directory(path.rpartition("/")[0])
 
     def changed_headers(self) -> list[Container]:
         """Containers whose header on disk is older, in order of their keys."""

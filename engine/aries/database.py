@@ -28,6 +28,7 @@ from engine.errors import FormatError, NotFoundError, UnsupportedError, UsageErr
 from engine.storage.base import Lock, Storage
 
 PROPERTIES = "service.properties"
+STORE_PROPERTY = "jetool.store"
 LOG_DIRECTORY = "log"
 CONTROL = "log/log.ctrl"
 MIRROR = "log/logmirror.ctrl"
@@ -108,6 +109,11 @@ class Database:
     def encrypted(self) -> bool:
         """Whether pages and log bodies are enciphered (only envelopes can be read then)."""
         return self.properties.get("dataEncryption", "").lower() == "true"
+
+    @property
+    def is_page_store(self) -> bool:
+        """Whether it is a page store of this program, without an SQL catalogue (``store.layout``)."""
+        return STORE_PROPERTY in self.properties
 
     def require_clear(self) -> None:
         """UnsupportedError when the database is enciphered."""

@@ -30,12 +30,15 @@ FRESH = PageHeader(page.STORED, 0, False, page.NEVER_INITIALISED, 0, 0, page.FIR
 class LiveRow:
     """A record on a page and the bytes reserved behind it."""
 
-    __slots__ = ("record", "record_id", "slack")
+    __slots__ = ("_decoded", "_decoded_from", "record", "record_id", "slack")
 
     def __init__(self, record: bytes, slack: bytes) -> None:
         self.record = record
         self.slack = slack
         self.record_id = Cursor(record, 1).cint()
+        # A search decodes the same rows again and again.
+        self._decoded: row.Row | None = None
+        self._decoded_from = b""
 
     @property
     def deleted(self) -> bool:
@@ -48,7 +51,10 @@ class LiveRow:
 
     def decoded(self) -> row.Row:
         """The row; FormatError when it cannot be read."""
-        return row.decode_row(self.record)
+        if self._decoded is None or self._decoded_from is not self.record:
+            self._decoded = row.decode_row(self.record)
+            self._decoded_from = self.record
+        return self._decoded
 
 
 class LivePage:

@@ -41,6 +41,7 @@ from engine.aries.info import Analysis, analyse
 from engine.aries.interlock import check, usable_controls
 from engine.aries.log import ForwardScan, LogFiles
 from engine.aries.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, LogWriter, clear_tail
+from engine.aries.page_copies import PageCopies, mend
 from engine.aries.pages import LivePage
 from engine.aries.redo import Redo
 from engine.aries.undo import Undo, Undone
@@ -193,6 +194,7 @@ class _Recovery:
         "_cache",
         "_containers",
         "_controls",
+        "_copies",
         "_database",
         "_listener",
         "_log",
@@ -224,7 +226,8 @@ class _Recovery:
             checksums=checksums,
         )
         self._containers = Containers(database)
-        self._cache = PageCache(self._containers, self._writer, options.cache_pages, saving)
+        self._copies = PageCopies(database.storage) if database.is_page_store else None
+        self._cache = PageCache(self._containers, self._writer, options.cache_pages, saving, self._copies)
         self._redo = Redo(self._log, self._cache)
         self._table = TransactionTable(self._analysis.start.redo_lwm)
 
@@ -232,11 +235,15 @@ class _Recovery:
         """All steps; whatever is open is closed in any case."""
         try:
             self._interlock()
+            self._mend()
             forced = self._options.force_checkpoint or self._analysis.behind.other_bytes
-            if self._analysis.clean and not forced:
-                return self._already_clean()
-            return self._run()
+            done = self._already_clean() if self._analysis.clean and not forced else self._run()
+            if self._copies is not None:
+                self._copies.remove()
+            return done
         finally:
+            if self._copies is not None:
+                self._copies.close()
             self._containers.close()
             self._writer.close()
             self._log.forget()
@@ -282,8 +289,19 @@ class _Recovery:
         return self._result([], self._analysis.end.append, 0, None)
 
     def _interlock(self) -> None:
+        if self._analysis.behind.torn_commits:
+            self.notes.append(
+                f"the last write to the log is torn; {self._analysis.behind.torn_commits} commits in it, which nobody "
+                "was told of, are undone"
+            )
         loss = self._options.accept_loss or self._options.derby_default
         check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
+
+    def _mend(self) -> None:
+        """Put copies in the place of torn pages; only a page store of this program has them."""
+        mended = mend(self._database.storage) if self._copies is not None else 0
+        if mended:
+            self.notes.append(f"{mended} pages were torn by an interrupted write, their copies are used")
 
     def _sync_log(self) -> None:
         """Make the log that will be applied durable, before any page is written (R-DRB-8)."""

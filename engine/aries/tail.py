@@ -5,7 +5,8 @@ searched for envelopes whose instant equals their position, whose two lengths ag
 that passes all three is no accident.
 
 Commits (and prepares) among them are changes that an application was told are safe. A tail without one is what a crash
-in the middle of a write leaves.
+in the middle of a write leaves. So is a group of which the front alone was written: its flush never returned, and what
+commits in it was not reported to anybody.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from engine.aries.format import instant, record
-from engine.aries.format.log_file import HEADER_SIZE
+from engine.aries.format.log_file import HEADER_SIZE, TRAILER
 from engine.aries.format.operations.transaction import Checksum
 from engine.aries.format.record import Record
 from engine.aries.log import LogFiles, ScanEnd
@@ -29,7 +30,8 @@ class Behind(NamedTuple):
 
     Attributes:
         records: number of valid records, checksum records included.
-        commits: number of commit and prepare records among them.
+        commits: number of commit and prepare records among them that somebody was told of.
+        torn_commits: those in a group whose write was interrupted.
         first, last: instants of the first and the last of them, 0 when there is none.
         transactions: numbers of the transactions committed or prepared there, the first hundred.
         other_bytes: whether there are bytes other than zero at all.
@@ -38,6 +40,7 @@ class Behind(NamedTuple):
 
     records: int
     commits: int
+    torn_commits: int
     first: int
     last: int
     transactions: tuple[int, ...]
@@ -49,18 +52,36 @@ def look_behind(log: LogFiles, end: ScanEnd) -> Behind:
     """Search everything behind the append position."""
     number = instant.file_of(end.append)
     files = tuple(n for n in log.numbers() if n > number)
-    count = commits = first = last = 0
+    count = commits = torn_commits = first = last = 0
+    torn = torn_group_end(log, end)
     transactions: list[int] = []
     for found in records_behind(log, end):
         count += 1
         first = first or found.instant
         last = found.instant
         if found.group & (record.COMMIT | record.PREPARED) and found.transaction is not None:
+            if found.instant < torn:
+                torn_commits += 1
+                continue
             commits += 1
             if len(transactions) < _KEPT:
                 transactions.append(found.transaction)
     dirty = count > 0 or has_bytes(log, number, instant.position_of(end.append))
-    return Behind(count, commits, first, last, tuple(transactions), dirty, files)
+    return Behind(count, commits, torn_commits, first, last, tuple(transactions), dirty, files)
+
+
+def torn_group_end(log: LogFiles, end: ScanEnd) -> int:
+    """Instant behind a group whose write did not come to its end, 0 when there is none at the append position.
+
+    The checksum record is there, and the last four bytes that it announces are zero: they are the length of the last
+    record, so that record was never written whole. Its flush did not return, and no commit in it was reported.
+    """
+    guard = log.try_record(end.append)
+    if isinstance(guard, str) or not isinstance(guard.operation, Checksum) or log.group_matches(guard):
+        return instant.NONE
+    stop = guard.end + guard.operation.length
+    last = log.read(instant.file_of(stop), instant.position_of(stop) - TRAILER.size, TRAILER.size)
+    return stop if not any(last) else instant.NONE
 
 
 def records_behind(log: LogFiles, end: ScanEnd) -> Iterator[Record]:

@@ -54,6 +54,7 @@ _OPEN_FIELDS: Final = (
 _BEHIND_FIELDS: Final = (
     Field("records", "int", "valid records; Derby drops them in silence"),
     Field("commits", "int", "commits and prepares among them"),
+    Field("torn_commits", "int", "commits in a group that was not written to its end: nobody was told of them"),
     Field("first", "instant", "the first of them"),
     Field("last", "instant", "the last of them"),
     Field("transactions", "ints", "transactions committed or prepared there, the first hundred"),

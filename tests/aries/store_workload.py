@@ -23,6 +23,7 @@ class Workload:
     Attributes:
         committed: what every commit that returned has left.
         pending: what the commit that was under way would leave, None outside of one.
+        history: instant behind each commit, and what it has left.
     """
 
     def __init__(self, seed: int, keys: int = 60) -> None:
@@ -30,10 +31,14 @@ class Workload:
         self._keys = keys
         self.committed: Contents = {}
         self.pending: Contents | None = None
+        self.history: list[tuple[int, Contents]] = []
 
     def run(self, storage: Storage, transactions: int) -> None:
         """Create a store and work on it; leaves it open, with a transaction under way."""
-        store = PageStore.create(storage, SMALL, log_file_bytes=100_000)
+        self.work(PageStore.create(storage, SMALL, log_file_bytes=100_000), transactions)
+
+    def work(self, store: PageStore, transactions: int) -> None:
+        """Work on a new store."""
         for name in ("first", "second"):
             self._commit(store, lambda txn, now, name=name: self._create(txn, now, name))
         for number in range(transactions):
@@ -61,7 +66,7 @@ class Workload:
         txn = store.begin()
         work(txn, now)
         self.pending = now
-        txn.commit()
+        self.history.append((txn.commit(), now))
         self.committed, self.pending = now, None
 
     def _copy(self) -> Contents:

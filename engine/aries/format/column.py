@@ -41,19 +41,18 @@ def encode_varbit(value: bytes) -> bytes:
 
 def decode_varbit(column: bytes) -> bytes:
     """The bytes of a column; FormatError when its length is not right."""
-    cursor = Cursor(column)
-    first = cursor.byte()
+    first = column[0] if column else 0
     if first == _TWO_BYTES:
-        length = cursor.short()
+        start, length = 3, int.from_bytes(column[1:3], "big")
     elif first == _FOUR_BYTES:
-        length = cursor.fixed_int()
+        start, length = 5, int.from_bytes(column[1:5], "big")
     else:
-        length = first & 0x1F
-    if not first & _SHORT_LENGTH or cursor.remaining() != length:
+        start, length = 1, first & 0x1F
+    if not first & _SHORT_LENGTH or len(column) != start + length:
         raise FormatError(
-            "a column of bytes has another length", expected=f"{length}", found=f"{cursor.remaining()} bytes"
+            "a column of bytes has another length", expected=f"{start + length} bytes", found=f"{len(column)} bytes"
         )
-    return cursor.raw(length)
+    return column[start:]
 
 
 def encode_key(key: bytes) -> bytes:

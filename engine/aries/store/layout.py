@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.aries.checkpoint import ARCHIVE_PROPERTY, write_controls
-from engine.aries.database import LOG_DIRECTORY, PROPERTIES, Database
+from engine.aries.database import LOG_DIRECTORY, PROPERTIES, STORE_PROPERTY, Database
 from engine.aries.format import container, log_file
 from engine.aries.format.control import Control
 from engine.aries.format.log_file import HEADER_SIZE, LogFileHeader
@@ -19,18 +19,12 @@ from engine.aries.log_writer import DEFAULT_SWITCH_BYTES, preallocate
 from engine.errors import RefusedError, UsageError
 from engine.storage.base import Storage
 
-STORE_PROPERTY: Final = "jetool.store"
 SWITCH_PROPERTY: Final = "derby.storage.logSwitchInterval"
 SMALLEST_SWITCH: Final = 100_000
 LARGEST_SWITCH: Final = 134_217_728
 _VERSION: Final = "1"
 _SERVICE: Final = "org.apache.derby.iapi.store.raw.RawStoreFactory"
 _LAST_LINE: Final = "#--- last line, don't put anything after this line ---"
-
-
-def is_store(database: Database) -> bool:
-    """Whether a database is a page store of this program."""
-    return STORE_PROPERTY in database.properties
 
 
 def require_store(database: Database) -> None:

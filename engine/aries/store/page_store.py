@@ -32,6 +32,7 @@ from engine.aries.format.control import Control
 from engine.aries.info import analyse
 from engine.aries.log import LogFiles
 from engine.aries.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, LogWriter
+from engine.aries.page_copies import PageCopies
 from engine.aries.recovery import Options, Recovered, recover_locked, unlock
 from engine.aries.redo import Redo
 from engine.aries.store.commits import GroupCommit
@@ -228,9 +229,12 @@ class PageStore:
             return
         try:
             with self._core.latch:
-                if not self._core.broken and self._core.writer.end != self._settled:
+                if self._core.broken:
+                    return
+                if self._core.writer.end != self._settled:
                     self._core.abort_all()
                     self.checkpoint()
+                self._copies.remove()
         finally:
             self.crash()
 
@@ -242,6 +246,7 @@ class PageStore:
         self._core.stop("it is closed")
         self._core.writer.close()
         self._core.containers.close()
+        self._copies.close()
         self._log.forget()
         self._release()
 
@@ -254,7 +259,8 @@ class PageStore:
         )
         containers = Containers(self._database)
         containers.adopt_stubs()
-        cache = PageCache(containers, writer, max(options.cache_pages, _FEWEST_PAGES))
+        self._copies = PageCopies(self._storage)
+        cache = PageCache(containers, writer, max(options.cache_pages, _FEWEST_PAGES), copies=self._copies)
         redo = Redo(self._log, cache)
         self._core = Core(writer, cache, Undo(self._log, writer, cache, redo), analysis.next_transaction)
         self._settled = writer.end
