@@ -49,6 +49,7 @@ class EnvironmentConfig:
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
         force_checkpoint, force_new_file: je.env.recoveryForceCheckpoint, je.env.recoveryForceNewFile.
+        vlsn_cache_size: je.rep.vlsn.logCacheSize: how many log items are kept for feeders, a power of two up to 1024.
         comparators: sort keys by Java class name.
         clock: milliseconds since 1970; None for the system's.
     """
@@ -84,6 +85,7 @@ class EnvironmentConfig:
     halt_on_commit_after_bad: bool = True
     force_checkpoint: bool = False
     force_new_file: bool = False
+    vlsn_cache_size: int = 32
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
     clock: Callable[[], int] | None = None
 
@@ -163,6 +165,7 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.maxMemory": _Parameter("cache_bytes", "int"),
     "je.haltOnCommitAfterChecksumException": _Parameter("halt_on_commit_after_bad", "bool"),
     "je.env.recoveryForceCheckpoint": _Parameter("force_checkpoint", "bool"),
+    "je.rep.vlsn.logCacheSize": _Parameter("vlsn_cache_size", "int", 0, 1024),
     "je.env.isReadOnly": _Parameter("read_only", "bool"),
     "je.env.isTransactional": _Parameter("transactional", "bool"),
 }

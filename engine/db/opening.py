@@ -227,7 +227,9 @@ def _open_vlsn_index(parts: Parts, stream: VLSNHook) -> None:
         parts.txns.commit(txn)
     if state is None:
         return
-    parts.vlsn_index = open_index(StoredIndex(parts, state), recovered=stream.tracker)
+    parts.vlsn_index = open_index(
+        StoredIndex(parts, state), recovered=stream.tracker, cache_size=parts.config.vlsn_cache_size
+    )
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
     assert parts.writer is not None
     parts.writer.stream = Stream(parts.vlsn_index)

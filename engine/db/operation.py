@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.txn.txn import Txn
+from engine.txn.txn import Txn, TxnState
 
 if TYPE_CHECKING:
     from engine.db.environment import Environment
@@ -48,7 +48,11 @@ class Operation:
     def _succeed(self) -> None:
         env, locker = self._env, self._locker
         if locker.transactional:
-            env.commit(locker)
+            try:
+                env.commit(locker)
+            finally:
+                if locker.state is TxnState.OPEN:
+                    env.abort(locker)  # The group has refused the commit: nothing of it was logged.
         else:
             if locker.deleted:
                 env.compressor.add(locker)

@@ -60,4 +60,8 @@ class Transaction:
         if kind is not None or self.inner.state is TxnState.ABORT_ONLY:
             self.abort()
         else:
-            self.commit()
+            try:
+                self.commit()
+            finally:
+                if self.state is TxnState.OPEN:
+                    self.abort()  # The group has refused the commit: nothing of it was logged.

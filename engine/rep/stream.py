@@ -129,9 +129,9 @@ class StreamReader:
                     "an entry of the replication stream is malformed", lsn=format_lsn(raw.lsn), found=str(error)
                 ) from error
 
-    def skip(self, vlsn: int) -> None:
+    def skip(self, item: LogItem) -> None:
         """The entry at ``next_vlsn`` has been had from elsewhere."""
-        self.next_vlsn = vlsn + 1
+        self.next_vlsn, self._lsn = item.vlsn + 1, item.lsn
 
     def close(self) -> None:
         """Give the files back."""

@@ -168,6 +168,10 @@ class EntryWaiters:
             if self._last() >= vlsn:
                 return self._cached(vlsn)
             latch = self._latch
+            if latch is not None and latch.vlsn != vlsn and self._last() >= latch.vlsn:
+                # Its put has advanced the range and is about to arrive here: those who wait read the log.
+                latch.open(None)
+                latch = None
             if latch is None:
                 latch = self._latch = PutLatch(vlsn)
             elif latch.vlsn != vlsn:

@@ -1,0 +1,205 @@
+"""Acknowledgements: when a commit of the master may return, and what a majority is known to have (DTVLSN).
+
+=================  ========================================================================
+policy             a commit returns when
+=================  ========================================================================
+NONE               it is durable on the master
+SIMPLE_MAJORITY    and on replicas, so that with the master they are a majority
+ALL                and on every electable member
+=================  ========================================================================
+
+* Before a commit is logged, so many replicas must be connected; otherwise it is refused and the transaction goes on.
+* After it is logged it stands. When the acknowledgements do not come in time the caller is told so, and cannot know
+  whether the commit would survive the loss of the master.
+* The DTVLSN is the highest VLSN that a majority has acknowledged; each Commit carries it, and syncup on another node
+  reads from it which commits were durable (R-SYNC-5).
+
+Example, three members, SIMPLE_MAJORITY: one acknowledgement is needed. Replicas have acknowledged 40 and 37: with the
+master that is a majority at 40, so the DTVLSN is 40.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from enum import Enum
+
+from engine.errors import RefusedError
+from engine.format.vlsn import NULL_VLSN
+from engine.txn.manager import CommitGate, Stamp
+from engine.txn.txn import Txn
+from engine.vlsn.index import VLSNIndex
+
+
+class AckPolicy(Enum):
+    """How many replicas have to acknowledge a commit."""
+
+    NONE = "none"
+    SIMPLE_MAJORITY = "simple-majority"
+    ALL = "all"
+
+
+class InsufficientReplicasError(RefusedError):
+    """Too few replicas are connected; the commit was not logged."""
+
+    kind = "insufficient_replicas"
+
+
+class InsufficientAcksError(RefusedError):
+    """Too few replicas have acknowledged in time; the commit stands on the master."""
+
+    kind = "insufficient_acks"
+
+
+class GroupGate(CommitGate):
+    """The gate of a master with replicas.
+
+    Arguments:
+        index: of the master.
+        node_id: the master's.
+        policy: for all commits.
+        timeout_s: longest wait for replicas, and again for acknowledgements.
+    """
+
+    def __init__(self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float) -> None:
+        self._index = index
+        self._node_id = node_id
+        self._policy = policy
+        self._timeout_s = timeout_s
+        self._changed = threading.Condition()
+        self._acked: dict[str, int] = {}
+        self._connected: set[str] = set()
+        self._closed: str | None = None
+        self._held = False
+        self._under_way = 0
+        self.electable = 1
+
+    # What feeders say.
+
+    def connected(self, node: str) -> None:
+        """A replica has synced up and is being fed."""
+        with self._changed:
+            self._connected.add(node)
+            self._acked.setdefault(node, NULL_VLSN)
+            self._changed.notify_all()
+
+    def disconnected(self, node: str) -> None:
+        """A replica is gone; what it has acknowledged it has."""
+        with self._changed:
+            self._connected.discard(node)
+            self._changed.notify_all()
+
+    def acked(self, node: str, vlsn: int) -> None:
+        """A replica has everything up to a VLSN on disk. One behind the end of the log is not believed."""
+        with self._changed:
+            if vlsn <= self._index.latest_allocated and vlsn > self._acked.get(node, NULL_VLSN):
+                self._acked[node] = vlsn
+                self._changed.notify_all()
+
+    def forget(self, node: str) -> None:
+        """A replica rolls back or begins anew: what it had acknowledged may be gone."""
+        with self._changed:
+            self._acked.pop(node, None)
+
+    def hold(self, timeout_s: float) -> None:
+        """Let no commit begin, while mastership is being transferred, and wait for those that have."""
+        with self._changed:
+            self._held = True
+            self._changed.wait_for(lambda: not self._under_way, timeout_s)
+
+    def go_on(self) -> None:
+        """Let commits begin again."""
+        with self._changed:
+            self._held = False
+            self._changed.notify_all()
+
+    def close(self, why: str) -> None:
+        """Refuse commits from now on."""
+        with self._changed:
+            self._closed = why
+            self._changed.notify_all()
+
+    def progress(self) -> dict[str, tuple[bool, int]]:
+        """Of each replica whether it is connected, and what it has acknowledged."""
+        with self._changed:
+            return {node: (node in self._connected, vlsn) for node, vlsn in sorted(self._acked.items())}
+
+    def await_acked(self, node: str, vlsn: int, timeout_s: float) -> bool:
+        """Wait until one replica has everything up to a VLSN."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._acked.get(node, NULL_VLSN) >= vlsn, timeout_s)
+
+    # The gate.
+
+    @property
+    def needed(self) -> int:
+        """How many acknowledgements a commit needs."""
+        if self._policy is AckPolicy.NONE:
+            return 0
+        return self.electable - 1 if self._policy is AckPolicy.ALL else self.electable // 2
+
+    @property
+    def dtvlsn(self) -> int:
+        """The highest VLSN that a majority has; 0 when it is not known yet."""
+        needed = self.electable // 2
+        if needed == 0:
+            return self._index.range.last
+        with self._changed:
+            acked = sorted(self._acked.values(), reverse=True)
+        return max(acked[needed - 1], 0) if len(acked) >= needed else 0
+
+    def committing(self) -> None:
+        """Wait until enough replicas are connected.
+
+        Raises:
+            InsufficientReplicasError: they are not, within the timeout; nothing was logged.
+            RefusedError: this node is no longer the master.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        with self._changed:
+            while self._closed is None and (self._held or len(self._connected) < self.needed):
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    raise InsufficientReplicasError(
+                        "too few replicas are connected for a commit",
+                        expected=f"{self.needed} (policy {self._policy.value}, {self.electable} electable members)",
+                        found=", ".join(sorted(self._connected)) or "none",
+                        consequence="nothing was committed; the transaction is still open",
+                        hint="commit again when replicas are back, or abort",
+                    )
+            if self._closed is not None:
+                raise RefusedError(
+                    f"this node is no longer the master: {self._closed}", consequence="nothing was committed"
+                )
+            self._under_way += 1
+
+    def stamp(self) -> Stamp:
+        """Under the log write latch."""
+        vlsn = self._index.latest_allocated
+        return Stamp(vlsn, self._node_id, vlsn if self.electable < 2 else self.dtvlsn)
+
+    def committed(self, txn: Txn) -> None:
+        """Wait for the acknowledgements of a commit.
+
+        Raises:
+            InsufficientAcksError: they have not come in time.
+        """
+        needed, vlsn = self.needed, txn.end_vlsn
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+        if not needed:
+            return
+        deadline = time.monotonic() + self._timeout_s
+        with self._changed:
+            while (found := sum(acked >= vlsn for acked in self._acked.values())) < needed:
+                left = deadline - time.monotonic()
+                if left <= 0 or self._closed is not None:
+                    raise InsufficientAcksError(
+                        f"the commit at VLSN {vlsn} was not acknowledged by enough replicas",
+                        expected=str(needed),
+                        found=str(found),
+                        consequence="it stands on this node, and is lost if another one becomes master without it",
+                        hint="read it again when the replicas are back",
+                    )
+                self._changed.wait(left)

@@ -1,0 +1,187 @@
+"""The replica's side of its master: syncup, rollback or restore, then the stream.
+
+Syncup repeats until the stream can begin: a hard recovery or a network restore is followed by another search, since
+both change the log. Entries are replayed as they come; when no more are waiting, or enough time has passed, everything
+is fsynced once and acknowledged.
+
+Example: ASK 120, beyond the master's range -> ALTERNATE 100, which differs; ASK 96 -> equal. T = 96: soft rollback to
+96, START 97, ENTRIES 97..140, fsync, ACK 140.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.opening import WriterLock
+from engine.errors import FormatError
+from engine.events import Listener
+from engine.rep import messages
+from engine.rep.messages import Message, nonsense
+from engine.rep.replay import Replay
+from engine.rep.restore import install_files, receive_files
+from engine.rep.rollback import SoftRollback, hard_recover
+from engine.rep.syncup import Action, Answer, AnswerKind, Plan, check_rollback_limit, find_plan, refuse_without_restore
+from engine.rep.wire import Channel, DisconnectedError, Frame
+from engine.storage.base import Storage
+
+_ACK_INTERVAL_S: Final = 0.05
+_SILENCE: Final = 5
+_KINDS: Final = {Message.ENTRY: AnswerKind.ENTRY, Message.ALTERNATE: AnswerKind.ALTERNATE}
+
+
+class Ended(Enum):
+    """Why a session has ended without an error."""
+
+    PROMOTED = "promoted"
+    STOPPED = "stopped"
+
+
+class Limits(NamedTuple):
+    """What a replica may do to join.
+
+    Attributes:
+        rollback_limit: durable commits that a hard recovery may give up.
+        restore: replace its files by the master's when nothing else helps.
+        heartbeat_s: the master's longest silence.
+    """
+
+    rollback_limit: int
+    restore: bool
+    heartbeat_s: float
+
+
+class ReplicaSession:
+    """One connection with a master.
+
+    Arguments:
+        env: detached; it may be replaced by another one, for the same directory, during syncup.
+        channel: past the handshake.
+        limits: what is allowed.
+        listener: hears the steps of rollback and restore.
+
+    Attributes:
+        replay: once the stream has begun.
+    """
+
+    def __init__(self, env: Environment, channel: Channel, limits: Limits, listener: Listener) -> None:
+        self.env = env
+        self._channel = channel
+        self._limits = limits
+        self._listener = listener
+        self.replay: Replay | None = None
+
+    def sync_up(self) -> Replay:
+        """Find the matchpoint, get there, and ask for the stream.
+
+        Raises:
+            RollbackProhibitedError: too much would be given up. RefusedError: a network restore is needed and not
+                allowed. PeerError, DamageError, StorageError: see the parts.
+        """
+        while True:
+            plan = find_plan(self.env, self._asker())
+            if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
+                SoftRollback(self.env, plan.matchpoint, self._listener).run()
+            if plan.action in (Action.START, Action.SOFT_ROLLBACK):
+                break
+            self._begin_again(plan)
+        self.replay = Replay(self.env)
+        self._channel.send(Message.START, messages.encode_vlsn(plan.start))
+        return self.replay
+
+    def follow(self, stopping: Callable[[], bool]) -> Ended:
+        """Replay and acknowledge until the master is gone, or makes this node the master.
+
+        Raises:
+            DisconnectedError: it has gone, or ends the session. PeerError: it says what makes no sense.
+            DamageError: the stream does not fit this node. StorageError: the log cannot be written.
+        """
+        replay = self.replay
+        assert replay is not None
+        synced = time.monotonic()
+        while not stopping():
+            frame = self._channel.receive(self._limits.heartbeat_s * _SILENCE)
+            try:
+                promoted = self._hear(replay, frame)
+            except FormatError as error:
+                raise nonsense(self._channel.peer, error) from error
+            now = time.monotonic()
+            if promoted or not self._channel.has_frame() or now - synced > _ACK_INTERVAL_S:
+                synced = now
+                self._channel.send(Message.ACK, messages.encode_vlsn(replay.sync()))
+            if promoted:
+                return Ended.PROMOTED
+        return Ended.STOPPED
+
+    def _hear(self, replay: Replay, frame: Frame) -> bool:
+        """Do what one message asks for; True when this node shall be the master."""
+        if frame.type == Message.ENTRIES:
+            for entry in messages.decode_entries(frame.payload):
+                replay.apply(entry)
+        elif frame.type == Message.HEARTBEAT:
+            beat = messages.decode_heartbeat(frame.payload)
+            replay.master_vlsn = beat.last_vlsn
+            replay.dtvlsn = max(replay.dtvlsn, beat.dtvlsn)
+        elif frame.type == Message.FAILED:
+            raise DisconnectedError(f"{self._channel.peer} ends the stream", found=messages.decode_text(frame.payload))
+        elif frame.type != Message.PROMOTE:
+            raise nonsense(self._channel.peer, f"message {frame.type}")
+        return frame.type == Message.PROMOTE
+
+    def _begin_again(self, plan: Plan) -> None:
+        if plan.action is Action.HARD_RECOVERY and plan.matchpoint is not None:
+            check_rollback_limit(self.env, plan, self._limits.rollback_limit)
+            self.env = hard_recover(self.env, plan.matchpoint, self._listener)
+            return
+        if not self._limits.restore:
+            refuse_without_restore(plan, self.env.storage.root)
+        self.env.crash()
+        restore(self.env.storage, self._channel, self._listener)
+        self.env = Environment(self.env.storage, self.env.config, self._listener)
+
+    def _asker(self) -> Callable[[int], Answer]:
+        first = True
+
+        def ask(vlsn: int) -> Answer:
+            nonlocal first
+            self._channel.send(Message.ASK, messages.encode_vlsn(vlsn, first))
+            first = False
+            frame = self._channel.receive(self._limits.heartbeat_s * _SILENCE)
+            if frame.type == Message.NOT_FOUND:
+                return Answer(AnswerKind.NOT_FOUND)
+            if frame.type == Message.FAILED:
+                raise DisconnectedError(
+                    f"{self._channel.peer} ends the syncup", found=messages.decode_text(frame.payload)
+                )
+            if frame.type not in _KINDS:
+                raise nonsense(self._channel.peer, f"message {frame.type}")
+            try:
+                return Answer(_KINDS[Message(frame.type)], messages.decode_entry(frame.payload))
+            except FormatError as error:
+                raise nonsense(self._channel.peer, error) from error
+
+        return ask
+
+
+def restore(storage: Storage, channel: Channel, listener: Listener) -> None:
+    """Replace the files of an environment that is closed, or cannot be opened, by the master's.
+
+    Raises:
+        RefusedError: somebody else has it open. PeerError, StorageError: see ``engine.rep.restore``.
+    """
+    lock = WriterLock(storage)
+    try:
+        receive_files(storage, channel, listener)
+        install_files(storage, int(time.time() * 1000), listener)
+    finally:
+        lock.release()
+
+
+def replica_config(config: EnvironmentConfig) -> EnvironmentConfig:
+    """How a node opens its environment."""
+    return replace(config, create=True, replicated=True, vlsn_cache_size=1024)

@@ -1,0 +1,225 @@
+"""Network restore: a node's log files replaced by copies of the master's (R-SYNC-21).
+
+The master begins a new log file and sends all files before it, which no longer change. The replica, closed meanwhile:
+
+1. receives them into ``restore/``, each with its SHA-256 compared, and fsyncs them;
+2. writes the marker ``7fffffff.jdb`` (RestoreRequired), so that neither JE nor jetool opens what is half replaced;
+3. moves its own files into ``replaced/`` (``replaced.1/`` ... when there is one), where they stay;
+4. moves the new files to their places, and removes the marker.
+
+A crash before step 2 leaves the old environment as it was. After it the environment refuses to be opened, and the next
+network restore begins again with step 1: nothing is lost, since nothing was removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+from engine.db.environment import Environment
+from engine.errors import DamageError, FormatError, NotFoundError
+from engine.events import Listener
+from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
+from engine.format.entry.markers import RestoreRequired, encode_restore_required
+from engine.format.entry_types import BY_NAME, FILE_HEADER
+from engine.format.header import EntryHeader, encode_entry
+from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NULL_VLSN
+from engine.log.files import LogFile, list_log_files
+from engine.rep import messages
+from engine.rep.messages import Message, nonsense
+from engine.rep.wire import Channel, Frame
+from engine.storage.base import Storage, WriteFile
+
+STAGING: Final = "restore"
+REPLACED: Final = "replaced"
+MARKER: Final = "7fffffff.jdb"
+_MARKER_NUMBER: Final = 0x7FFFFFFF
+_NAME: Final = re.compile(r"(?:data\d{3}/)?[0-7][0-9a-f]{7}\.jdb")
+_PIECE_BYTES: Final = 1 << 20
+_TIMEOUT_S: Final = 60.0
+_RESTORE_REQUIRED: Final = BY_NAME["restorerequired"].number
+
+
+def send_files(env: Environment, channel: Channel) -> None:
+    """Send the log of an open environment; its writers go on in a new file.
+
+    Raises:
+        DisconnectedError: the replica has gone. StorageError: a file cannot be read.
+    """
+    writer = env.writer
+    assert writer is not None
+    with writer.latch:
+        writer.flush(sync=False)
+        last = writer.next_lsn >> 32
+        writer.force_new_file()
+        files = [file for file in env.ctx.access.files() if file.number <= last]
+    env.sync()
+    for file in files:
+        _send_file(env.storage, file, channel)
+    channel.send(Message.RESTORED, len(files).to_bytes(4, "big"))
+
+
+def _send_file(storage: Storage, file: LogFile, channel: Channel) -> None:
+    source = storage.open(file.path)
+    try:
+        size, at, digest = source.size(), 0, hashlib.sha256()
+        channel.send(Message.FILE, messages.encode_file(file.path, size))
+        while at < size:
+            piece = source.read(at, min(_PIECE_BYTES, size - at))
+            if not piece:
+                raise DamageError("a log file became shorter while it was sent", file=f"{storage.root}/{file.path}")
+            digest.update(piece)
+            channel.send(Message.PIECE, piece)
+            at += len(piece)
+        channel.send(Message.FILE_END, digest.digest())
+    finally:
+        source.close()
+
+
+def receive_files(storage: Storage, channel: Channel, listener: Listener) -> int:
+    """Receive the master's log into ``restore/``.
+
+    Arguments:
+        storage: the replica's directory; nothing of the environment is touched.
+
+    Returns:
+        How many files came.
+
+    Raises:
+        PeerError: the master sends what makes no sense, or a file whose SHA-256 differs. DisconnectedError: it has
+            gone. StorageError: there is no room, or a file cannot be written.
+    """
+    _clear_staging(storage)
+    storage.make_directory(STAGING)
+    channel.send(Message.RESTORE)
+    names: list[str] = []
+    while (frame := _next(channel)).type == Message.FILE:
+        try:
+            name, size = messages.decode_file(frame.payload)
+        except FormatError as error:
+            raise nonsense(channel.peer, error) from error
+        if not _NAME.fullmatch(name) or name in names or name.endswith(MARKER) or size < 0:
+            raise nonsense(channel.peer, f"a file {messages.decode_text(name.encode('utf-8', 'replace'))!r}")
+        listener.step("restore file", len(names), 0)
+        _receive_file(storage, channel, name, size)
+        names.append(name)
+    if frame.type != Message.RESTORED or int.from_bytes(frame.payload, "big") != len(names) or not names:
+        raise nonsense(channel.peer, f"message {frame.type} among files")
+    storage.sync_directory(STAGING)
+    storage.sync_directory()
+    return len(names)
+
+
+def _receive_file(storage: Storage, channel: Channel, name: str, size: int) -> None:
+    directory = f"{STAGING}/{name}".rpartition("/")[0]
+    storage.make_directory(directory)
+    target = storage.open_rw(f"{STAGING}/{name}", create=True)
+    try:
+        at, digest = 0, hashlib.sha256()
+        while (frame := _next(channel)).type == Message.PIECE and at + len(frame.payload) <= size:
+            target.write(at, frame.payload)
+            digest.update(frame.payload)
+            at += len(frame.payload)
+        if frame.type != Message.FILE_END or at != size or frame.payload != digest.digest():
+            raise nonsense(channel.peer, f"{name} does not match its checksum")
+        target.sync()
+    finally:
+        target.close()
+    storage.sync_directory(directory)
+
+
+def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
+    """Put received files in place of the environment's own (steps 2 to 4).
+
+    Arguments:
+        storage: the directory of the closed environment.
+        now_ms: for the marker.
+    """
+    _write_marker(storage, now_ms)
+    kept = _new_directory(storage)
+    listener.step("restore replace", 0, 0)
+    for path in _log_paths(storage):
+        _move(storage, path, f"{kept}/{path}")
+    listener.step("restore install", 0, 0)
+    for path in _log_paths(storage, STAGING):
+        _move(storage, path, path.removeprefix(f"{STAGING}/"))
+    storage.remove(MARKER)
+    storage.sync_directory()
+
+
+def _write_marker(storage: Storage, now_ms: int) -> None:
+    """A file that says: this environment must not be opened (je-log-format.md 2.4)."""
+    header = encode_file_header(FileHeader(now_ms, _MARKER_NUMBER, 0, WRITTEN_VERSION), WRITTEN_VERSION)
+    body = encode_restore_required(RestoreRequired("NETWORK_RESTORE", now_ms, ""), WRITTEN_VERSION)
+    content = encode_entry(EntryHeader(0, FILE_HEADER, 0, 0, len(header), NULL_VLSN), header, WRITTEN_VERSION)
+    assert len(content) == FILE_HEADER_BYTES
+    content += encode_entry(EntryHeader(0, _RESTORE_REQUIRED, 0, 0, len(body), NULL_VLSN), body, WRITTEN_VERSION)
+    file: WriteFile = storage.open_rw(MARKER, create=True)
+    try:
+        file.truncate(0)
+        file.write(0, content)
+        file.sync()
+    finally:
+        file.close()
+    storage.sync_directory()
+
+
+def _next(channel: Channel) -> Frame:
+    frame = channel.receive(_TIMEOUT_S)
+    if frame.type == Message.FAILED:
+        raise nonsense(channel.peer, messages.decode_text(frame.payload))
+    return frame
+
+
+def _log_paths(storage: Storage, under: str = "") -> list[str]:
+    """Log files below a directory, the marker left out."""
+    prefix = f"{under}/" if under else ""
+    found = []
+    for name in storage.names(under):
+        if name.startswith("data") and name[4:].isdecimal() and len(name) == 7:
+            found += [f"{prefix}{name}/{inner}" for inner in storage.names(f"{prefix}{name}") if inner.endswith(".jdb")]
+        elif name.endswith(".jdb") and name != MARKER:
+            found.append(prefix + name)
+    return found
+
+
+def _move(storage: Storage, old: str, new: str) -> None:
+    directory = new.rpartition("/")[0]
+    parent = directory.rpartition("/")[0]
+    if directory:
+        for path in (parent, directory):
+            if path:
+                storage.make_directory(path)
+    storage.rename(old, new)
+    storage.sync_directory(directory)
+    storage.sync_directory(old.rpartition("/")[0])
+
+
+def _new_directory(storage: Storage) -> str:
+    name, count = REPLACED, 0
+    while storage.stat(name) is not None:
+        count += 1
+        name = f"{REPLACED}.{count}"
+    storage.make_directory(name)
+    storage.sync_directory()
+    return name
+
+
+def _clear_staging(storage: Storage) -> None:
+    """Remove what an earlier attempt has received."""
+    try:
+        paths = _log_paths(storage, STAGING)
+    except NotFoundError:
+        return
+    for path in paths:
+        storage.remove(path)
+
+
+def holds_log(storage: Storage) -> bool:
+    """Whether there are log files at all."""
+    try:
+        return bool(list_log_files(storage).files)
+    except NotFoundError:
+        return False
