@@ -36,6 +36,7 @@ COMMANDS: Final = (
     Row("delete", "Drive", "delete", "Delete one record"),
     Row("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
     Row("crash", "Drive", "crash", "Simulate a crash, on a copy by default"),
+    Row("node", "Drive", "node", "Nodes of a replication group: run, status, transfer-master"),
     Row("info", "Look", "info", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
     Row("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
     Row("scan", "Look", "scan", "Records by range or prefix"),

@@ -1,0 +1,137 @@
+"""``jetool node``: two nodes as processes on loopback, asked, their roles changed, stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness import assert_valid, environment, run
+from tests.rep.nodes import free_ports
+
+
+def address() -> str:
+    ((host, port),) = free_ports(1)
+    return f"{host}:{port}"
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("a secret that is long enough\n")
+    return path
+
+
+class Process:
+    """``jetool node run``, with what it has printed."""
+
+    def __init__(self, *words: str | Path) -> None:
+        command = [sys.executable, "-m", "jetool", "node", "run", *map(str, words), "--format", "ndjson"]
+        self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+    def stop(self) -> tuple[int, list[dict[str, Any]], str]:
+        self.popen.send_signal(signal.SIGTERM)
+        out, err = self.popen.communicate(timeout=20)
+        assert_valid("node run", out, "ndjson")
+        return self.popen.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
+
+
+@pytest.fixture
+def pair(tmp_path: Path, secret: Path) -> Iterator[tuple[list[str], list[Process]]]:
+    one, two = (f"{host}:{port}" for host, port in free_ports(2))
+    assert run("create", tmp_path / "n1", "--replicated", "--node", "n1", "--address", one, "--db", "users").code == 0
+    assert run("put", tmp_path / "n1", "k", "v", "--db", "users").code == 0
+    nodes = [
+        Process(tmp_path / "n1", "--node", "n1", "--listen", one, "--peers", two, "--secret-file", secret, "--master"),
+        Process(tmp_path / "n2", "--node", "n2", "--listen", two, "--peers", one, "--secret-file", secret),
+    ]
+    yield [one, two], nodes
+    for node in nodes:
+        if node.popen.poll() is None:
+            node.popen.kill()
+            node.popen.communicate()
+
+
+def status(addresses: list[str], secret: Path) -> dict[str, dict[str, Any]]:
+    result = run("node", "status", *addresses, "--secret-file", secret, "--json")
+    return {row["node"]: row for row in json.loads(result.out)} if result.code in (0, 1) else {}
+
+
+def await_roles(addresses: list[str], secret: Path, wanted: dict[str, str]) -> dict[str, dict[str, Any]]:
+    deadline = time.monotonic() + 20
+    while True:
+        found = status(addresses, secret)
+        if {name: row["role"] for name, row in found.items()} == wanted:
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+
+
+def test_two_nodes(pair: tuple[list[str], list[Process]], secret: Path, tmp_path: Path) -> None:
+    addresses, nodes = pair
+    await_roles(addresses, secret, {"n1": "master", "n2": "replica"})
+    result = run("node", "transfer-master", addresses[0], "--to", "n2", "--secret-file", secret, "--json")
+    assert (result.code, json.loads(result.out)["node"]) == (0, "n2")
+    assert_valid("node transfer-master", result.out)
+    found = await_roles(addresses, secret, {"n1": "replica", "n2": "master"})
+    assert found["n1"]["master"] == addresses[1]
+    deadline = time.monotonic() + 20
+    while not (found := status(addresses, secret))["n2"]["replicas"]:
+        assert time.monotonic() < deadline
+    result = run("node", "status", *addresses, "--secret-file", secret, "--json")
+    assert_valid("node status", result.out)
+    again = run("node", "transfer-master", addresses[0], "--to", "n2", "--secret-file", secret)
+    assert again.code == 3
+    assert "not the master" in again.err
+    assert run("node", "transfer-master", addresses[1], "--to", "n9", "--secret-file", secret).code == 3
+    lost = run("node", "status", addresses[0], "127.0.0.1:1", "--secret-file", secret)
+    assert lost.code == 1
+    assert b"cannot be reached" in lost.out
+    busy = run("put", tmp_path / "n1", "k", "v", "--db", "users")
+    assert busy.code == 3
+    for node, name in zip(nodes, ("n1", "n2"), strict=True):
+        code, lines, err = node.stop()
+        assert code == 0, err
+        assert [line["role"] for line in lines if line["rec"] == "event"][-1] in ("replica", "master", "unknown")
+        assert (lines[-1]["rec"], lines[-1]["node"]) == ("summary", name)
+    assert run("dump", tmp_path / "n2", "--db", "users").out == run("dump", tmp_path / "n1", "--db", "users").out
+    assert run("verify", tmp_path / "n2").code == 0
+
+
+def test_a_wrong_secret_stops_a_node(pair: tuple[list[str], list[Process]], secret: Path, tmp_path: Path) -> None:
+    addresses, _ = pair
+    await_roles(addresses, secret, {"n1": "master", "n2": "replica"})
+    wrong = tmp_path / "wrong"
+    wrong.write_text("another secret, long enough")
+    listen = address()
+    third = Process(
+        tmp_path / "n3", "--node", "n3", "--listen", listen, "--peers", ",".join(addresses), "--secret-file", wrong
+    )
+    _, err = third.popen.communicate(timeout=20)
+    assert third.popen.returncode == 3
+    assert b"the shared secret is not the right one" in err
+    result = run("node", "status", *addresses, "--secret-file", wrong)
+    assert result.code == 4
+    assert "secret" in result.err
+
+
+def test_what_cannot_be_run(tmp_path: Path, secret: Path) -> None:
+    (tmp_path / "short").write_text("short")
+    assert run("create", tmp_path / "alone").code == 0
+    listen = address()
+    words = ["--node", "n1", "--listen", listen]
+    result = run("node", "run", tmp_path / "alone", *words, "--secret-file", secret)
+    assert (result.code, "not replicated" in result.err) == (2, True)
+    assert run("node", "run", tmp_path / "new", *words, "--secret-file", tmp_path / "short").code == 2
+    assert not (tmp_path / "new").exists()
+    assert run("node", "run", tmp_path / "new", "--node", "", "--listen", listen, "--secret-file", secret).code == 2
+    assert run("node", "run", tmp_path / "new", *words, "--peers", "nobody", "--secret-file", secret).code == 2
+    assert run("node", "status", "nobody", "--secret-file", secret).code == 2
+    assert run("node", "status", "127.0.0.1:1", "--secret-file", tmp_path / "none").code == 4
