@@ -111,10 +111,13 @@ class Naming:
             NotFoundError: there is none of that name. RefusedError: it is open.
         """
         state = self._existing(name, txn)
-        content = NameLN(state.id, 1)
-        payload = Payload(None, NAME, 0, content, NameOperation(_REMOVE, None, None))
-        self._records.delete(self._catalog.naming, _key(name), txn, payload)
+        self.remove_name(name, state.id, txn)
         return state
+
+    def remove_name(self, name: str, db_id: int, txn: Txn) -> None:
+        """Remove a name, whatever it stands for."""
+        payload = Payload(None, NAME, 0, NameLN(db_id, 1), NameOperation(_REMOVE, None, None))
+        self._records.delete(self._catalog.naming, _key(name), txn, payload)
 
     def rename(self, old: str, new: str, txn: Txn) -> DatabaseState:
         """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``).

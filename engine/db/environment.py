@@ -174,7 +174,10 @@ class Environment:
             raise UsageError(
                 "databases of a replication group are transactional", found="a deferred-write or temporary database"
             )
-        with self.operation(txn) as locker:
+        if options.temporary and txn is not None:
+            raise UsageError(f"database {name} is temporary and takes no transactions")
+        # The name of a temporary database has none either: recovery removes the database by its name (R-REC-60).
+        with self.operation(txn, transactional=not options.temporary) as locker:
             state = self.naming.create(name, options, locker)
             self.at_end(locker, aborted=lambda: self.naming.finish_removal(state))
         return Database(self, state)
@@ -322,8 +325,14 @@ class Environment:
 
     # What databases and transactions use.
 
-    def operation(self, txn: Transaction | None, *, db: DatabaseState | None = None) -> Operation:
+    def operation(
+        self, txn: Transaction | None, *, db: DatabaseState | None = None, transactional: bool | None = None
+    ) -> Operation:
         """One writing operation, as a context whose value is its locker: see ``Operation``.
+
+        Arguments:
+            db: what is written to; None for a naming operation.
+            transactional: whether there is a transaction of its own; when None, as the database says.
 
         Raises:
             UsageError: a transaction for a deferred-write database.
@@ -334,10 +343,9 @@ class Environment:
             if db is not None and db.deferred:
                 raise UsageError(f"database {db.label} is deferred-write and takes no transactions")
             return Operation(self, txn.inner, given=True)
-        transactional = self.config.transactional if db is None else db.transactional
-        locker = self.txns.begin(
-            transactional=transactional or db is None or self.replicated, replicated=self.replicated
-        )
+        if transactional is None:
+            transactional = db is None or db.transactional
+        locker = self.txns.begin(transactional=transactional or self.replicated, replicated=self.replicated)
         return Operation(self, locker, given=False)
 
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:

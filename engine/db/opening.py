@@ -307,14 +307,16 @@ def _finish_naming(parts: Parts) -> None:
         if state is not None and state.name != name:
             parts.naming.finish_rename(state, name)
     with parts.ctx.latch:
-        found = list(parts.catalog.names(internal=True))
+        found = list(parts.catalog.names())
     for name, db_id in found:
         state = parts.catalog.by_id(db_id)
-        if state is not None and state.temporary:
+        if state is None or state.temporary:
+            # Without a MapLN: a crash while a temporary database was being made.
             txn = parts.txns.begin()
-            parts.naming.remove(name, txn)
+            parts.naming.remove_name(name, db_id, txn)
             parts.txns.commit(txn)
-            parts.naming.finish_removal(state)
+            if state is not None:
+                parts.naming.finish_removal(state)
 
 
 def _holds_nothing(files: LogFiles) -> bool:

@@ -146,3 +146,19 @@ def test_every_checkpoint_logs_the_map_ln_of_a_temporary_database(env: Environme
         records = [entry.record() for entry in entries(env, after)]
         mapped = [r.content.database.db_id for r in records if isinstance(r, LN) and isinstance(r.content, MapLN)]
         assert db.state.id in mapped
+
+
+def test_a_temporary_database_cut_anywhere_leaves_nothing(env: Environment) -> None:
+    """Its NameLN is not transactional: JE removes it by its name, and could not when that had been undone."""
+    before = len(list(entries(env)))
+    env.create_database("temp", DatabaseOptions(temporary=True)).put(b"k", b"v")
+    env.sync()
+    found = list(entries(env))[before:]
+    assert [entry.type_name for entry in found][:2] == ["NameLN", "MapLN"]
+    data = env.storage.open("00000000.jdb").read(0, 1 << 20)
+    env.crash()
+    for entry in found:
+        cut = Environment(MemoryStorage({"00000000.jdb": data[: (entry.lsn & 0xFFFFFFFF) + entry.total_bytes]}))
+        assert list(cut.catalog.names()) == []
+        cut.create_database("temp", DatabaseOptions(temporary=True)).close()
+        cut.close()

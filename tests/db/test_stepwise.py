@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.memory import MemoryStorage
+from tests.db.busy import BusyWorkload, open_busy
 from tests.db.workload import State, Workload, contents, open_env
 
 
@@ -45,12 +47,23 @@ class Cuts:
         return MemoryStorage(kept)
 
 
-def make_cuts(seed: int, steps: int, *, ddl: bool = True) -> Cuts:
+def make_cuts(seed: int, steps: int) -> Cuts:
     storage = MemoryStorage()
-    workload = Workload(seed, keys=30, ddl=ddl)
+    workload = Workload(seed, keys=30)
     env = open_env(storage)
     workload.start(env)
     workload.run(env, steps)
+    env.close()
+    return Cuts(storage, workload)
+
+
+def make_busy_cuts(seed: int, steps: int) -> Cuts:
+    storage = MemoryStorage()
+    workload = BusyWorkload(seed)
+    env = open_busy(storage)
+    workload.start(env)
+    workload.run(env, steps)
+    workload.finish()
     env.close()
     return Cuts(storage, workload)
 
@@ -82,7 +95,14 @@ def test_every_cut_shows_what_was_committed(seed: int) -> None:
     assert check(make_cuts(seed, 35), 3) > 50
 
 
+@pytest.mark.parametrize("seed", [3, 4])
+def test_every_cut_where_trees_change_their_shape(seed: int) -> None:
+    """T-29, T-36, T-39, T-48: runs of keys that come and go, deltas, eviction during checkpoints, names."""
+    assert check(make_busy_cuts(seed, 35), 4) > 50
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("make", [make_cuts, make_busy_cuts])
 @pytest.mark.parametrize("seed", range(10, 20))
-def test_every_cut_of_longer_logs(seed: int) -> None:
-    assert check(make_cuts(seed, 90), 1) > 300
+def test_every_cut_of_longer_logs(make: Callable[[int, int], Cuts], seed: int) -> None:
+    assert check(make(seed, 90), 1) > 300
