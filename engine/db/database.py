@@ -74,6 +74,7 @@ class Database:
         """
         if self.duplicates:
             return next((data for _, data in self.items(start=key, end=key + b"\0", txn=txn)), None)
+        self._check()
         locker = txn.inner if txn is not None else None
         if locker is None:
             found = self._walker(None).exact(self._key(key))
@@ -211,6 +212,8 @@ class Database:
     def _check(self) -> None:
         if not self._open:
             raise RefusedError(f"the handle of database {self.name!r} is closed")
+        if self._env.stopped:
+            raise RefusedError("the environment is closed", file=self._env.storage.root)
         if self.state.deleted:
             raise RefusedError(f"database {self.name!r} has been removed")
 

@@ -26,7 +26,7 @@ from engine.db.database import Database
 from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
 from engine.db.operation import Operation
 from engine.db.transaction import Transaction
-from engine.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
 from engine.format.entry.ln import LN
@@ -78,6 +78,9 @@ class Environment:
         config: how it is opened.
         listener: hears the steps of recovery and checkpoints.
 
+    Attributes:
+        stopped: it has been closed.
+
     Raises:
         NotFoundError: there is no environment, and none is to be created.
         RefusedError: another writer has it open; a restore marker; commits behind a bad entry.
@@ -92,7 +95,7 @@ class Environment:
         given = config or EnvironmentConfig()
         self.config = given.with_params(read_properties(self.storage)) if is_directory(self.storage) else given
         self._lock: WriterLock | None = None
-        self._closed = False
+        self.stopped = False
         self._ends: dict[int, list[_AtEnd]] = {}
         try:
             if not self.config.read_only:
@@ -115,8 +118,13 @@ class Environment:
     def __enter__(self) -> Environment:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except JetoolError:
+            # What went wrong first is what the caller has to hear of.
+            if kind is None:
+                raise
 
     @property
     def read_only(self) -> bool:
@@ -145,14 +153,13 @@ class Environment:
             LockConflictError: a transaction that creates, removes or renames it does not end.
         """
         self._check_open()
+        with self.ctx.latch:
+            if self.locks.is_idle():
+                # Nothing is uncommitted, and the latch keeps it so.
+                return self._handle(name, self.catalog.by_name(name))
         locker = self.passing_locker() if txn is None else txn.inner
         try:
-            state = self.naming.find(name, locker)
-            if state is None:
-                raise NotFoundError(
-                    f"no database of the name {name!r}", file=self.storage.root, hint="jetool dbs lists them"
-                )
-            return Database(self, state)
+            return self._handle(name, self.naming.find(name, locker))
         finally:
             if txn is None:
                 self.txns.end_operation(locker)
@@ -287,9 +294,9 @@ class Environment:
             RefusedError: transactions were open; they have been aborted, prepared ones left open.
             JetoolError: what a background thread has failed with; then there was no closing checkpoint.
         """
-        if self._closed:
+        if self.stopped:
             return
-        self._closed = True
+        self.stopped = True
         self.daemons.stop()
         left: list[int] = []
         try:
@@ -315,7 +322,7 @@ class Environment:
 
     def crash(self) -> None:
         """Stop without a word, as a crash would: nothing is written any more. For drills."""
-        self._closed = True
+        self.stopped = True
         if self.writer is not None:
             self.writer.invalidate(RefusedError("the environment has been stopped"))
         self.daemons.stop()
@@ -422,10 +429,19 @@ class Environment:
 
     # Small helpers.
 
+    def _handle(self, name: str, state: DatabaseState | None) -> Database:
+        if state is None:
+            raise NotFoundError(
+                f"no database of the name {name!r}", file=self.storage.root, hint="jetool dbs lists them"
+            )
+        return Database(self, state)
+
     def _abort(self, locker: Txn) -> None:
+        actions = self._ends.pop(locker.id, [])
         self.txns.abort(locker)
-        for action in self._ends.pop(locker.id, []):
-            action.aborted()
+        if self.writer is not None and not self.writer.failed:
+            for action in actions:
+                action.aborted()
 
     def _is_visible(self, db_id: int) -> bool:
         state = self.catalog.by_id(db_id)
@@ -450,7 +466,7 @@ class Environment:
         return left
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.stopped:
             raise RefusedError("the environment is closed", file=self.storage.root)
 
     def _check_writable(self) -> None:

@@ -203,9 +203,23 @@ def _translated(error: OSError, name: str) -> JetoolError:
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return NotFoundError(f"cannot open {name}: {reason}", file=name)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            reason,
+            file=name,
+            consequence="what was being written is not complete; what was committed before is there",
+            hint="make room, then run the command again",
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return StorageError(
+            reason,
+            file=name,
+            consequence="nothing was changed in it",
+            hint="check the owner, the permissions and how the file system is mounted",
+        )
     return StorageError(
-        f"cannot access {name}: {reason}",
+        reason,
         file=name,
         consequence="its contents are not known",
-        hint="check the permissions and the disk, then run the command again",
+        hint="check the disk, then run the command again",
     )

@@ -172,10 +172,17 @@ class TxnManager:
         return lsn
 
     def abort(self, txn: Txn) -> None:
-        """Abort: log it, take everything back, release the locks (R-TXN-42)."""
+        """Abort: log it, take everything back, release the locks (R-TXN-42).
+
+        In an environment that a failed write has made invalid nothing is taken back, and the locks stay, so that nobody
+        sees what the transaction has written; recovery undoes it.
+        """
         if txn.state in (TxnState.COMMITTED, TxnState.ABORTED, TxnState.POSSIBLY_COMMITTED):
             txn.check_usable()
         writer = self._ctx.writer
+        if txn.last_lsn != NULL_LSN and writer is not None and writer.failed:
+            txn.state = TxnState.ABORTED
+            return
         if txn.last_lsn != NULL_LSN and writer is not None:
             self._log_end(writer, ABORT, txn)
             undo_txn(self._ctx, self._find, txn)
