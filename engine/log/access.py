@@ -1,14 +1,15 @@
 """Entries by LSN: random reads for trees, transaction chains and undo (R-LOG-21, R-LOG-40 to R-LOG-45).
 
 A read looks first into what the writer still holds (``Unwritten``), then into the file. Every read verifies the
-checksum. Files stay open, and their versions known, until ``close``.
+checksum. A mismatch in a file lasts: each read reports it. One in what is not written yet passes: the writer stops, so
+that the damage never reaches the file. Files stay open, and their versions known, until ``close``.
 """
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
-from engine.errors import DamageError, NotFoundError, UnsupportedError
+from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
 from engine.format.checksum import entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import ERASED, is_valid_type
@@ -28,6 +29,9 @@ class Unwritten(Protocol):
 
     def find(self, file_number: int, offset: int) -> bytes | None:
         """The bytes from ``offset`` on, at least one whole entry; None when they are in the file."""
+
+    def invalidate(self, failure: JetoolError) -> None:
+        """What was found is damaged: it must not reach the file (R-LOG-40)."""
 
 
 class LogAccess:
@@ -94,7 +98,9 @@ class LogAccess:
         data = self.unwritten.find(number, offset) if self.unwritten is not None else None
         version = self.version_of(number, lsn)
         entry = (
-            self._entry_of(data, lsn, version) if data is not None else self._from_file(number, offset, lsn, version)
+            self._unwritten_entry(data, lsn, version)
+            if data is not None
+            else self._from_file(number, offset, lsn, version)
         )
         if entry.invisible and not allow_invisible:
             raise DamageError(
@@ -144,6 +150,14 @@ class LogAccess:
             ) from None
         self._open[number] = handle
         return handle
+
+    def _unwritten_entry(self, data: bytes, lsn: int, version: int) -> LogEntry:
+        try:
+            return self._entry_of(data, lsn, version)
+        except DamageError as error:
+            assert self.unwritten is not None
+            self.unwritten.invalidate(error)
+            raise
 
     def _from_file(self, number: int, offset: int, lsn: int, version: int) -> LogEntry:
         handle = self._handle(number, lsn)

@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from engine.format.entry_types import COMMIT
-from engine.log.entry import LogEntry
-from engine.log.files import list_log_files
-from engine.log.reader import FileReader
 from engine.storage.memory import MemoryStorage
 from tests.db.busy import BusyWorkload, open_busy
-from tests.db.workload import State, Workload, contents, open_env
-
-
-class Cuts:
-    """A log and what must be visible when it ends after each of its entries."""
-
-    def __init__(self, storage: MemoryStorage, workload: Workload) -> None:
-        self.files = {path: data for path, data in storage.contents().items() if path.endswith(".jdb")}
-        self.ends: list[tuple[int, int]] = []
-        commits = []
-        for file in list_log_files(storage).files:
-            with FileReader(storage, file, is_last=False) as reader:
-                for entry in reader.entries():
-                    assert isinstance(entry, LogEntry), entry
-                    size = (22 if entry.vlsn != -1 else 14) + entry.item_size
-                    self.ends.append((entry.lsn, (entry.lsn & 0xFFFFFFFF) + size))
-                    if entry.type_number == COMMIT:
-                        commits.append(entry.lsn)
-        self.commits = commits
-        self.states = {bisect_right(commits, lsn): state for lsn, state in workload.marks}
-
-    def expected(self, lsn: int) -> State:
-        """The state when the log ends after the entry at an LSN."""
-        return self.states.get(bisect_right(self.commits, lsn), {})
-
-    def image(self, lsn: int, end: int) -> MemoryStorage:
-        """The log cut there."""
-        last = lsn >> 32
-        kept = {path: data for path, data in self.files.items() if int(Path(path).stem, 16) <= last}
-        kept[f"{last:08x}.jdb"] = kept[f"{last:08x}.jdb"][:end]
-        return MemoryStorage(kept)
+from tests.db.cuts import Cuts, check
+from tests.db.workload import Workload, open_env
 
 
 def make_cuts(seed: int, steps: int) -> Cuts:
@@ -66,27 +31,6 @@ def make_busy_cuts(seed: int, steps: int) -> Cuts:
     workload.finish()
     env.close()
     return Cuts(storage, workload)
-
-
-def check(cuts: Cuts, step: int) -> int:
-    checked = 0
-    first = cuts.states and min(lsn for lsn in cuts.commits)
-    for lsn, end in cuts.ends[:: step or 1]:
-        if lsn < first:
-            continue
-        expected = cuts.expected(lsn)
-        image = cuts.image(lsn, end)
-        before = image.contents()
-        with open_env(image, read_only=True, create=False) as env:
-            assert contents(env) == expected, f"read-only, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
-        assert image.contents() == before
-        env = open_env(image, create=False)
-        assert contents(env) == expected, f"recovered, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
-        env.crash()
-        with open_env(image, create=False) as env:
-            assert contents(env) == expected, f"recovered twice, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
-        checked += 1
-    return checked
 
 
 @pytest.mark.parametrize("seed", [1, 2])
