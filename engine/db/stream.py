@@ -15,7 +15,7 @@ Example, a master alone in its group: ``NameLN_TX VLSN 22 txn -20 | Commit VLSN 
 from __future__ import annotations
 
 from engine.errors import JetoolError
-from engine.txn.manager import CommitGate, Stamp
+from engine.txn.manager import Stamp
 from engine.txn.txn import Txn
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.waiting import LogItem
@@ -48,7 +48,7 @@ class Stream:
         self._index.fail(error)
 
 
-class AloneGate(CommitGate):
+class AloneGate:
     """The gate of a master that is the only electable member: it is its own majority.
 
     Arguments:

@@ -26,7 +26,7 @@ from enum import Enum
 
 from engine.errors import RefusedError
 from engine.format.vlsn import NULL_VLSN
-from engine.txn.manager import CommitGate, Stamp
+from engine.txn.manager import Stamp
 from engine.txn.txn import Txn
 from engine.vlsn.index import VLSNIndex
 
@@ -51,7 +51,7 @@ class InsufficientAcksError(RefusedError):
     kind = "insufficient_acks"
 
 
-class GroupGate(CommitGate):
+class GroupGate:
     """The gate of a master with replicas.
 
     Arguments:

@@ -36,13 +36,15 @@ def open_alone(storage: Storage | Path, **changes: Any) -> Environment:
 def visible_stream(storage: Storage) -> dict[int, LogEntry]:
     """The visible replicated entries by VLSN; asserts that they ascend with their LSNs."""
     found: dict[int, LogEntry] = {}
+    last = 0
     files = list_log_files(storage).files
     for file in files:
         with FileReader(storage, file, is_last=file is files[-1]) as reader:
             for entry in reader.entries():
                 if not isinstance(entry, LogEntry) or not entry.replicated or is_invisible(entry.flags, entry.version):
                     continue
-                assert entry.vlsn == max(found, default=entry.vlsn - 1) + 1, entry
+                assert entry.vlsn == (last or entry.vlsn - 1) + 1, entry
+                last = entry.vlsn
                 found[entry.vlsn] = entry
     return found
 

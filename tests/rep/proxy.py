@@ -1,0 +1,76 @@
+"""A TCP proxy on loopback that can be cut: the network between two nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+
+class Proxy:
+    """Carries bytes between who connects to ``port`` and a target, until it is cut.
+
+    Arguments:
+        target: port on loopback.
+    """
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._open: set[socket.socket] = set()
+        self._mutex = threading.Lock()
+        self.port: int = self._server.getsockname()[1]
+        self.is_cut = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """End all connections, and take no more."""
+        with self._mutex:
+            self.is_cut = True
+            for sock in self._open:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        """Take connections again."""
+        with self._mutex:
+            self.is_cut = False
+
+    def close(self) -> None:
+        """Stop."""
+        self.cut()
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                caller, _ = self._server.accept()
+            except OSError:
+                return
+            try:
+                target = socket.create_connection(("127.0.0.1", self._target), 2)
+            except OSError:
+                caller.close()
+                continue
+            with self._mutex:
+                if self.is_cut:
+                    caller.close()
+                    target.close()
+                    continue
+                self._open |= {caller, target}
+            for source, sink in ((caller, target), (target, caller)):
+                threading.Thread(target=self._carry, args=(source, sink), daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            source.settimeout(None)
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for sock in (source, sink):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        with self._mutex:
+            self._open.discard(source)
+        source.close()
