@@ -99,7 +99,7 @@ class DumpReader:
             text = line.decode("utf-8", "surrogateescape").strip()
             keyword, equals, value = text.partition("=")
             if not equals:
-                raise self._damage("no header line of a JE dump", "nothing was loaded", text)
+                raise self._damage("no header line of a JE dump", "nothing was loaded", text or "an empty line")
             if (keyword.upper(), value.upper()) == ("HEADER", "END"):
                 return self._header(found)
             found[keyword.strip().lower()] = value.strip()

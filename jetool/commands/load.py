@@ -12,7 +12,7 @@ import click
 from engine.catalog.naming import DatabaseOptions
 from engine.db.database import Database
 from engine.db.environment import Environment
-from engine.errors import JetoolError, NotFoundError
+from engine.errors import JetoolError, NotFoundError, StorageError
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
 from jetool import exits, kinds
@@ -120,27 +120,41 @@ def _database(env: Environment, name: str, reader: DumpReader, *, create: bool) 
 def _load(
     run: Run, env: Environment, db: Database, reader: DumpReader, mode: PutMode, batch: int, count: _Count
 ) -> None:
-    records = reader.records()
-    more = True
     try:
-        while more:
-            written = rejected = 0
-            with env.begin(durability=Durability.NO_SYNC) as txn:
-                more = False
-                for key, data in records:
-                    done = db.put(key, data, txn, mode=mode)
-                    written += done
-                    rejected += not done
-                    if written + rejected >= batch:
-                        more = True
-                        break
-            count.records += written
-            count.rejected += rejected
-            count.transactions += 1
-            run.listener.step("load", count.records, 0)
+        _write(run, env, db, reader, mode, batch, count)
+        env.sync()
+    except StorageError as error:
+        error.consequence = f"{count.records} records were written, the last of them perhaps not to the disk"
+        error.hint = f"{error.hint}; jetool dbs {env.storage.root} --count says how many records are there"
+        raise
     except JetoolError as error:
+        env.sync()
         before = f"{count.records} records before it were loaded" if count.records else "no record was loaded"
         error.consequence = f"{error.consequence}; {before}" if error.consequence else before
         raise
-    finally:
+    except KeyboardInterrupt:
         env.sync()
+        run.messages.notice(f"{count.records} records were loaded before the interruption, and stay")
+        raise
+
+
+def _write(
+    run: Run, env: Environment, db: Database, reader: DumpReader, mode: PutMode, batch: int, count: _Count
+) -> None:
+    records = reader.records()
+    more = True
+    while more:
+        written = rejected = 0
+        with env.begin(durability=Durability.NO_SYNC) as txn:
+            more = False
+            for key, data in records:
+                done = db.put(key, data, txn, mode=mode)
+                written += done
+                rejected += not done
+                if written + rejected >= batch:
+                    more = True
+                    break
+        count.records += written
+        count.rejected += rejected
+        count.transactions += 1
+        run.listener.step("load", count.records, 0)
