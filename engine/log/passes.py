@@ -24,6 +24,7 @@ from engine.log.files import LogFile
 from engine.log.reader import FileReader
 
 _PIECE_BYTES: Final = 16 << 20
+_new_tuple: Final = tuple.__new__
 
 
 class Raw(NamedTuple):
@@ -186,5 +187,8 @@ def _walk(access: LogAccess, file: LogFile, base: int, data: bytes, wanted: froz
         if wanted is None or number in wanted:
             vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
             access.at_lsn = lsn_base + pos
-            yield Raw(lsn_base + pos, number, version, pair >> 8, vlsn, data[pos + length : after], after - pos)
+            # As Raw(...), without the call of a Python function that a NamedTuple's constructor is.
+            yield _new_tuple(
+                Raw, (lsn_base + pos, number, version, pair >> 8, vlsn, data[pos + length : after], after - pos)
+            )
         pos = after

@@ -32,6 +32,7 @@ _DUP_COUNTS: Final = frozenset((9, 10))
 UNDO_TYPES: Final = frozenset(n for n in _ALL_LNS if BY_NUMBER[n].transactional) - _MAP_LNS - _DUP_COUNTS
 REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
+_new_tuple: Final = tuple.__new__
 # Records that are sorted together; some 300 bytes each while they wait.
 _BATCH: Final = 200_000
 
@@ -42,7 +43,7 @@ def leaf_of(raw: Raw, record: LN, db: DatabaseState, *, resurrected: bool) -> Le
     content = record.content
     deleted = record.data is None or bool(getattr(content, "deleted", 0))
     data = record.data if embedded and not deleted and not db.duplicates else None
-    return Leaf(raw.lsn, raw.size, data, record.expiration, raw.vlsn, deleted, resurrected)
+    return _new_tuple(Leaf, (raw.lsn, raw.size, data, record.expiration, raw.vlsn, deleted, resurrected))
 
 
 class LNPasses:

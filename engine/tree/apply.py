@@ -10,7 +10,7 @@ Example (E-REC-1): ``150 UPD K (T1, abort 50)``, ``170 UPD K (T1, abort 50)``, a
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.format.entry.ln import (
@@ -28,6 +28,8 @@ from engine.tree.keys import Key
 from engine.tree.split import bin_for_insert
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin
+
+_new_tuple: Final = tuple.__new__
 
 
 class Version(NamedTuple):
@@ -157,14 +159,14 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN
             node = bin_for_insert(ctx, db, key)
             index, exact = node.find(key)
         _put_leaf(node, index, key, False, leaf)
-        return Outcome(Applied.CHANGED, NULL_LSN, node)
+        return _new_tuple(Outcome, (Applied.CHANGED, NULL_LSN, node))
     tree_lsn = node.lsns[index]
     if leaf.deleted:
         return _redo_deletion(node, index, key, leaf, tree_lsn)
     known_deleted = node.states[index] & KNOWN_DELETED or tree_lsn == NULL_LSN
     if leaf.lsn > tree_lsn or (known_deleted and tree_lsn == NULL_LSN):
         _put_leaf(node, index, key, True, leaf)
-        return Outcome(Applied.CHANGED, tree_lsn, node)
+        return _new_tuple(Outcome, (Applied.CHANGED, tree_lsn, node))
     return Outcome(Applied.QUEUED if known_deleted else Applied.NOTHING, tree_lsn, node)
 
 
