@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.bench import stores
 from tests.bench.measure import Run
 
 
@@ -39,6 +40,7 @@ class Figures(NamedTuple):
 
     Attributes:
         case, name: which one; ``name`` of JE's tools is their class and options.
+        build: of jetool; "" for JE's tools.
         theirs: it is JE's.
         runs: in order.
         peak_bytes: memory of the process tree.
@@ -48,6 +50,7 @@ class Figures(NamedTuple):
 
     case: str
     name: str
+    build: str
     theirs: bool
     runs: tuple[Run, ...]
     peak_bytes: int
@@ -78,6 +81,7 @@ def _row(figure: Figures, peer: Figures | None, log: Log) -> dict[str, Any]:
     return {
         "case": figure.case,
         "command": figure.name,
+        "build": figure.build,
         "peer": figure.theirs,
         "best_s": round(best, 3),
         "median_s": round(statistics.median(run.wall_s for run in figure.runs), 3),
@@ -102,23 +106,35 @@ def _within(figure: Figures, ratio: float | None) -> bool | None:
     return None if figure.reads_log else figure.best_s <= figure.bound
 
 
-def as_json(machine: Machine, log: Log, table: list[dict[str, Any]]) -> str:
+def as_json(machine: Machine, log: Log | None, table: list[dict[str, Any]], rated: list[dict[str, Any]]) -> str:
     """One JSON value."""
-    return json.dumps({"machine": machine._asdict(), "log": log._asdict(), "figures": table}, indent=2)
+    about = log._asdict() if log is not None else None
+    return json.dumps({"machine": machine._asdict(), "log": about, "figures": table, "stores": rated}, indent=2)
 
 
-def as_text(machine: Machine, log: Log, table: list[dict[str, Any]]) -> str:
-    """A table for people."""
-    lines = [
+def as_text(machine: Machine, log: Log | None, table: list[dict[str, Any]], rated: list[dict[str, Any]]) -> str:
+    """Tables for people."""
+    head = [
         f"{machine.cores} cores, {machine.cpu}; Python {machine.python}; {machine.java or 'no Java'}",
         f"load {machine.load_before:.1f} before, {machine.load_after:.1f} after",
+    ]
+    parts = [*head]
+    if log is not None:
+        parts.append(_commands(log, table))
+    if rated:
+        parts.append(stores.as_text(rated))
+    return "\n".join(parts)
+
+
+def _commands(log: Log, table: list[dict[str, Any]]) -> str:
+    lines = [
         f"{log.path}: {log.size_bytes / 1e6:.1f} MB, {log.files} files, {log.entries:,} entries",
         "",
         f"{'command':<46} {'best s':>7} {'median':>7} {'CPU s':>7} {'peak MB':>8} {'MB/s':>7} {'entries/s':>11}"
         f" {'of JE':>6} {'by CPU':>7}  {'at most':<8}",
     ]
     for row in table:
-        name = f"  {row['command']}" if row["peer"] else row["command"]
+        name = f"  {row['command']}" if row["peer"] else f"{row['command']} ({row['build']})"
         verdict = {None: "", True: "kept", False: "MISSED"}[row["within"]]
         lines.append(
             f"{name:<46} {row['best_s']:>7.3f} {row['median_s']:>7.3f} {row['cpu_s']:>7.3f} {row['peak_mb']:>8.1f}"

@@ -16,6 +16,7 @@ from engine.log.walk import LogReader
 from engine.storage.disk import DiskStorage
 from tests import harness
 from tests.bench import __main__ as bench
+from tests.bench import stores
 from tests.bench.generate import Generated, generate
 from tests.bench.measure import Run, peak_bytes, run
 from tests.bench.report import Figures, Log, rows
@@ -96,7 +97,19 @@ def test_generated_vlsns_are_consecutive(made: tuple[Path, Generated]) -> None:
 
 def test_bench_runs(made: tuple[Path, Generated], capsys: pytest.CaptureFixture[str]) -> None:
     directory, generated = made
-    words = ["--env", str(directory), "--runs", "1", "--only", "verify", "--je-classpath", "", "--json"]
+    words = [
+        "--env",
+        str(directory),
+        "--runs",
+        "1",
+        "--build",
+        "pure",
+        "--only",
+        "verify",
+        "--je-classpath",
+        "",
+        "--json",
+    ]
     assert bench.main(words) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["log"]["entries"] == generated.entries
@@ -116,13 +129,13 @@ def test_bench_refuses_damage(made: tuple[Path, Generated], tmp_path: Path) -> N
     data[5000] ^= 1
     first.write_bytes(data)
     with pytest.raises(SystemExit, match="no clean log"):
-        bench.main(["--env", str(tmp_path), "--runs", "1", "--only", "help"])
+        bench.main(["--env", str(tmp_path), "--runs", "1", "--build", "pure", "--only", "help"])
 
 
 def test_ratios_and_bounds() -> None:
     log = Log("env", 1, 300_000_000, 2_000_000)
-    ours = Figures("verify", "verify", False, (Run(2.0, 1.0, 0), Run(1.5, 1.2, 0)), 50_000_000, 0.5, True)
-    theirs = Figures("verify", "DbVerifyLog", True, (Run(4.0, 2.0, 0), Run(2.0, 4.0, 0)), 90_000_000, None, True)
+    ours = Figures("verify", "verify", "pure", False, (Run(2.0, 1.0, 0), Run(1.5, 1.2, 0)), 50_000_000, 0.5, True)
+    theirs = Figures("verify", "DbVerifyLog", "", True, (Run(4.0, 2.0, 0), Run(2.0, 4.0, 0)), 90_000_000, None, True)
     mine, peer = rows([ours, theirs], log)
     assert (mine["best_s"], mine["median_s"], mine["cpu_s"]) == (1.5, 1.75, 1.0)
     assert (mine["wall_ratio"], mine["cpu_ratio"], mine["within"]) == (0.75, 0.5, False)
@@ -141,3 +154,30 @@ def test_measure_counts_children() -> None:
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {hold!r}])"
     assert peak_bytes([sys.executable, "-c", nested]) > 50_000_000
     assert run([sys.executable, "-c", "raise SystemExit(3)"]).code == 3
+
+
+def test_stores_run_and_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every line of ours on a few records; all of them find what the lines before left."""
+    lines = [word for name in stores.NAMES for word in ("--only", name)]
+    words = ["--records", "500", "--store-runs", "1", "--build", "pure", "--je-classpath", "", "--json", *lines]
+    bench.main(words)
+    rows = json.loads(capsys.readouterr().out)["stores"]
+    ours = {row["line"]: row for row in rows if row["store"] == "jetool (pure)"}
+    assert tuple(ours) == stores.NAMES
+    assert all(row["records"] == 500 and row["per_s"] > 0 for row in ours.values())
+    assert ours["small cache"]["within"] is True
+    assert {row["line"] for row in rows if row["store"] == "sqlite3"} >= {"put random", "get", "scan"}
+
+
+def test_a_line_is_judged_by_its_peers() -> None:
+    rows = [
+        {"line": "put random", "store": "jetool (native)", "per_s": 40, "peak_mb": 1},
+        {"line": "put random", "store": "JE", "per_s": 100, "peak_mb": 0},
+        {"line": "put random", "store": "ZODB", "per_s": 10, "peak_mb": 1},
+    ]
+    assert stores._judged(rows[0], rows) == {"of_je": 0.4, "of_zodb": 4.0, "within": True}
+    assert stores._judged({**rows[0], "per_s": 39}, rows)["within"] is False
+    assert stores._judged({**rows[0], "per_s": 9}, rows)["within"] is False
+    assert stores._judged(rows[1], rows)["within"] is None
+    memory = {"line": "small cache", "store": "jetool (pure)", "per_s": 1, "peak_mb": 87.3}
+    assert stores._judged(memory, [memory])["within"] is False
