@@ -358,8 +358,9 @@ class Environment:
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
         """Commit and run what waits for the commit."""
         lsn = self.txns.commit(locker, durability)
-        for action in self._ends.pop(locker.id, []):
-            action.committed()
+        if self._ends:
+            for action in self._ends.pop(locker.id, []):
+                action.committed()
         return lsn
 
     def at_end(

@@ -26,6 +26,8 @@ _ONE_BYTE: Final = 119
 # By value; negative ones are found from the end, as indexes of lists are.
 _SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]
 _LONG_BYTES: Final = 8
+# The length byte, by number of bytes; of negative values from the end.
+_LEADS: Final = [bytes((value,)) for value in (_ONE_BYTE, *range(120, 128), *range(129, 137))]
 # Sorted form: one-byte values are -119..120, stored with this bias.
 _SORTED_BIAS: Final = 127
 _SORTED_MAX: Final = 120
@@ -35,10 +37,13 @@ def pack(value: int) -> bytes:
     """The packed form of a 64-bit signed value, 1 to 9 bytes."""
     if -_ONE_BYTE <= value <= _ONE_BYTE:
         return _SMALL[value]
-    magnitude = abs(value) - _ONE_BYTE
-    length = (magnitude.bit_length() + 7) // 8
-    lead = _ONE_BYTE + length if value > 0 else 256 - _ONE_BYTE - length
-    return bytes((lead,)) + magnitude.to_bytes(length, "little")
+    if value > 0:
+        magnitude = value - _ONE_BYTE
+        length = (magnitude.bit_length() + 7) >> 3
+        return _LEADS[length] + magnitude.to_bytes(length, "little")
+    magnitude = -value - _ONE_BYTE
+    length = (magnitude.bit_length() + 7) >> 3
+    return _LEADS[-length] + magnitude.to_bytes(length, "little")
 
 
 def unpack(data: bytes, pos: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ new, IN2 old, IN3 (all YES), root (NO).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 from engine.format.header import Provisional
@@ -48,8 +49,11 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
             continue
         full = False
         while not isinstance(node, BIN):
-            node = child_of(ctx, node, node.slot_for(key))
-            if node.needs_split():
+            # As slot_for, child_of and needs_split, without the calls: every insertion comes this way.
+            index = bisect_right(node.keys, key, 1) - 1
+            child = node.kids[index]
+            node = child if child is not None else child_of(ctx, node, index)
+            if len(node.keys) >= node.max_entries:
                 full = True
                 break
         if not full:

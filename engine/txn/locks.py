@@ -26,7 +26,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
-from itertools import islice
 from typing import Final, NamedTuple
 
 from engine.errors import JetoolError
@@ -124,11 +123,12 @@ class LockTable:
 
     def release_many(self, lsns: Iterable[int], locker: Locker) -> int:
         """Give locks back, in batches so that others can go on meanwhile. Returns how many were held."""
-        rest = iter(lsns)
+        held = list(lsns)
         released = 0
-        while batch := list(islice(rest, _RELEASE_BATCH)):
+        for first in range(0, len(held), _RELEASE_BATCH):
             with self._mutex:
-                released += sum(self._release(lsn, locker) for lsn in batch)
+                for lsn in held[first : first + _RELEASE_BATCH]:
+                    released += self._release(lsn, locker)
         return released
 
     def demote(self, lsn: int, locker: Locker) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from engine.errors import JetoolError
-from engine.format.entry.txn_end import Prepare, TxnEnd, encode_prepare, encode_txn_end
+from engine.format.entry.txn_end import Prepare, TxnEnd, encode_local_end, encode_prepare, encode_txn_end
 from engine.format.entry_types import ABORT, COMMIT, PREPARE
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
@@ -25,8 +25,6 @@ from engine.tree.state import TreeContext
 from engine.txn.locks import LockTable
 from engine.txn.txn import Durability, Isolation, StreamEnd, Txn, TxnState
 from engine.txn.undo import DatabaseFinder, undo_txn
-
-_LOCAL_END: Final = StreamEnd(0, 0, 0)
 
 
 class Stamp(NamedTuple):
@@ -211,7 +209,7 @@ class TxnManager:
     def end_operation(self, locker: Txn) -> None:
         """Release what a locker of one operation holds."""
         if locker.locks:
-            self.locks.release_many(list(locker.locks), locker)
+            self.locks.release_many(locker.locks, locker)
             locker.locks.clear()
 
     def _log_end(
@@ -219,7 +217,7 @@ class TxnManager:
     ) -> int:
         """Log the Commit or Abort; returns its LSN."""
         if txn.vlsn == NULL_VLSN:
-            body = self._encode_end(txn, _LOCAL_END._replace(time_ms=self._clock()))
+            body = encode_local_end(txn.last_lsn, txn.id, self._clock())
             return writer.log(type_number, body, obsolete_lns=obsolete_lns)
         return writer.log_in_stream(type_number, lambda: self._stamped_end(txn), txn.vlsn, obsolete_lns=obsolete_lns)
 
@@ -238,7 +236,7 @@ class TxnManager:
 
     def _finish(self, txn: Txn) -> None:
         if txn.locks:
-            self.locks.release_many(list(txn.locks), txn)
+            self.locks.release_many(txn.locks, txn)
             txn.locks.clear()
         txn.writes.clear()
         with self._mutex:

@@ -32,6 +32,7 @@ from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
 from engine.txn.txn import Before, Txn
 
+_NO_RECORD: Final = Before(NULL_LSN, False, None, NULL_VLSN, 0, 0, False)
 _END_MARKERS: Final = -(1 << 40)
 _GRANTED: Final = frozenset((Grant.NEW, Grant.PROMOTED, Grant.EXISTING))
 
@@ -379,7 +380,7 @@ def _never() -> bool:
 def _before(node: BIN, index: int, exact: bool) -> Before:
     """The version that is in a slot now, as a transaction's first write of the record finds it (R-TXN-33)."""
     if not exact or node.lsns[index] == NULL_LSN:
-        return Before(NULL_LSN, False, None, NULL_VLSN, 0, 0, False)
+        return _NO_RECORD
     state = node.states[index]
     deleted = bool(state & DELETED)
     embedded = bool(state & SLOT_EMBEDDED) and not deleted

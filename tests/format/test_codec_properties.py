@@ -332,3 +332,10 @@ def test_flags_are_the_numbers_of_the_description() -> None:
     assert [getattr(node_module, name) for name in names] == [1, 2, 4, 8, 0x10, 0x20]
     names = ("KNOWN_DELETED", "DIRTY", "PENDING_DELETED", "SLOT_EMBEDDED", "SLOT_NO_DATA", "SLOT_TOMBSTONE")
     assert [getattr(node_module, name) for name in names] == [1, 2, 8, 0x10, 0x20, 0x80]
+
+
+@given(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-(1 << 31), 1 << 40), st.integers(0, 1 << 50))
+def test_local_end_is_the_encoded_record(last_lsn: int, txn_id: int, time_ms: int) -> None:
+    """What a commit writes without a record is what the codec makes of the record."""
+    record = txn_end.TxnEnd(last_lsn, txn_id, time_ms, 0, 0, 0)
+    assert txn_end.encode_local_end(last_lsn, txn_id, time_ms) == txn_end.encode_txn_end(record, 17)

@@ -39,6 +39,9 @@ class Prepare(NamedTuple):
     bqual: bytes | None
 
 
+# No master, no DTVLSN: two zeros.
+_LOCAL: Final = bytes(2)
+
 TXN_END: Final[Shape] = shape(
     TxnEnd, "last_lsn:lsn id=txn:int time:time master_id=master:int dtvlsn:vlsn master_term:int"
 )
@@ -91,6 +94,14 @@ def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     if version >= MASTER_TERM:
         writer.packed(term)
     return writer.getvalue()
+
+
+def encode_local_end(last_lsn: int, txn_id: int, time_ms: int) -> bytes:
+    """The body of a Commit or Abort outside of the replication stream in the version that is written.
+
+    The same as ``encode_txn_end`` makes of it, without a record: every transaction has one.
+    """
+    return pack(last_lsn) + pack(txn_id) + pack(time_ms) + _LOCAL
 
 
 def decode_prepare(body: bytes, version: int) -> Prepare:
