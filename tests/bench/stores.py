@@ -89,7 +89,9 @@ def measure(taking_part: Sequence[Contender], names: Sequence[str], records: int
             for line in wanted:
                 for one in taking_part:
                     if one.store in line.stores:
-                        results.setdefault((line.name, one.label), []).append(_run(one, line, Path(top), records))
+                        took = _run(one, line, Path(top), records)
+                        sys.stderr.write(f"{line.name}, {one.label}: {took['wall_s']:.2f} s\n")
+                        results.setdefault((line.name, one.label), []).append(took)
     rows = [
         _row(name, label, made) for (name, label), made in results.items() if name in names
     ]  # fmt: skip
