@@ -9,8 +9,8 @@ import click
 from engine.errors import NotFoundError
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.messages import NodeStatus
-from engine.rep.node import Role
 from engine.rep.operator import ask_status, ask_transfer
+from engine.rep.settings import Role
 from engine.rep.wire import PeerError
 from jetool import exits, params
 from jetool.command import Outputs, command

@@ -10,7 +10,8 @@ from typing import Final
 import click
 
 from engine.rep.acks import AckPolicy
-from engine.rep.node import Node, NodeConfig, Role
+from engine.rep.node import Node
+from engine.rep.settings import NodeConfig, Role
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment

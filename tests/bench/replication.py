@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.rep.acks import AckPolicy
-from engine.rep.node import Node, NodeConfig, Role
+from engine.rep.node import Node
+from engine.rep.settings import NodeConfig, Role
 from tests.harness import environment
 from tests.rep.nodes import SECRET, eventually, free_ports
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from engine.rep.acks import AckPolicy
-from engine.rep.node import Node, NodeConfig, Role
+from engine.rep.node import Node
+from engine.rep.settings import NodeConfig, Role
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL

@@ -17,7 +17,8 @@ from engine.format.bytecursor import ByteWriter
 from engine.rep import handshake, messages
 from engine.rep.handshake import NO_UUID, Answerer, Identity, NotMasterError, Purpose, call
 from engine.rep.messages import Message, NodeStatus, ReplicaProgress
-from engine.rep.node import Node, Role
+from engine.rep.node import Node
+from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry
 from engine.rep.wire import Channel, DisconnectedError, PeerError
 from engine.storage.faulty import Effect, FaultyStorage, Rule
@@ -203,9 +204,7 @@ def test_nonsense_from_one_who_knows_the_secret() -> None:
         except (PeerError, DisconnectedError):
             channel.close()
     assert node.role is Role.MASTER
-    gate = node._gate
-    assert gate is not None
-    assert all(vlsn <= node.status().last_vlsn for _, vlsn in gate.progress().values())
+    assert all(replica.acked_vlsn <= node.status().last_vlsn for replica in node.status().replicas)
     node.stop()
 
 
@@ -275,7 +274,7 @@ def test_who_says_nothing_is_forgotten(master: Node, monkeypatch: pytest.MonkeyP
     sock = connected(master.config.listen)
     sock.sendall(b"\0\0")
     assert ended(sock)
-    eventually(lambda: not master._connections)
+    eventually(lambda: not master._reception.connections)
 
 
 def test_an_answerer_that_hears_nothing_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:

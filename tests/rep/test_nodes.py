@@ -9,9 +9,10 @@ import pytest
 
 from engine.errors import NotFoundError, RefusedError
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
-from engine.rep.node import Node, Role
+from engine.rep.node import Node
 from engine.rep.restore import install_files
 from engine.rep.rollback import RollbackProhibitedError
+from engine.rep.settings import Role
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.nodes import config_of, eventually, free_ports, group_of, started
@@ -77,8 +78,8 @@ def test_acks_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit stands, and the caller is told that it may be lost."""
     with group_of(2, ack_timeout_s=0.3) as nodes:
         nodes[0].environment.create_database("t").close()
-        gate = nodes[0]._gate
-        assert gate is not None
+        assert nodes[0]._term is not None
+        gate = nodes[0]._term.gate
         monkeypatch.setattr(gate, "acked", lambda node, vlsn: None)
         with pytest.raises(InsufficientAcksError, match="lost if another one becomes master"):
             put(nodes[0], b"k")
@@ -157,7 +158,8 @@ def put_alone(node: Node, commits: int = 1) -> None:
     env = node.environment
     gate = env.txns.gate
     assert gate is not None
-    for feeder in list(node._feeders.values()):
+    assert node._term is not None
+    for feeder in list(node._term._feeders.values()):
         feeder.close()
     gate.electable = 1  # type: ignore[attr-defined]
     with env.open_database("t") as db:

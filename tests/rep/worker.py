@@ -19,7 +19,8 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
-from engine.rep.node import Node, NodeConfig, Role
+from engine.rep.node import Node
+from engine.rep.settings import NodeConfig, Role
 from tests.rep.nodes import SECRET
 
 DATABASE = "t"

@@ -1,0 +1,131 @@
+"""Where a node is called: every connection proves that it knows the secret, and is passed on by its purpose.
+
+A connection has a thread of its own, and there are at most 64. What goes wrong with one is told to its caller, and
+touches nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import Final, Protocol
+
+from engine.errors import JetoolError, StorageError
+from engine.rep import messages
+from engine.rep.handshake import Answerer, Hello, Identity, Purpose
+from engine.rep.messages import Message, NodeStatus
+from engine.rep.settings import NodeConfig, address_text
+from engine.rep.wire import Channel
+
+_MOST_CONNECTIONS: Final = 64
+_REQUEST_S: Final = 3.0
+
+
+class Host(Protocol):
+    """What answers; the node."""
+
+    def identity(self) -> Identity:
+        """Who it is."""
+
+    def feed(self, answerer: Answerer, hello: Hello, channel: Channel) -> None:
+        """Feed a replica until it is gone, or turn it away."""
+
+    def status(self) -> NodeStatus:
+        """What it says of itself."""
+
+    def make_master(self, node: str, timeout_s: float, *, force: bool) -> None:
+        """Give the role of the master to a node, or with ``force`` take it."""
+
+
+class Reception:
+    """Listens and answers.
+
+    Arguments:
+        host: who is called.
+        config: address and limits.
+        secret: the shared secret, checked.
+    """
+
+    def __init__(self, host: Host, config: NodeConfig, secret: bytes) -> None:
+        self._host = host
+        self._config = config
+        self._secret = secret
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self.connections: set[Channel] = set()
+
+    def start(self) -> None:
+        """Begin to listen.
+
+        Raises:
+            StorageError: the address cannot be listened on.
+        """
+        listen = self._config.listen
+        try:
+            self._socket = socket.create_server(listen, backlog=16)
+        except OSError as error:
+            raise StorageError(
+                f"cannot listen on {address_text(listen)}", found=error.strerror or str(error)
+            ) from error
+        self._thread = threading.Thread(target=self._listen, name=f"{self._config.name} listens", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more calls, and end all connections."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # Wakes the thread that listens; closing alone does not.
+            self._socket.close()
+        if self._thread is not None:
+            self._thread.join()
+        for channel in list(self.connections):
+            channel.close()
+
+    def _listen(self) -> None:
+        assert self._socket is not None
+        while True:
+            try:
+                sock, address = self._socket.accept()
+            except OSError:
+                return
+            if len(self.connections) >= _MOST_CONNECTIONS:
+                sock.close()
+                continue
+            channel = Channel(sock, address_text(address))
+            self.connections.add(channel)
+            threading.Thread(target=self._answer, args=(channel,), name=f"{channel.peer} calls", daemon=True).start()
+
+    def _answer(self, channel: Channel) -> None:
+        try:
+            answerer = Answerer(channel, self._secret)
+            hello = answerer.listen()
+            answerer.check(hello, self._host.identity(), self._config.max_skew_ms)
+            if hello.purpose == Purpose.FEED:
+                self._host.feed(answerer, hello, channel)
+            elif hello.purpose in (Purpose.STATUS, Purpose.TRANSFER):
+                answerer.welcome()
+                self._serve(channel)
+            else:
+                raise answerer.refusal(f"purpose {hello.purpose} is not known here")
+        except JetoolError:
+            return  # The caller has been told.
+        finally:
+            channel.close()
+            self.connections.discard(channel)
+
+    def _serve(self, channel: Channel) -> None:
+        """One request of an operator."""
+        frame = channel.receive(_REQUEST_S)
+        if frame.type == Message.STATUS:
+            channel.send(Message.STATUS, messages.encode_status(self._host.status()))
+            return
+        if frame.type != Message.TRANSFER:
+            raise messages.nonsense(channel.peer, f"message {frame.type}")
+        node, force, timeout_s = messages.decode_transfer(frame.payload)
+        try:
+            self._host.make_master(node, timeout_s, force=force)
+        except JetoolError as error:
+            channel.send(Message.FAILED, messages.encode_text(str(error)))
+            return
+        channel.send(Message.DONE)

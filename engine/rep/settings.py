@@ -1,0 +1,63 @@
+"""How a node takes part in its group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from engine.db.config import EnvironmentConfig
+from engine.rep.acks import AckPolicy
+from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
+from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
+
+Address = tuple[str, int]
+
+
+class Role(Enum):
+    """What a node is at a moment."""
+
+    UNKNOWN = "unknown"
+    REPLICA = "replica"
+    MASTER = "master"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """How a node takes part.
+
+    Attributes:
+        name, group: of the node, and of the group that it makes or joins.
+        listen: where it listens; the address by which the others call it.
+        peers: addresses of the others.
+        secret: shared by all nodes, at least 16 bytes.
+        master: lead from the start.
+        policy, ack_timeout_s: for the commits of a master.
+        rollback_limit: durable commits that this node may give up to join.
+        restore: replace its files by the master's when nothing else helps.
+        heartbeat_s: longest silence of a master; after five times that it is given up.
+        retry_s: pause between two rounds of calling the peers.
+        max_skew_ms: largest difference of clocks.
+        environment: how the environment is opened.
+    """
+
+    name: str
+    listen: Address
+    peers: tuple[Address, ...]
+    secret: bytes
+    group: str = "jetool"
+    master: bool = False
+    policy: AckPolicy = AckPolicy.SIMPLE_MAJORITY
+    ack_timeout_s: float = 5.0
+    rollback_limit: int = DEFAULT_ROLLBACK_LIMIT
+    restore: bool = False
+    heartbeat_s: float = 1.0
+    retry_s: float = 0.3
+    max_skew_ms: int = DEFAULT_MAX_SKEW_MS
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+
+
+def address_text(address: Sequence[object]) -> str:
+    """An address as operators write it."""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
