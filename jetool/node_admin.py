@@ -101,10 +101,11 @@ def node_status(run: Run, addresses: tuple[tuple[str, int], ...], secret_file: s
         exits.REFUSED: "the node is not the master, cannot be reached, or the other one does not catch up",
     },
 )  # fmt: skip
-@click.argument("address", type=params.HOST, help="Where the master listens; with --force the new master.")
+@click.argument("address", type=params.HOST, help="The master; with --force the node concerned.")
 @click.option("--to", "name", required=True, metavar="NAME", help="The node that shall become the master.")
-@click.option("--force", is_flag=True, help="The master is gone. Commits that the new one lacks are lost: compare"
-              " last_vlsn of all nodes first.")  # fmt: skip
+@click.option("--force", is_flag=True,
+              help="Wait for nobody. Asked of the new master, it takes the role: commits that it lacks are lost, so"
+              " compare last_vlsn of all nodes first. Asked of an old master, it gives the role up.")  # fmt: skip
 @click.option("--timeout", type=click.IntRange(1, 3600), default=10, metavar="S",
               help="Longest wait for the node to catch up, in seconds.  [default: 10]")  # fmt: skip
 @SECRET
@@ -114,6 +115,7 @@ def node_transfer_master(
     """Make another node the master.
 
     The master refuses commits until the other node has everything, and then gives way. Open transactions are aborted.
+    An old master that was cut off while another one took over has to be asked with --force to give way.
     """
     ask_transfer(address, read_secret(secret_file), name, force=force, timeout_s=timeout)
     run.out.document(TRANSFERRED, TRANSFERRED.row((name, f"{address[0]}:{address[1]}")))

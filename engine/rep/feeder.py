@@ -27,7 +27,7 @@ from engine.vlsn.waiting import WaitTimeoutError
 
 _BATCH_BYTES: Final = 1 << 18
 _BATCH_ENTRIES: Final = 1000
-_SILENCE: Final = 5
+_SILENCE: Final = 15
 # A replica that recovers or restores its files is silent for longer.
 _SYNCUP_S: Final = 120.0
 _ANSWERS: Final = {AnswerKind.ENTRY: Message.ENTRY, AnswerKind.ALTERNATE: Message.ALTERNATE}
@@ -41,7 +41,7 @@ class FeederSession:
         gate: hears of the replica and its acknowledgements.
         channel: the connection, past the handshake.
         node: name of the replica.
-        heartbeat_s: longest silence; after five times that the replica is given up.
+        heartbeat_s: longest silence; after fifteen times that the replica is given up.
         joined: called when the stream has begun.
     """
 

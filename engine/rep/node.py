@@ -196,11 +196,18 @@ class Node:
         self.give_way()
 
     def make_master(self, node: str, timeout_s: float, *, force: bool) -> None:
-        """Give the role of the master to a node, or with ``force`` take it; errors as ``transfer`` and ``lead``."""
-        if force and node == self.config.name:
+        """What an operator asks for; errors as ``transfer`` and ``lead``.
+
+        Arguments:
+            node: the node that shall be the master.
+            force: this node takes the role when it is that node; otherwise it gives it up, whoever has it now.
+        """
+        if not force:
+            self.transfer(node, timeout_s)
+        elif node == self.config.name:
             self.lead()
         else:
-            self.transfer(node, timeout_s)
+            self.give_way()
 
     def status(self) -> NodeStatus:
         """What the node says of itself."""

@@ -37,9 +37,9 @@ def ask_transfer(address: tuple[str, int], secret: bytes, node: str, *, force: b
     """Ask for another master.
 
     Arguments:
-        address: of the master; with ``force`` of the node that shall become it.
-        node: name of that node.
-        force: the master is gone; do not wait for anybody.
+        address: of the master; with ``force`` of the node that shall become it, or of a master that shall give way.
+        node: name of the node that shall be the master.
+        force: wait for nobody.
         timeout_s: longest wait for the node to catch up.
 
     Raises:

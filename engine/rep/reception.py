@@ -35,7 +35,7 @@ class Host(Protocol):
         """What it says of itself."""
 
     def make_master(self, node: str, timeout_s: float, *, force: bool) -> None:
-        """Give the role of the master to a node, or with ``force`` take it."""
+        """Give the role of the master to a node; with ``force`` take it, or give it up at once."""
 
 
 class Reception:

@@ -31,7 +31,7 @@ from engine.rep.wire import Channel, DisconnectedError, Frame
 from engine.storage.base import Storage
 
 _ACK_INTERVAL_S: Final = 0.05
-_SILENCE: Final = 5
+_SILENCE: Final = 15
 _KINDS: Final = {Message.ENTRY: AnswerKind.ENTRY, Message.ALTERNATE: AnswerKind.ALTERNATE}
 
 

@@ -35,7 +35,7 @@ class NodeConfig:
         policy, ack_timeout_s: for the commits of a master.
         rollback_limit: durable commits that this node may give up to join.
         restore: replace its files by the master's when nothing else helps.
-        heartbeat_s: longest silence of a master; after five times that it is given up.
+        heartbeat_s: longest silence of a master; after fifteen times that it is given up.
         retry_s: pause between two rounds of calling the peers.
         max_skew_ms: largest difference of clocks.
         environment: how the environment is opened.

@@ -10,12 +10,13 @@ import pytest
 from engine.errors import NotFoundError, RefusedError
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
 from engine.rep.node import Node
+from engine.rep.operator import ask_transfer
 from engine.rep.restore import install_files
 from engine.rep.rollback import RollbackProhibitedError
 from engine.rep.settings import Role
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
-from tests.rep.nodes import config_of, eventually, free_ports, group_of, started
+from tests.rep.nodes import SECRET, config_of, eventually, free_ports, group_of, started
 from tests.rep.streams import check_index, open_alone, open_replicated, visible_stream
 
 
@@ -151,6 +152,23 @@ def test_an_old_master_rejoins_after_a_failover() -> None:
     for storage in storages:
         with open_replicated(storage) as env:
             check_index(env)
+
+
+def test_an_old_master_that_still_runs_gives_way() -> None:
+    """It keeps its environment, loses what nobody else has, and follows."""
+    with group_of(3) as nodes:
+        nodes[0].environment.create_database("t").close()
+        vlsn = put(nodes[0], b"kept")
+        assert all(node.await_vlsn(vlsn, 10) for node in nodes[1:])
+        nodes[2].lead()
+        assert nodes[2].await_role(Role.MASTER, 10)
+        put_alone(nodes[0], 2)
+        vlsn = put(nodes[2], b"new")
+        ask_transfer(nodes[0].config.listen, SECRET, "node3", force=True, timeout_s=1)
+        assert nodes[0].await_role(Role.REPLICA, 10), nodes[0].failure
+        assert nodes[0].await_vlsn(vlsn, 10)
+        assert contents(nodes[0].environment) == {"t": {b"kept": b"x", b"new": b"x"}}
+        check_index(nodes[0].environment)
 
 
 def put_alone(node: Node, commits: int = 1) -> None:

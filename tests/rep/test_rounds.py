@@ -94,6 +94,9 @@ class Group:
 
         self.eventually(asked, f"n{n} takes over")
 
+    def give_way(self, n: int) -> None:
+        ask_transfer(("127.0.0.1", self.ports[n]), SECRET, "another", force=True, timeout_s=5)
+
     def master(self, among: list[int]) -> int | None:
         for n in among:
             found = self.status(n)
@@ -143,9 +146,12 @@ def disaster(group: Group, commits: int) -> None:
         found = {n: group.status(n) for n in others}
         group.make_master(max(others, key=lambda n: getattr(found[n], "last_vlsn", -1)))
     group.await_commits(commits)
-    if not killed and victim == master:
-        group.kill(victim)
     group.mend()
+    if not killed and victim == master:
+        if group.random.random() < 0.5:
+            group.kill(victim)
+        else:
+            group.give_way(victim)
     if group.processes[victim] is None:
         group.start(victim)
         group.say("go")
