@@ -23,7 +23,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
@@ -139,6 +140,12 @@ class Checkpointer:
         self._deltas = 0
         self._root_logged = False
         ctx.splits_watch.append(self.map)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No checkpoint is under way inside; those that are asked for wait."""
+        with self._running:
+            yield
 
     def is_due(self) -> bool:
         """Whether enough was logged, or enough time has passed, since the last checkpoint (R-CKPT-2)."""

@@ -10,6 +10,9 @@
 5. Log RollbackEnd and fsync.
 6. Cut the VLSN index behind M, durably. The next VLSN is M + 1.
 
+No checkpoint is taken meanwhile: one behind step 5 would keep an index from before step 6, and recovery would begin
+behind the RollbackStart that contradicts it.
+
 A crash behind step 1 leaves an open period that recovery finishes; behind step 5 nothing is left to do.
 
 *Hard recovery*, when commits or aborts would have to go: the log is cut physically at M, M itself included, and opened
@@ -34,6 +37,7 @@ from engine.format.entry_types import BY_NAME
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.files import list_log_files
+from engine.log.writer import LogWriter
 from engine.recovery.rollback_scan import ChainReader
 from engine.recovery.txn_chain import TxnChain
 from engine.storage.base import Storage
@@ -41,6 +45,7 @@ from engine.tree.apply import Version, undo_ln
 from engine.tree.state import DatabaseState
 from engine.txn.txn import Txn
 from engine.txn.undo import count_undone
+from engine.vlsn.index import VLSNIndex
 
 _ROLLBACK_START: Final = BY_NAME["rollbackstart"].number
 _ROLLBACK_END: Final = BY_NAME["rollbackend"].number
@@ -87,7 +92,7 @@ class SoftRollback:
             DamageError: the chain of a transaction is broken. StorageError: the log cannot be written.
             JetoolError: a commit or an abort stands behind the matchpoint.
         """
-        env, (vlsn, lsn) = self._env, self._to
+        env, vlsn = self._env, self._to.vlsn
         index, writer = env.vlsn_index, env.writer
         assert index is not None
         assert writer is not None
@@ -95,6 +100,15 @@ class SoftRollback:
             return 0
         if index.range.last_txn_end > vlsn:
             raise JetoolError("a soft rollback must not pass a commit or an abort", found=str(index.range))
+        with env.checkpointer.held():
+            self._roll_back(index, writer)
+        for state in self._unmade:
+            env.naming.finish_removal(state)
+        return len(self._hidden)
+
+    def _roll_back(self, index: VLSNIndex, writer: LogWriter) -> None:
+        """The six steps."""
+        env, (vlsn, lsn) = self._env, self._to
         active = {txn_id: txn for txn_id, txn in env.txns.registered.items() if txn_id < 0}
         self._step("RollbackStart")
         begun = RollbackStart(vlsn, lsn, env.now_ms(), tuple(active))
@@ -111,9 +125,6 @@ class SoftRollback:
         writer.flush(sync=True)
         self._step("VLSN index")
         index.truncate_tail(vlsn + 1, lsn)
-        for state in self._unmade:
-            env.naming.finish_removal(state)
-        return len(self._hidden)
 
     def _undo(self, txn: Txn) -> None:
         """Take back what one transaction wrote behind the matchpoint."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from engine.db.environment import Environment
@@ -254,6 +256,30 @@ def rolled_back(files: dict[str, bytes], plan: Matchpoint, stop_at: int) -> Cras
     except JetoolError:
         assert storage.crashed
     return storage
+
+
+def test_no_checkpoint_is_taken_inside_a_rollback() -> None:
+    """It would keep the index from before, with a CkptStart behind the RollbackStart that contradicts it."""
+    old, new, expected = parted(23)
+    taken: list[threading.Thread] = []
+
+    class Listener:
+        def step(self, name: str, done: int, total: int) -> None:
+            if name == "rollback VLSN index":
+                taken.append(threading.Thread(target=lambda: old.checkpoint(force=True)))
+                taken[0].start()
+                taken[0].join(0.2)
+                assert taken[0].is_alive()
+
+    plan = plan_for(new, old)
+    assert plan.matchpoint is not None
+    SoftRollback(old, plan.matchpoint, Listener()).run()
+    taken[0].join(10)
+    old.crash()
+    old = open_replicated(old.storage)
+    check_index(old)
+    old, _ = join(new, old)
+    assert contents(old) == expected
 
 
 @pytest.mark.parametrize("mode", CrashMode)
