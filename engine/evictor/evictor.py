@@ -2,8 +2,8 @@
 
 Eviction of a dirty node logs it, as a delta where that is allowed, with the provisional flag of R-CKPT-40: while a
 checkpoint builds its dirty map the parent enters the map; below the highest flushed level the flag is YES; without a
-checkpoint NO. The parent's slot then holds the new LSN, and the parent is dirty. Nothing that cannot be logged leaves:
-in a read-only environment dirty nodes stay.
+checkpoint NO. The parent's slot then holds the new LSN, and the parent is dirty; for a root the MapLN is logged.
+Nothing that cannot be logged leaves: in a read-only environment dirty nodes stay.
 """
 
 from __future__ import annotations
@@ -68,19 +68,29 @@ class Evictor:
         """Take one node out of memory, logging it if it is dirty; False when it has to stay (T-89)."""
         if not may_leave(node):
             return False
+        if not self._let_go(node):
+            return False
+        delist(self._ctx, node)
+        self.evicted += 1
+        return True
+
+    def _let_go(self, node: IN) -> bool:
+        """Log a node if it is dirty, and take it from its parent, or as root from its database (R-EVT-6)."""
         parent = node.parent
-        assert parent is not None
-        index = parent.slot_of(node)
-        if index < 0:
+        index = -1 if parent is None else parent.slot_of(node)
+        if parent is not None and index < 0:
             return False
         if node.dirty:
             if self._ctx.writer is None:
                 return False
             log_node(self._ctx, node, self._provisional(node), allow_delta=True)
             self.logged += 1
-        parent.kids[index] = None
-        delist(self._ctx, node)
-        self.evicted += 1
+            if parent is None and self._ctx.root_logged is not None:
+                self._ctx.root_logged(node.db)
+        if parent is None:
+            node.db.root = None
+        else:
+            parent.kids[index] = None
         return True
 
     def _strip(self, target: int) -> None:

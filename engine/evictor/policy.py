@@ -1,11 +1,12 @@
 """Which nodes leave the cache first (R-EVT-2 to R-EVT-4, R-EVT-8).
 
 Least recently used first, in three rounds: records' cached data of any BIN (*stripping*), then clean nodes, then dirty
-ones, which have to be logged. A node with children in memory, a root, and a BIN that cursors stand on stay.
+ones, which have to be logged. A node with children in memory and a BIN that cursors stand on stay.
 """
 
 from __future__ import annotations
 
+from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import is_null
 from engine.tree.bin_node import BIN
@@ -22,11 +23,17 @@ def candidates(ctx: TreeContext) -> list[IN]:
 
 def may_leave(node: IN) -> bool:
     """Whether a node can be taken out of memory at all."""
-    if node.parent is None or not node.in_tree:
+    if not node.in_tree or (node.parent is None and not _is_spare_root(node)):
         return False
     if isinstance(node, BIN):
         return node.pins == 0
     return not any(kid is not None for kid in node.kids)
+
+
+def _is_spare_root(node: IN) -> bool:
+    """A root that its MapLN leads to (R-EVT-4, R-EVT-6); those of the mapping and the naming tree stay."""
+    db = node.db
+    return db.root is node and node.is_root and not db.deferred and db.id not in (MAPPING_DB_ID, NAMING_DB_ID)
 
 
 def strip(node: BIN) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, RefusedError
+from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import CKPT_END, CKPT_START, COMMIT
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
@@ -86,9 +86,20 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
     for file in reversed(found.files):
         if file.size_bytes > FILE_HEADER_BYTES or file is found.files[0]:
             return _read_last(storage, file, tuple(set_aside))
-        if 0 < file.size_bytes < FILE_HEADER_BYTES:
+        if file.size_bytes and not _is_header(storage, file):
             set_aside.append(file.path)
     raise DamageError("the log holds no entry", file=storage.root)
+
+
+def _is_header(storage: Storage, file: LogFile) -> bool:
+    """Whether a file that is no longer than a header is a good one (R-LOG-30)."""
+    if file.size_bytes < FILE_HEADER_BYTES:
+        return False
+    try:
+        with FileReader(storage, file, is_last=True) as reader:
+            return isinstance(next(iter(reader.entries()), None), LogEntry)
+    except UnsupportedError:
+        return False
 
 
 def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:

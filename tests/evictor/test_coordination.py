@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.checkpoint.dirty_map import CkptState
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import MapLN
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
 from engine.tree.tree import find_bin
-from tests.db.logs import node_flags
+from tests.db.logs import entries, node_flags
 
 NO, YES = Provisional.NO, Provisional.YES
 
@@ -145,3 +149,51 @@ def test_a_read_only_environment_keeps_dirty_nodes() -> None:
         assert again.open_database("deep").get(b"0100") == b"redone"
         again.evict()
         assert again.open_database("deep").count() == 200
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_a_root_leaves_and_comes_back(dirty: bool) -> None:
+    """T-89, R-EVT-6: a dirty root is logged NO, its MapLN behind it; the next search reads it again."""
+    env = deep_env()
+    db = env.open_database("deep")
+    if dirty:
+        db.put(b"0100", b"changed")
+    assert env.writer is not None
+    after = env.writer.last_lsn
+    env.evict()
+    assert db.state.root is None
+    mine = node_flags(env, after, db.state.id)
+    assert mine[-1:] == ([("IN", 5, NO)] if dirty else [])
+    mapped = [
+        r.content.database.db_id
+        for e in entries(env, after)
+        if isinstance(r := e.record(), LN) and isinstance(r.content, MapLN)
+    ]
+    assert (db.state.id in mapped) == dirty
+    assert {node.db.id for node in env.ctx.nodes.values()} <= {0, 1}
+    assert db.get(b"0100") == (b"changed" if dirty else b"v" * 20)
+    assert db.state.root is not None
+    env.evict()
+    db.put(b"0101", b"behind")
+    env.checkpoint(force=True)
+    env.evict()
+    env.sync()
+    env.crash()
+    with Environment(env.storage) as again:
+        found = dict(again.open_database("deep").items())
+    assert (found[b"0100"], found[b"0101"]) == (b"changed" if dirty else b"v" * 20, b"behind")
+    assert len(found) == 200
+
+
+def test_roots_of_many_databases_do_not_fill_the_cache() -> None:
+    """R-EVT-1: what databases take that nobody uses is given back."""
+    budget = 200_000
+    env = Environment(MemoryStorage(), EnvironmentConfig(create=True, cache_bytes=budget, checkpoint_bytes=0))
+    for number in range(300):
+        with env.create_database(f"db{number:03}") as db:
+            db.put(b"key", b"%d" % number)
+    assert env.ctx.used_bytes <= budget * 1.3
+    for number in range(0, 300, 7):
+        with env.open_database(f"db{number:03}") as db:
+            assert db.get(b"key") == b"%d" % number
+    env.close()

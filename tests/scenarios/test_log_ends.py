@@ -152,11 +152,11 @@ def entries_of(files: dict[str, bytes]) -> list[LogEntry]:
         return list(entries(env))
 
 
-def logged(body: bytes, prev_offset: int) -> bytes:
-    """A Trace entry as it stands in a file."""
+def logged(body: bytes, prev_offset: int, type_number: int = 24) -> bytes:
+    """An entry, a Trace if nothing else is said, as it stands in a file."""
     storage = MemoryStorage()
     writer = LogWriter(LogAccess(storage, ()), make_lsn(0, 0), NULL_LSN, file_max=1 << 20, buffer_bytes=100)
-    lsn = writer.log(24, body)
+    lsn = writer.log(type_number, body)
     writer.close()
     entry = storage.contents()["00000000.jdb"][offset_of(lsn) :]
     rest = entry[4:6] + prev_offset.to_bytes(4, "little") + entry[10:]
