@@ -32,11 +32,21 @@ class Node:
 
     def __init__(self, run: Run, env: str) -> None:
         self.env = env
-        self.storage: Storage = DiskStorage(env)
-        require_je(self.storage)
+        self.storage: Storage = self.open_storage(env)
         self.files: LogFiles = list_log_files(self.storage)
         self.log: LogStream = _read(run, self.storage, self.files)
         self.damaged = _warn(run, env, self.log)
+
+    @staticmethod
+    def open_storage(env: str) -> Storage:
+        """The directory of a JE environment.
+
+        Raises:
+            NotFoundError, UsageError: there is none.
+        """
+        storage = DiskStorage(env)
+        require_je(storage)
+        return storage
 
     @property
     def facts(self) -> StreamFacts:

@@ -13,6 +13,8 @@ from typing import Any, Final
 from engine.errors import NotFoundError, UsageError
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
+from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
+from engine.vlsn.index import DEFAULT_CACHE_SIZE
 
 PROPERTIES_FILE: Final = "je.properties"
 
@@ -49,7 +51,9 @@ class EnvironmentConfig:
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
         force_checkpoint, force_new_file: je.env.recoveryForceCheckpoint, je.env.recoveryForceNewFile.
-        vlsn_cache_size: je.rep.vlsn.logCacheSize: how many log items are kept for feeders, a power of two up to 1024.
+        vlsn_stride, vlsn_mappings, vlsn_distance: je.rep.vlsn.stride, je.rep.vlsn.mappings, je.rep.vlsn.distance.
+        vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
+        rebuild_vlsn_index: make the VLSN index anew from the log instead of merging into what is stored.
         comparators: sort keys by Java class name.
         clock: milliseconds since 1970; None for the system's.
     """
@@ -85,9 +89,18 @@ class EnvironmentConfig:
     halt_on_commit_after_bad: bool = True
     force_checkpoint: bool = False
     force_new_file: bool = False
-    vlsn_cache_size: int = 32
+    vlsn_stride: int = DEFAULT_LIMITS.stride
+    vlsn_mappings: int = DEFAULT_LIMITS.max_mappings
+    vlsn_distance: int = DEFAULT_LIMITS.max_distance
+    vlsn_cache_size: int = DEFAULT_CACHE_SIZE
+    rebuild_vlsn_index: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
     clock: Callable[[], int] | None = None
+
+    @property
+    def vlsn_limits(self) -> BucketLimits:
+        """How the buckets of the VLSN index are filled."""
+        return BucketLimits(self.vlsn_stride, self.vlsn_mappings, self.vlsn_distance)
 
     def with_background(self) -> EnvironmentConfig:
         """The same with all background threads, at JE's intervals, for processes that stay."""
@@ -162,6 +175,10 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.lock.deadlockDetect": _Parameter("deadlock_detect", "bool"),
     "je.lock.deadlockDetectDelay": _Parameter("deadlock_delay_ms", "ms"),
     "je.env.recoveryForceNewFile": _Parameter("force_new_file", "bool"),
+    "je.rep.vlsn.stride": _Parameter("vlsn_stride", "int", 1, (1 << 31) - 1),
+    "je.rep.vlsn.mappings": _Parameter("vlsn_mappings", "int", 1, (1 << 31) - 1),
+    "je.rep.vlsn.distance": _Parameter("vlsn_distance", "int", 1, (1 << 31) - 1),
+    "je.rep.vlsn.logCacheSize": _Parameter("vlsn_cache_size", "int", 0, 1024),
     "je.maxMemory": _Parameter("cache_bytes", "int"),
     "je.haltOnCommitAfterChecksumException": _Parameter("halt_on_commit_after_bad", "bool"),
     "je.env.recoveryForceCheckpoint": _Parameter("force_checkpoint", "bool"),

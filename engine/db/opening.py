@@ -22,6 +22,7 @@ from engine.db.parts import Parts, make_context
 from engine.db.stream import Stream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
+from engine.db.vlsn_view import tell_stream
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.events import Listener
 from engine.format.checksum import INVISIBLE
@@ -32,6 +33,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, WRITTEN_VERSION
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles, list_log_files
+from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
 from engine.recovery.info import RecoveryResult
 from engine.recovery.manager import Recovery
@@ -42,6 +44,7 @@ from engine.tree.state import DatabaseState
 from engine.txn.lock_types import LockType
 from engine.txn.txn import Before, Durability, Txn, TxnState
 from engine.vlsn.merge import open_index
+from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
@@ -129,7 +132,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
     if not config.read_only:
         _check_tail(storage, config, tail)
     ctx = make_context(config, LogAccess(storage, files.files))
-    utilization, stream = UtilizationTracker(ctx), VLSNHook()
+    utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
     recovery = Recovery(
         ctx,
         tail,
@@ -164,7 +167,7 @@ def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> 
         parts.naming.create(name, DatabaseOptions(), txn, internal=True)
         parts.txns.commit(txn)
     if config.replicated:
-        _open_vlsn_index(parts, VLSNHook())
+        _open_vlsn_index(parts, VLSNHook(config.vlsn_limits))
     parts.checkpointer.run("recovery", force=True, minimize=True)
     return parts
 
@@ -220,19 +223,36 @@ def _open_vlsn_index(parts: Parts, stream: VLSNHook) -> None:
     """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
     with parts.ctx.latch:
         state = parts.catalog.by_name(VLSN_DATABASE)
-    if state is None and parts.catalog.last_replicated_db_id == NULL_REPLICATED_DB_ID:
+    config, is_new = parts.config, parts.catalog.last_replicated_db_id == NULL_REPLICATED_DB_ID
+    if state is None and (is_new or config.rebuild_vlsn_index):
         # A crash while the environment was being made: there is no stream yet.
         txn = parts.txns.begin(durability=Durability.NO_SYNC)
         state = parts.naming.create(VLSN_DATABASE, DatabaseOptions(), txn, internal=True)
         parts.txns.commit(txn)
     if state is None:
         return
-    parts.vlsn_index = open_index(
-        StoredIndex(parts, state), recovered=stream.tracker, cache_size=parts.config.vlsn_cache_size
-    )
+    stored, recovered = StoredIndex(parts, state), None if config.rebuild_vlsn_index else stream.tracker
+    if config.rebuild_vlsn_index:
+        _rebuild(parts, stored)
+    parts.vlsn_index = open_index(stored, config.vlsn_limits, recovered, cache_size=config.vlsn_cache_size)
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
     assert parts.writer is not None
     parts.writer.stream = Stream(parts.vlsn_index)
+
+
+def _rebuild(parts: Parts, stored: StoredIndex) -> None:
+    """Make the index anew from the whole log."""
+    assert parts.writer is not None
+    parts.writer.flush(sync=False)
+    whole = LogRange(NULL_LSN, parts.recovery.end_lsn)
+    collector = StreamCollector(parts.config.vlsn_limits, first_of(stored))
+    tell_stream(parts.ctx.access, whole, collector)
+    if collector.range.is_empty:
+        # The old range began behind the end of the log: it says nothing.
+        collector = StreamCollector(parts.config.vlsn_limits)
+        tell_stream(parts.ctx.access, whole, collector)
+    replace_index(stored, collector)
+    parts.stream_gaps = tuple(collector.gaps)
 
 
 def set_invisible(access: LogAccess, lsns: list[int]) -> None:

@@ -45,6 +45,7 @@ class Parts:
         tail: the end of the log as it was found; None for a new environment.
         writer: None in a read-only environment.
         vlsn_index: of a replicated environment that is open for writing.
+        stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew; it begins behind the last.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Parts:
         self.tail: Tail | None = None
         self.writer: LogWriter | None = None
         self.vlsn_index: VLSNIndex | None = None
+        self.stream_gaps: tuple[tuple[int, int], ...] = ()
         self.locks = LockTable(
             deadlock_detect=config.deadlock_detect, deadlock_detect_delay_ms=config.deadlock_delay_ms
         )

@@ -21,6 +21,7 @@ from engine.tree.state import DatabaseState
 from engine.tree.tree import find_bin, next_bin, slot_data
 from engine.txn.records import USER, Payload, PutMode
 from engine.txn.txn import Durability, Txn
+from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 
@@ -97,10 +98,14 @@ class _StoreTxn:
 
 
 class VLSNHook:
-    """Collects the replication stream of the recovery range."""
+    """Collects the replication stream of the recovery range.
 
-    def __init__(self) -> None:
-        self.tracker = VLSNRecoveryTracker()
+    Arguments:
+        limits: how buckets are filled.
+    """
+
+    def __init__(self, limits: BucketLimits) -> None:
+        self.tracker = VLSNRecoveryTracker(limits)
 
     def saw_entry(self, raw: Raw) -> None:
         """A replicated entry, or a RollbackStart, in log order."""

@@ -153,6 +153,8 @@ class StreamFacts:
 
     Attributes:
         first, last: VLSNs of the visible replicated entries; NULL_VLSN without one.
+        first_lsn: LSN of the first.
+        gaps: missing VLSNs between them (first, last), with the LSN of the entry behind.
         sync_points: those of the stream.
         barriers: LSNs of CkptEnds behind which cleaned files were deleted: a log cut off before one is not whole
             (R-SYNC-21).
@@ -161,10 +163,14 @@ class StreamFacts:
             stream or takes all of them back, so that earlier parts lose what is behind it; NULL_VLSN without one.
     """
 
-    __slots__ = ("_cuts_before", "barriers", "first", "last", "rollbacks", "rolled_back_to", "sync_points")
+    __slots__ = (
+        "_cuts_before", "barriers", "first", "first_lsn", "gaps", "last", "rollbacks", "rolled_back_to", "sync_points",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.first = self.last = self.rolled_back_to = NULL_VLSN
+        self.first_lsn = NULL_LSN
+        self.gaps: list[tuple[int, int, int]] = []
         self.sync_points = SyncPoints()
         self.barriers: list[int] = []
         self.rollbacks: list[tuple[int, int]] = []
@@ -180,7 +186,9 @@ class StreamFacts:
             if is_invisible(flags, version):
                 return
             if self.first == NULL_VLSN or vlsn < self.first:
-                self.first = vlsn
+                self.first, self.first_lsn = vlsn, lsn
+            elif vlsn > self.last + 1:
+                self.gaps.append((self.last + 1, vlsn - 1, lsn))
             self.last = vlsn
             if type_number in _SYNC_TYPES:
                 self.sync_points.append(decode_sync_point(lsn, type_number, version, vlsn, body))
@@ -197,8 +205,12 @@ class StreamFacts:
         if later._cuts_before:
             self._roll_back(later.rolled_back_to)
         if later.first != NULL_VLSN:
-            self.first = later.first if self.first == NULL_VLSN else min(self.first, later.first)
+            if self.first == NULL_VLSN or later.first < self.first:
+                self.first, self.first_lsn = later.first, later.first_lsn
+            elif later.first > self.last + 1:
+                self.gaps.append((self.last + 1, later.first - 1, later.first_lsn))
             self.last = later.last
+            self.gaps += later.gaps
         self.sync_points.extend(later.sync_points)
         self.barriers += later.barriers
         self.rollbacks += later.rollbacks
@@ -211,6 +223,7 @@ class StreamFacts:
             self.first = self.last = NULL_VLSN
         else:
             self.last = min(self.last, matchpoint)
+        self.gaps = [gap for gap in self.gaps if gap[0] <= matchpoint]
         self.sync_points.cut(matchpoint + 1)
 
 

@@ -41,14 +41,14 @@ from engine.txn.txn import Txn
 
 DATABASE_NAME: Final = "_jeRepGroupDB"
 ELECTABLE: Final = 1
-_FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 3
 _JE_VERSION: Final = "18.3.20"
-_LEAST_JE_VERSION: Final = "7.5.0"
+LEAST_JE_VERSION: Final = "7.5.0"
 _NAME_BYTES: Final = 255
 
 
 class Membership(NamedTuple):
-    """A group and its members, removed ones left out."""
+    """A group and its members; removed ones are left out, except by ``committed_members``."""
 
     group: Group
     nodes: tuple[GroupNode, ...]
@@ -69,8 +69,14 @@ def read_membership(env: Environment) -> Membership | None:
     Raises:
         DamageError: a record is malformed.
     """
+    found = committed_members(env)
+    return None if found is None else found._replace(nodes=tuple(node for node in found.nodes if not node.removed))
+
+
+def committed_members(env: Environment) -> Membership | None:
+    """The group with removed members, as ``read_membership``."""
     group, nodes = None, []
-    for key, data in _committed(env):
+    for key, data in committed_records(env):
         try:
             if parse_string_key(key) == GROUP_KEY:
                 group = decode_group(data)
@@ -83,9 +89,7 @@ def read_membership(env: Environment) -> Membership | None:
                 found=str(error),
                 consequence="the members of the group are not known",
             ) from error
-    if group is None:
-        return None
-    return Membership(group, tuple(node for node in nodes if not node.removed))
+    return None if group is None else Membership(group, tuple(nodes))
 
 
 def form_group(env: Environment, group: str, node: str, host: str, port: int) -> Membership:
@@ -106,9 +110,9 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     with env.operation(None) as locker:
         env.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     made = uuid.uuid4().int
-    record = Group(group, _signed(made >> 64), _signed(made), _FORMAT_VERSION, 0, 0, _LEAST_JE_VERSION)
+    record = Group(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, 0, LEAST_JE_VERSION)
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
-        return _add(env, db, txn, Membership(record, ()), (node, host, port))
+        return add_to(env, db, txn, Membership(record, ()), (node, host, port))
 
 
 def add_member(env: Environment, name: str, host: str, port: int) -> Membership:
@@ -124,7 +128,7 @@ def add_member(env: Environment, name: str, host: str, port: int) -> Membership:
     known = members.node(name)
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         if known is None:
-            return _add(env, db, txn, members, (name, host, port))
+            return add_to(env, db, txn, members, (name, host, port))
         if (known.host, known.port) == (host, port):
             return members
         moved = known._replace(host=host, port=port)
@@ -161,7 +165,7 @@ def check_name(what: str, name: str) -> None:
         raise UsageError(f"name of a {what}", expected=f"1 to {_NAME_BYTES} bytes", found=repr(name))
 
 
-def _committed(env: Environment) -> list[tuple[bytes, bytes]]:
+def committed_records(env: Environment) -> list[tuple[bytes, bytes]]:
     """The committed records of the group database.
 
     Without locks: a change of membership that a crash has left open keeps its locks until the group decides on it.
@@ -191,14 +195,15 @@ def _committed(env: Environment) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def _add(
+def add_to(
     env: Environment, db: Database, txn: Transaction, members: Membership, place: tuple[str, str, int]
 ) -> Membership:
+    """Put the group record and that of a new member, with the next node id and change version."""
     name, host, port = place
     group = members.group
     group = group._replace(change_version=group.change_version + 1, last_node_id=group.last_node_id + 1)
     node = GroupNode(
-        name, group.last_node_id, _FORMAT_VERSION, ELECTABLE, True, False, host, port, NULL_VLSN, env.now_ms(),
+        name, group.last_node_id, FORMAT_VERSION, ELECTABLE, True, False, host, port, NULL_VLSN, env.now_ms(),
         group.change_version, _JE_VERSION,
     )  # fmt: skip
     db.put(string_key(GROUP_KEY), encode_group(group), txn)
@@ -206,6 +211,6 @@ def _add(
     return Membership(group, (*members.nodes, node))
 
 
-def _signed(bits: int) -> int:
+def signed_64(bits: int) -> int:
     """The low 64 bits as a signed number."""
     return ((bits & (1 << 64) - 1) ^ (1 << 63)) - (1 << 63)

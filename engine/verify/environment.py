@@ -25,7 +25,9 @@ DEFAULT: Final = log.LEVELS
 
 # What a level is about, in the words of the summary; in its order.
 _WORDS: Final = {"refs": "references", "tree": "trees", "data": "data"}
-_NEVER: Final = ("utilization", "replication index")
+# What ``verify_environment`` leaves out; the replicated side has a check of its own (``engine.verify.rep``).
+NOT_REPLICATION: Final = "replication index"
+_NEVER: Final = ("utilization", NOT_REPLICATION)
 
 
 def verify_environment(

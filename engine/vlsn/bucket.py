@@ -22,6 +22,9 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 _UNKNOWN: Final = 0
 # Offsets as unsigned 32-bit numbers.
 _OFFSETS: Final = "I"
+# ``file_of`` and ``offset_of`` for LSNs that are none of the null ones, where every entry of a stream passes.
+_FILE_SHIFT: Final = 32
+_OFFSET_MASK: Final = 0xFFFFFFFF
 
 
 class BucketLimits(NamedTuple):
@@ -102,25 +105,26 @@ class VLSNBucket:
         Returns:
             False when it does not fit: the bucket is closed or full, the file is another, or the distance too long.
         """
-        offset = offset_of(lsn)
-        if self.closed or file_of(lsn) != self.file_number:
+        if self.closed or lsn >> _FILE_SHIFT != self.file_number:
             return False
+        offset = lsn & _OFFSET_MASK
         last, last_lsn = self._tail
+        is_new = vlsn > last or last_lsn == NULL_LSN
         index, off_stride = divmod(vlsn - self.first, self._limits.stride)
-        count = len(self._offsets)
-        if last_lsn != NULL_LSN and vlsn > last:
-            if not off_stride and count >= self._limits.max_mappings:
-                return False
-            # From the last element of the array, which may be a placeholder (R-VLSN-6).
-            if offset - self._offsets[-1] > self._limits.max_distance:
-                return False
+        offsets = self._offsets
+        # From the last element of the array, which may be a placeholder (R-VLSN-6).
+        if is_new and last_lsn != NULL_LSN and offset - offsets[-1] > self._limits.max_distance:
+            return False
         if not off_stride:
-            if index >= count:
-                self._offsets.extend([_UNKNOWN] * (index - count))
-                self._offsets.append(offset)
+            count = len(offsets)
+            if index < count:
+                offsets[index] = offset
+            elif is_new and last_lsn != NULL_LSN and count >= self._limits.max_mappings:
+                return False
             else:
-                self._offsets[index] = offset
-        if last_lsn == NULL_LSN or vlsn > last:
+                offsets.extend([_UNKNOWN] * (index - count))
+                offsets.append(offset)
+        if is_new:
             self._tail = (vlsn, lsn)
         return True
 

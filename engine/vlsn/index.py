@@ -273,15 +273,19 @@ class VLSNIndex:
                 found = problems_of(self.tracker)
             return found + problems_of_stored(self._database, self.tracker)
 
-    def mappings(self) -> Iterator[tuple[int, int]]:
-        """All kept (VLSN, LSN), ascending, stored ones first. For reports; nothing may be truncated meanwhile."""
+    def buckets(self) -> Iterator[Bucket]:
+        """All buckets, ascending, stored ones first. For reports; nothing may be truncated meanwhile."""
         with self._mutex:
             tracked = list(self.tracker.buckets)
         for bucket in db.buckets_from(self._database, 1):
             if tracked and bucket.first >= tracked[0].first:
                 break
-            yield from bucket.mappings()
-        for bucket in tracked:
+            yield bucket
+        yield from tracked
+
+    def mappings(self) -> Iterator[tuple[int, int]]:
+        """All kept (VLSN, LSN), ascending; as for ``buckets``."""
+        for bucket in self.buckets():
             yield from bucket.mappings()
 
     def _find(

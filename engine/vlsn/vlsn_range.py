@@ -22,6 +22,8 @@ from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 
 _SYNC_TYPES: Final = frozenset(number for number, entry_type in BY_NUMBER.items() if entry_type.sync_point)
 _TXN_END_TYPES: Final = frozenset((COMMIT, ABORT))
+# A range is made for every entry that is registered: without the detour through its constructor.
+_new_range: Final = tuple.__new__
 
 
 def next_vlsn(vlsn: int) -> int:
@@ -54,15 +56,15 @@ class VLSNRange(NamedTuple):
     def with_entry(self, vlsn: int, type_number: int) -> VLSNRange:
         """The range with one more entry (R-VLSN-13)."""
         first, last, last_sync, last_txn_end = self
-        if first == NULL_VLSN or vlsn < first:
-            first = vlsn
         if vlsn > last:
             last = vlsn
+        if first == NULL_VLSN or vlsn < first:
+            first = vlsn
         if type_number in _SYNC_TYPES:
             last_sync = max(last_sync, vlsn)
             if type_number in _TXN_END_TYPES:
                 last_txn_end = max(last_txn_end, vlsn)
-        return VLSNRange(first, last, last_sync, last_txn_end)
+        return _new_range(VLSNRange, (first, last, last_sync, last_txn_end))
 
     def cut_tail(self, delete_start: int) -> VLSNRange:
         """The range without ``delete_start`` and what follows (R-VLSN-51).

@@ -20,6 +20,7 @@ from jetool.options import Run
 from jetool.output.shape import Field, Shape
 from jetool.recovering import COMMAND, log_sizes
 
+_UNDONE: Final = (COMMAND, "crash", "vlsn rebuild", "group reset")
 UNDONE: Final = Shape(
     "undone",
     "What was taken back.",
@@ -60,7 +61,7 @@ def _outputs() -> Outputs:
     "--force", is_flag=True, help="Derby: go on although files were changed since, or the run was interrupted."
 )
 def undo(run: Run, env: str, force: bool) -> int:
-    """Take back what the last jetool recover, or crash --in-place, changed, from the bytes that it saved.
+    """Take back what the last jetool recover, vlsn rebuild, group reset or crash --in-place changed.
 
     Every log file is again byte for byte what it was; the lock file stays. Refused when the environment was written to
     since: the new entries would be lost. Of a Derby database, what recover or checkpoint changed comes back.
@@ -110,7 +111,7 @@ def _backup(run: Run, env: str) -> DiskStorage:
 def _require_undoable(storage: Storage, backup: Storage, manifest: dict[str, Any]) -> None:
     """Refuse what undo would damage: entries that were written since, or another environment."""
     command = manifest.get("command", COMMAND)
-    if command not in (COMMAND, "crash"):
+    if command not in _UNDONE:
         raise RefusedError(
             f"the bytes were saved by {command!r}, which undo does not take back",
             file=backup.root,

@@ -9,8 +9,8 @@ import click
 from engine.errors import UsageError
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
-from engine.verify import log_rules, record_rules, tree_rules, trees
-from engine.verify.environment import DEFAULT, LEVELS, QUICK, last_files, verify_environment
+from engine.verify import log_rules, record_rules, rep_rules, tree_rules, trees
+from engine.verify.environment import DEFAULT, LEVELS, NOT_REPLICATION, QUICK, last_files, verify_environment
 from engine.verify.report import ERROR, WARNING, Report
 from engine.verify.tree_rules import NOT_RECOVERED
 from jetool import exits, kinds
@@ -19,11 +19,13 @@ from jetool.options import Run
 from jetool.output.findings import FINDING
 from jetool.output.verify_rows import OF_PAGES, SUMMARY, Shown, summary_row
 
+_REP: Final = "rep"
 _RULES: Final = {
     "log": [rule for rule in log_rules.RULES if not rule.code.startswith("JE-TAIL")],
     "tail": [rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")],
     "tree": tree_rules.RULES,
     "refs": [rule for rule in record_rules.RULES if rule.code.startswith("JE-REF")],
+    "rep": rep_rules.REP_RULES,
     "data": [rule for rule in record_rules.RULES if rule.code.startswith("JE-DATA")],
 }
 
@@ -53,6 +55,7 @@ _RULES: Final = {
 @click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree.")
 @click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
 @click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
+@click.option("--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group.")
 @click.option("--quick", is_flag=True, help="The last file only: --tail.")
 @click.option("--full", is_flag=True, help="All of it.")
 @click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
@@ -61,7 +64,8 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
     rollback periods. --tree, --refs and --data recover the environment in memory and check what JE would find when it
-    opens it; each includes the one before. They take longer: every node, and every record, is read in key order.
+    opens it; each includes the one before. They take longer: every node, and every record, is read in key order. --rep
+    does the same for the replicated side: every mapping of the VLSN index is looked up in the log.
 
     Of a Derby database both control files, the log and valid records behind its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
@@ -70,12 +74,14 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     its writer is just writing may then look like a torn tail.
     """
     storage = DiskStorage(env)
-    levels = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
-    levels = list(LEVELS) if full else levels or list(DEFAULT)
+    levels: list[str] = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
+    levels = list(LEVELS) if full else levels or ([] if asked["rep"] else list(DEFAULT))
     if kinds.kind_of(storage) == kinds.DERBY:
         return _verify_derby(run, storage, quick=quick, full=full, strict=strict, asked=asked)
     files = list_log_files(storage)
     report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
+    if (asked["rep"] or full) and not _is_lost(report):
+        report = _with_replication(run, env, report)
     found = run.out.findings([(rule.code, rule.title) for level in report.checked for rule in _RULES[level]])
     for finding in report.findings:
         found.add(Shown(finding))
@@ -88,7 +94,7 @@ def _verify_derby(
 ) -> int:
     from jetool.derby.verify import verify_database
 
-    for level in trees.LEVELS:
+    for level in (*trees.LEVELS, _REP):
         if asked[level]:
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
     log_only = (quick or asked["log"] or asked["tail"]) and not full
@@ -102,6 +108,26 @@ def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bo
     if report.count(WARNING) and strict:
         codes.append(exits.WARNINGS)
     of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
-    if report.files < len(of_log) or any(finding.code == NOT_RECOVERED.code for finding in report.findings):
+    if report.files < len(of_log) or _is_lost(report):
         codes.append(exits.INCOMPLETE)
     return exits.worst(codes)
+
+
+def _is_lost(report: Report) -> bool:
+    """Whether recovery failed, so that trees and index could not be looked at."""
+    return any(finding.code == NOT_RECOVERED.code for finding in report.findings)
+
+
+def _with_replication(run: Run, env: str, report: Report) -> Report:
+    """The report with what is wrong with the replicated side."""
+    from jetool.vlsn.checking import check_replication
+    from jetool.vlsn.group import has_stream, note_stand_alone
+
+    found = check_replication(run, env)
+    if not has_stream(found.node, found.view):
+        note_stand_alone(run, env)
+    return report._replace(
+        findings=(*report.findings, *found.findings),
+        checked=(*report.checked, _REP),
+        not_checked=tuple(word for word in report.not_checked if word != NOT_REPLICATION),
+    )

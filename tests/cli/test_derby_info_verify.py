@@ -316,6 +316,13 @@ def test_every_damage_has_valid_output(case: int, tmp_path: Path) -> None:
 JE_ONLY = {
     "crash": ["-n"],
     "vlsn map": [],
+    "group show": [],
+    "group reset": ["-n", "--group", "a", "--node", "b", "--address", "c:1"],
+    "vlsn range": [],
+    "vlsn find": ["1"],
+    "vlsn buckets": [],
+    "vlsn check": [],
+    "vlsn rebuild": ["-n"],
     "vlsn gaps": [],
     "dbs": [],
     "rollbacks": [],

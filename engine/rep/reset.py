@@ -1,0 +1,89 @@
+"""A new group around one node: what JE's DbResetRepGroup does (R-UTIL-45).
+
+For when the other members are gone for good, or for a copy that is to live on by itself. The node becomes the only
+member of a group with a new identity; its records stay. In this order:
+
+1. Transactions that the old master left open are aborted, in the stream.
+2. A new log file, and a checkpoint: the part of the log before it is never replayed to anybody.
+3. One transaction removes all members and puts the new group and its one member in their place. Node ids go on from
+   where they were, so that an id in the log never means two nodes.
+4. The VLSN index is cut behind the last VLSN of the old group: a node of the new group cannot take the old stream, and
+   gets the log files instead (network restore).
+
+Example: old group of three, last node id 3, stream 1..278 in file 0. New: node id 4, the transaction is VLSN 279..284
+in file 1, range 279..284.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+from engine.db.environment import Environment
+from engine.db.stream import AloneGate
+from engine.errors import RefusedError
+from engine.format.entry.group_db import GROUP_KEY, Group, encode_group
+from engine.format.lsn import file_of
+from engine.format.tuples import string_key
+from engine.rep.group import (
+    DATABASE_NAME,
+    FORMAT_VERSION,
+    LEAST_JE_VERSION,
+    Membership,
+    add_to,
+    check_name,
+    committed_members,
+    committed_records,
+    signed_64,
+)
+
+
+class ResetGroup(NamedTuple):
+    """What a reset did.
+
+    Attributes:
+        before, after: the group; ``before`` is None when its records could not be told.
+        first_vlsn: the first of the new group; the index begins with it.
+    """
+
+    before: Membership | None
+    after: Membership
+    first_vlsn: int
+
+
+def reset_group(env: Environment, group: str, node: str, host: str, port: int) -> ResetGroup:
+    """Make a node the only member of a new group, and lead it.
+
+    Arguments:
+        env: a replicated environment, open for writing, detached.
+        group, node: the new names.
+        host, port: where other members will find the node.
+
+    Raises:
+        RefusedError: the environment is not replicated, or has no stream yet. UsageError: a name is empty or too long.
+    """
+    check_name("group", group)
+    check_name("node", node)
+    index, writer = env.vlsn_index, env.writer
+    if index is None or writer is None or index.range.is_empty:
+        raise RefusedError(
+            "the environment has no replication stream", file=env.storage.root, hint="jetool create --replicated"
+        )
+    before = committed_members(env)
+    last_id = max((member.id for member in before.nodes), default=0) if before is not None else 0
+    last_id = max(last_id, before.group.last_node_id if before is not None else 0)
+    env.lead(AloneGate(index, last_id + 1))
+    writer.force_new_file()
+    env.checkpoint(force=True)
+    last_old = index.range.last
+    made = uuid.uuid4().int
+    fresh = Group(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, last_id, LEAST_JE_VERSION)
+    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
+        db.put(string_key(GROUP_KEY), encode_group(fresh), txn)
+        for key, _ in committed_records(env):
+            if key != string_key(GROUP_KEY):
+                db.delete(key, txn)
+        after = add_to(env, db, txn, Membership(fresh, ()), (node, host, port))
+    index.await_consistency()
+    index.truncate_head(last_old, file_of(index.lte_lsn(last_old + 1)))
+    return ResetGroup(before, after, index.range.first)

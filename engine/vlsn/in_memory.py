@@ -1,0 +1,75 @@
+"""The database of an index in memory: a copy to look at, or to merge into without touching the environment."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from engine.vlsn.database import IndexDatabase, Record
+
+
+class MemoryIndex:
+    """Implements ``IndexDatabase``; changes are made at commit.
+
+    Arguments:
+        records: key to data.
+    """
+
+    def __init__(self, records: dict[bytes, bytes] | None = None) -> None:
+        self._records = dict(records or {})
+        self._keys = sorted(self._records)
+
+    def at_or_below(self, key: bytes) -> Record | None:
+        """The record with the greatest key not above ``key``."""
+        at = bisect_right(self._keys, key) - 1
+        return (self._keys[at], self._records[self._keys[at]]) if at >= 0 else None
+
+    def at_or_above(self, key: bytes) -> Record | None:
+        """The record with the least key not below ``key``."""
+        at = bisect_left(self._keys, key)
+        return (self._keys[at], self._records[self._keys[at]]) if at < len(self._keys) else None
+
+    def begin(self) -> MemoryIndexTxn:
+        """Begin a transaction."""
+        return MemoryIndexTxn(self)
+
+    def replace(self, changes: dict[bytes, bytes | None]) -> None:
+        """Make changes; None removes a record."""
+        self._records.update({key: data for key, data in changes.items() if data is not None})
+        for key, data in changes.items():
+            if data is None:
+                self._records.pop(key, None)
+        self._keys = sorted(self._records)
+
+
+class MemoryIndexTxn:
+    """Collects changes."""
+
+    def __init__(self, database: MemoryIndex) -> None:
+        self._database = database
+        self._changes: dict[bytes, bytes | None] = {}
+
+    def put(self, key: bytes, data: bytes) -> None:
+        """Store a record."""
+        self._changes[key] = data
+
+    def delete(self, key: bytes) -> None:
+        """Remove a record."""
+        self._changes[key] = None
+
+    def commit(self, *, sync: bool) -> None:  # noqa: ARG002 - there is nothing to sync
+        """Make the changes."""
+        self._database.replace(self._changes)
+
+    def abort(self) -> None:
+        """Forget the changes."""
+        self._changes.clear()
+
+
+def records_of(database: IndexDatabase) -> dict[bytes, bytes]:
+    """All records of a database, in key order."""
+    found: dict[bytes, bytes] = {}
+    record = database.at_or_above(b"")
+    while record is not None:
+        found[record[0]] = record[1]
+        record = database.at_or_above(record[0] + b"\0")
+    return found
