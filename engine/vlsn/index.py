@@ -30,6 +30,7 @@ from engine.vlsn import truncate
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
 from engine.vlsn.ghost import Bucket
+from engine.vlsn.recent import RecentBuckets
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.truncate import StoredChanges
 from engine.vlsn.verify import problems_of, problems_of_stored
@@ -70,6 +71,7 @@ class VLSNIndex:
         last = db.last_bucket(database)
         self.tracker = VLSNTracker(limits, stored, NULL_VLSN if last is None else last.last)
         self._stored_range = stored
+        self._recent = RecentBuckets()
         self._waiters = EntryWaiters(lambda: self.tracker.range.last, cache_size)
         self._allocated = NULL_VLSN
         self._head_deleted = self._tail_deleted = 0
@@ -297,10 +299,15 @@ class VLSNIndex:
                     raise NotFoundError(
                         f"VLSN {vlsn} is not in the VLSN index", expected=str(self.range), found=str(vlsn)
                     )
-                bucket = tracked(vlsn)
-            # A bucket that is not tracked is committed. It can only vanish by log cleaning: then look again.
-            bucket = bucket or stored(vlsn)
+                bucket = tracked(vlsn) or self._recent.owner(vlsn)
+                generation = self._recent.generation
             if bucket is not None:
+                return bucket
+            # A bucket that is not tracked is committed. It can only vanish by log cleaning: then look again.
+            bucket = stored(vlsn)
+            if bucket is not None:
+                with self._mutex:
+                    self._recent.add(bucket, generation)
                 return bucket
         raise DamageError(
             f"VLSN index: no bucket for VLSN {vlsn}",
@@ -342,8 +349,10 @@ class VLSNIndex:
             raise
         txn.commit(sync=sync)
         self._stored_range = vlsn_range
-        if buckets:
-            with self._mutex:
+        with self._mutex:
+            if changes is not None:
+                self._recent.clear()
+            if buckets:
                 self.tracker.flushed(len(buckets), buckets[-1].last)
 
 

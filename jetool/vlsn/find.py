@@ -28,7 +28,7 @@ from jetool.vlsn.group import INDEX_EXITS, index_of, vlsn
     features=("fields", "progress"),
     examples=(
         ("Where is VLSN 4711", "jetool vlsn find /data/env 4711"),
-        ("The entry itself", "jetool dump-log /data/env --vlsn 4711..4711"),
+        ("Its LSN, for a script", "jetool vlsn find /data/env 4711 --json --fields lsn"),
     ),
     exits={
         exits.DONE: "found",
