@@ -182,7 +182,6 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.maxMemory": _Parameter("cache_bytes", "int"),
     "je.haltOnCommitAfterChecksumException": _Parameter("halt_on_commit_after_bad", "bool"),
     "je.env.recoveryForceCheckpoint": _Parameter("force_checkpoint", "bool"),
-    "je.rep.vlsn.logCacheSize": _Parameter("vlsn_cache_size", "int", 0, 1024),
     "je.env.isReadOnly": _Parameter("read_only", "bool"),
     "je.env.isTransactional": _Parameter("transactional", "bool"),
 }
