@@ -18,7 +18,7 @@ from jetool.output.values import instant_text
 from jetool.params import Address
 
 _LIST: Final = "list"
-_ONLY_DERBY: Final = {"containers": "--container", "pages": "--page", "explain": "--explain"}
+_ONLY_DERBY: Final = {"containers": "--container", "pages": "--page"}
 DERBY_GROUPS: Final = ("page", "container", "transaction", "txn", "ckpt", "clr")
 
 

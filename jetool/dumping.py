@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
@@ -28,6 +28,9 @@ from jetool.output.base import Encoder
 from jetool.output.dump_rows import View, bad_row, entry_row
 from jetool.output.dump_text import LineRenderer
 from jetool.output.values import Style
+
+if TYPE_CHECKING:
+    from engine.recovery.explain import Explained, Explainer
 
 _CHUNK_ENTRIES: Final = 2000
 # A file's lines are held as a whole when another process renders them.
@@ -48,6 +51,7 @@ class Plan:
         encoder: the stream's, for all formats but text and XML.
         form: the format.
         stop_on_error: end at the first damage.
+        explainer: says what recovery does with each entry; None when that is not to be shown.
     """
 
     storage: Storage
@@ -59,6 +63,11 @@ class Plan:
     encoder: Encoder
     plain_text: bool
     stop_on_error: bool = False
+    explainer: Explainer | None = None
+
+    def explained(self, item: LogEntry) -> Explained | None:
+        """What recovery does with an entry, when that is to be shown."""
+        return None if self.explainer is None else self.explainer.explain(item)
 
 
 class Rendered(NamedTuple):
@@ -165,22 +174,24 @@ def _rendered(encode: Callable[[list[Item]], _Batch], batch: list[Item]) -> Rend
 
 def _encoder_of(plan: Plan) -> Callable[[list[Item]], _Batch]:
     if plan.plain_text:
-        return partial(_encode_text, LineRenderer(plan.view, plan.style), plan.view)
+        return partial(_encode_text, LineRenderer(plan.view, plan.style), plan)
     if plan.form == "xml":
         return partial(_encode_xml, plan)
     return partial(_encode_rows, plan)
 
 
-def _encode_text(lines: LineRenderer, view: View, batch: list[Item]) -> _Batch:
+def _encode_text(lines: LineRenderer, plan: Plan, batch: list[Item]) -> _Batch:
     out = []
     undecodable = 0
     for item in batch:
         if isinstance(item, Damage):
             out.append(lines.bad(item))
             continue
-        record, error = decoded(item, view)
+        record, error = decoded(item, plan.view)
         undecodable += bool(error)
         out.append(lines.entry(item, record, error))
+        if (explained := plan.explained(item)) is not None:
+            out.append(f"{'':<17} {explained.action}: {explained.why}")
     if not out:
         return _Batch(b"", 0)
     out.append("")
@@ -196,7 +207,7 @@ def _encode_rows(plan: Plan, batch: list[Item]) -> _Batch:
             continue
         record, error = decoded(item, plan.view)
         undecodable += bool(error)
-        rows.append(("entry", entry_row(item, record, error, plan.view)))
+        rows.append(("entry", entry_row(item, record, error, plan.view, plan.explained(item))))
     return _Batch(plan.encoder.rows(rows), undecodable)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.log.files import list_log_files
+from engine.errors import UsageError
+from engine.log.files import LogFiles, list_log_files
 from engine.log.stats import BY
+from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from jetool import addresses, dump_modes, exits, kinds
 from jetool.command import Outputs, command, environment
@@ -15,6 +17,9 @@ from jetool.dump_filters import filters, selection_of
 from jetool.dumping import Plan
 from jetool.options import Run
 from jetool.output.dump_rows import BAD, ENTRY, SUMMARY, View
+
+if TYPE_CHECKING:
+    from engine.recovery.explain import Explainer
 
 
 def _outputs() -> Outputs:
@@ -35,6 +40,7 @@ def _outputs() -> Outputs:
         ("Commits of the last quarter of an hour", "jetool dump-log /data/env --type Commit --since -15m"),
         ("All versions of one key, newest first", "jetool dump-log /data/env --key user0001 --reverse --data"),
         ("Entries and bytes by type", "jetool dump-log /data/env --stats"),
+        ("What recovery would do from the checkpoint on", "jetool dump-log /data/env --from ckpt --explain"),
         ("Derby: what a transaction did from a record on", "jetool dump-log /data/db --txn 194 --from 1,40674 --data"),
     ),
     exits={
@@ -53,7 +59,7 @@ def _outputs() -> Outputs:
 @click.option("--follow", is_flag=True, help="Go on with entries that are appended, until interrupted.")
 @click.option("--nodes", "detail", type=click.Choice(("none", "summary", "slots")), default="summary",
               help="How much of INs and BINs to show.  [default: summary]")  # fmt: skip
-@click.option("--explain", is_flag=True, help="Derby: what recovery does with each record, and why.")
+@click.option("--explain", is_flag=True, help="What recovery does with each entry, and why.")
 @click.option("--data", is_flag=True, help="Show the data of records.")
 @click.option(
     "--stats",
@@ -75,6 +81,9 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     --file, --type, --txn, --container, --page, --limit, --tail, --reverse, --data, --explain and --stats apply; another
     filter ends with 2.
 
+    --explain recovers the environment in memory and says of each entry what recovery does with it, and why; where
+    recovery fails there is nothing to explain.
+
     Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
@@ -90,11 +99,23 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     view = View(options["detail"], options["data"])
     selection = selection_of(options, storage, files).prepare(storage, files)
     if options["stats"]:
-        dump_modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow"))
+        dump_modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain"))
         return dump_modes.print_stats(run, storage, files, selection, options["stats"])
     stream = dump_modes.open_stream(run)
     plan = Plan(
         storage, files, selection, view, run.out.format, run.out.style, stream.encoder,
-        dump_modes.is_plain_text(run), not options["keep_going"],
+        dump_modes.is_plain_text(run), not options["keep_going"], _explainer(run, storage, files, options),
     )  # fmt: skip
     return dump_modes.print_entries(run, plan, stream, options)
+
+
+def _explainer(run: Run, storage: Storage, files: LogFiles, options: dict[str, Any]) -> Explainer | None:
+    """What says why; recovery runs in memory for it."""
+    if not options["explain"]:
+        return None
+    from engine.recovery.explain import Explainer
+
+    if run.out.format == "xml":
+        raise UsageError("--explain: XML has the fields of DbPrintLog only", hint="use --format json")
+    dump_modes.refuse_together(options, "explain", ("follow",))
+    return Explainer(storage, files, listener=run.listener)

@@ -6,7 +6,7 @@ always there. Fields that an entry does not have are left out, apart from ``db``
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.format.describe import describe, describe_slots
 from engine.format.entry import db_tree, ln_content, node
@@ -16,6 +16,9 @@ from engine.format.fields import FieldValue
 from engine.format.fields import Shape as Shapes
 from engine.log.entry import Damage, LogEntry
 from jetool.output.shape import Field, Shape
+
+if TYPE_CHECKING:
+    from engine.recovery.explain import Explained
 
 DELTA_TYPE: Final = 37
 
@@ -62,6 +65,8 @@ def _optional(text: str) -> tuple[Field, ...]:
 
 _BODY = _optional(
     """
+    recovery text with --explain: what recovery does with it
+    why text with --explain: why
     last_lsn lsn LN: previous LN of the transaction; Commit, Abort: its last LN
     abort_lsn lsn LN: the version of the record before the transaction
     abort_known_deleted bool LN: that version was a deletion
@@ -233,7 +238,9 @@ SUMMARY: Final = Shape(
 )
 
 
-def entry_row(entry: LogEntry, record: tuple[Any, ...] | None, error: str, view: View) -> list[FieldValue]:
+def entry_row(
+    entry: LogEntry, record: tuple[Any, ...] | None, error: str, view: View, explained: Explained | None = None
+) -> list[FieldValue]:
     """An entry as a row of the shape ENTRY.
 
     Arguments:
@@ -241,6 +248,7 @@ def entry_row(entry: LogEntry, record: tuple[Any, ...] | None, error: str, view:
         record: its decoded body, None when it cannot be decoded or is not to be shown.
         error: why it cannot be decoded, or "".
         view: what to show.
+        explained: what recovery does with it, when that is to be shown.
     """
     lsn = entry.lsn
     body: list[FieldValue] = []
@@ -264,6 +272,8 @@ def entry_row(entry: LogEntry, record: tuple[Any, ...] | None, error: str, view:
         FieldValue("db", "int", known.get("db")),
         FieldValue("txn", "int", known.get("txn")),
     ]
+    if explained is not None:
+        row += [FieldValue("recovery", "text", explained.action), FieldValue("why", "text", explained.why)]
     row += [_named(field) for field in body if field.name not in known and (view.data or field.name != "data")]
     if isinstance(record, Node) and view.nodes == "slots":
         slots = [

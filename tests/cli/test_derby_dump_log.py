@@ -284,7 +284,7 @@ def test_options_without_meaning_are_named(five: Path, options: list[str]) -> No
 
 def test_options_of_derby_are_named_on_a_je_environment(shared: Path, tmp_path: Path) -> None:
     je = copy_of_je(shared, tmp_path)
-    for options in (["--container", "1"], ["--page", "1"], ["--explain"], ["--stats=container"], ["--type", "CopyRows"],
+    for options in (["--container", "1"], ["--page", "1"], ["--stats=container"], ["--type", "CopyRows"],
                     ["--file", "log1.dat"], ["--from", "1,24"]):  # fmt: skip
         result = run("dump-log", je, *options, "--json")
         assert result.code == 2, options
