@@ -94,7 +94,7 @@ def _warn(run: Run, env: str, log: LogStream) -> bool:
             f"damage met: {REASONS[damage.reason]}",
             file=f"{env}/{damage.path}",
             lsn=format_lsn(damage.lsn),
-            consequence="what stood there is not in the comparison",
+            consequence="what stood there was not read",
             hint=f"jetool verify {env}",
         )
     for lsn in log.unreadable:
