@@ -9,7 +9,7 @@ complete and always installed too. It is what runs
 
 So these modules keep to what mypyc compiles, and to what means the same compiled: no attribute that a class does not
 declare, no function replaced from outside, no class of theirs extended elsewhere, arguments of the types that they are
-annotated with. CI runs their tests on both builds.
+annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their tests on both builds.
 
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.

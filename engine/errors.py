@@ -22,7 +22,9 @@ The message is built from the fields: what, where (file, LSN), expected and foun
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
+
+E = TypeVar("E", bound=BaseException)
 
 
 class JetoolError(Exception):
@@ -142,3 +144,9 @@ class FormatError(JetoolError):
 
     exit_code = 7
     kind = "damage"
+
+
+def caused_by(error: E, cause: BaseException | None) -> E:
+    """An error with its cause. For modules that are compiled: there ``raise error from cause`` loses the cause."""
+    error.__cause__ = cause
+    return error

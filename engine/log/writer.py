@@ -29,7 +29,7 @@ from struct import Struct
 from typing import Final, Protocol
 from zlib import adler32
 
-from engine.errors import JetoolError, RefusedError
+from engine.errors import JetoolError, RefusedError, caused_by
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
 from engine.format.entry_types import FILE_HEADER
 from engine.format.header import (
@@ -286,12 +286,13 @@ class LogWriter:
     def check(self) -> None:
         """Refuse to go on after a failure."""
         if self._failure is not None:
-            raise RefusedError(
+            error = RefusedError(
                 "the environment is invalid after a failed write",
                 found=str(self._failure),
                 consequence="what was logged since is not known to be on disk",
                 hint="close it and open it again; recovery finds the end of the log",
-            ) from self._failure
+            )
+            raise caused_by(error, self._failure)
 
     def invalidate(self, failure: JetoolError) -> None:
         """Refuse everything from now on."""

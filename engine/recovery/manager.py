@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, caused_by
 from engine.events import SILENT, Listener
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
@@ -95,16 +95,17 @@ class Recovery:
         """
         try:
             return self._run()
-        except (FormatError, LookupError, ValueError, OverflowError, AssertionError, struct.error) as error:
+        except (FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error) as error:
             # The checksums are right, so whatever does not fit was written like that (R-REC-66).
-            raise DamageError(
+            damage = DamageError(
                 "recovery has met an entry that contradicts the log",
                 file=self._ctx.access.storage.root,
                 lsn=format_lsn(self._ctx.access.at_lsn),
                 found=str(error) or type(error).__name__,
                 consequence="LOG_INTEGRITY: the environment is not recovered",
                 hint="jetool verify says what is damaged; restore those files from a backup",
-            ) from error
+            )
+            raise caused_by(damage, error) from error
 
     def _run(self) -> Catalog:
         catalog = self._begin()

@@ -18,7 +18,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import NamedTuple
 
-from engine.errors import RefusedError
+from engine.errors import RefusedError, caused_by
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.keys import Key
@@ -172,11 +172,12 @@ class Txn:
         """
         if self.state is TxnState.OPEN:
             return
-        raise RefusedError(
+        error = RefusedError(
             f"transaction {self._id} is {self.state.value}",
             found=str(self._cause) if self._cause is not None else None,
             hint="abort it and begin a new one" if self.state is TxnState.ABORT_ONLY else "begin a new transaction",
-        ) from self._cause
+        )
+        raise caused_by(error, self._cause)
 
     def wrote(self, lsn: int) -> None:
         """An LN of the transaction has been logged (R-LOG-4 l)."""
