@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
 from engine.catalog.catalog import Catalog
@@ -33,6 +34,7 @@ UNDO_TYPES: Final = frozenset(n for n in _ALL_LNS if BY_NUMBER[n].transactional)
 REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__
+_KEY: Final = itemgetter(0)
 # Records that are sorted together; some 300 bytes each while they wait.
 _BATCH: Final = 200_000
 
@@ -73,7 +75,7 @@ class LNPasses:
         self._legacy = legacy
         self._hook = hook
         self._hidden: set[int] = set()
-        self._sorted: dict[int, list[tuple[Key, int, Leaf]]] = {}
+        self._sorted: dict[int, list[tuple[Key, Leaf]]] = {}
         self._in_batch = 0
         self.replicated = False
 
@@ -151,7 +153,7 @@ class LNPasses:
             batch = self._sorted.get(db.id)
             if batch is None:
                 batch = self._sorted[db.id] = []
-            batch.append((key, raw.lsn, leaf_of(raw, record, db, resurrected=False)))
+            batch.append((key, leaf_of(raw, record, db, resurrected=False)))
             self._in_batch += 1
             if self._in_batch >= _BATCH:
                 self._apply_sorted()
@@ -167,10 +169,10 @@ class LNPasses:
             db = self._catalog.by_id(db_id)
             if db is None:
                 continue
-            # Two entries have two LSNs, so that the leaves themselves are never compared.
-            batch.sort()
+            # Sorting keeps what has the same key in the order of the log.
+            batch.sort(key=_KEY)
             near: BIN | None = None
-            for key, _, leaf in batch:
+            for key, leaf in batch:
                 near = redo_ln(self._ctx, db, key, leaf, near).node
 
     def _apply(self, raw: Raw, record: LN, db: DatabaseState, resurrected: bool) -> None:
