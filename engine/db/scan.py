@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
+_RANGES: Final = (LockType.RANGE_READ, LockType.RANGE_WRITE)
 
 
 class Found(NamedTuple):
@@ -129,6 +130,10 @@ class Walker:
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> Step:
         node, index = self._place(key, inclusive)
+        if self._backward and self._lock_type in _RANGES:
+            wait_lsn = self._lock_range(end_marker(self._state) if node is None else self._gap(node, index + 1))
+            if wait_lsn != NULL_LSN:
+                return Step([], False, wait_lsn)
         found: list[Found] = []
         now = self._env.now_ms()
         direction = -1 if self._backward else 1
@@ -161,7 +166,13 @@ class Walker:
 
     def _lock_beyond(self, node: BIN, index: int) -> int:
         """The lock on the record behind the last one, which only guards the gap before it."""
-        return NULL_LSN if self._backward else self._lock_range(gap_lsn(self._env.ctx, node, index))
+        if self._backward or self._lock_type not in _RANGES:
+            return NULL_LSN
+        return self._lock_range(self._gap(node, index))
+
+    def _gap(self, node: BIN, index: int) -> int:
+        """What guards the gap in front of a slot; the walk that begins behind a gap locks it too."""
+        return gap_lsn(self._env.ctx, node, index)
 
     def _place(self, key: Key | None, inclusive: bool) -> tuple[BIN | None, int]:
         ctx = self._env.ctx
@@ -200,7 +211,7 @@ class Walker:
     def _lock_range(self, lsn: int) -> int:
         """The lock that guards a gap, which only a serializable walk takes; the LSN to wait for, or NULL_LSN."""
         locker = self._locker
-        if locker is None or self._lock_type not in (LockType.RANGE_READ, LockType.RANGE_WRITE):
+        if locker is None or self._lock_type is None or self._lock_type not in _RANGES:
             return NULL_LSN
         if lsn in locker.locks:
             return NULL_LSN

@@ -81,6 +81,7 @@ def prune(ctx: TreeContext, node: BIN) -> bool:
         delist(ctx, below)
         below = next((kid for kid in below.kids if kid is not None), None)
     parent.remove_slot(index)
+    parent.pruned = True
     return True
 
 

@@ -43,7 +43,7 @@ class IN:
 
     __slots__ = (
         "accounted", "db", "dirty", "full_lsn", "ident", "in_tree", "is_root", "keys", "kids", "level", "lsns",
-        "max_entries", "node_id", "parent", "provisional_obsolete", "touched",
+        "max_entries", "node_id", "parent", "provisional_obsolete", "pruned", "touched",
     )  # fmt: skip
 
     def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
@@ -61,6 +61,7 @@ class IN:
         self.lsns: list[int] = []
         self.kids: list[IN | None] = []
         self.provisional_obsolete: list[ObsoleteNode] = []
+        self.pruned = False
         self.accounted = 0
         self.touched = 0
 

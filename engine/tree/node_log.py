@@ -56,6 +56,10 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     )
     if provisional is not Provisional.YES:
         node.provisional_obsolete = []
+    elif node.pruned and node.parent is not None:
+        # Recovery sees this version through the parent only.
+        node.parent.pruned = True
+    node.pruned = False
     _logged(node, lsn, delta)
     _update_parent(node, lsn, previous if provisional is Provisional.YES else [])
     return lsn

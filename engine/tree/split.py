@@ -4,6 +4,11 @@ Pre-emptive: a descent that may insert never leaves a full node behind. A full r
 of the path, bottom-up, with the path up to the root logged at once, so that recovery finds a consistent tree at every
 cut. Where nothing can be logged (read-only recovery) the same splits happen in memory.
 
+The same is done before the first insertion that comes by a node from which a branch was pruned (R-TREE-52). The range
+of the branch has gone to a neighbour, and nothing says so in the log: if the neighbour, with a record of that range in
+it, reached the log before the ancestor and a crash followed, a scan would pass the record and a search not find it. JE
+logs nothing there.
+
 Example (v), full BIN, then a parent that is full with the new slot, then one that is not: BIN new, BIN old, IN2, IN2
 new, IN2 old, IN3 (all YES), root (NO).
 """
@@ -47,8 +52,9 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
         if node.needs_split():
             _split_root(ctx, db, node, key)
             continue
-        full = False
+        full = widened = False
         while not isinstance(node, BIN):
+            widened = widened or node.pruned
             # As slot_for, child_of and needs_split, without the calls: every insertion comes this way.
             index = bisect_right(node.keys, key, 1) - 1
             child = node.kids[index]
@@ -60,8 +66,19 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
             assert isinstance(node, BIN)
             ctx.ticks += 1
             node.touched = ctx.ticks
+            if widened and ctx.writer is not None and not db.temporary:
+                _log_widened(ctx, db, key)
             return node
         _split_path(ctx, db, key)
+
+
+def _log_widened(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
+    """Log the path from the lowest node that a branch was pruned from up to the root; see the module."""
+    path = _descend(ctx, db, key).nodes
+    lowest = max(index for index, node in enumerate(path) if node.pruned)
+    for node in reversed(path[1 : lowest + 1]):
+        log_node(ctx, node, Provisional.YES)
+    log_node(ctx, path[0], Provisional.NO)
 
 
 def _descend(ctx: TreeContext, db: DatabaseState, key: Key) -> _Path:

@@ -143,6 +143,8 @@ class LockTable:
     def transfer(self, old_lsn: int, new_lsn: int, *, write: bool) -> list[tuple[Locker, LockType]]:
         """Give every owner of a lock the lock on the version that replaces it (R-TXN-1).
 
+        Not those of RANGE_INSERT: who was granted a gap finds out for itself which version guards it now.
+
         Arguments:
             old_lsn, new_lsn: the versions. The old lock is kept; its owners release it when they end.
             write: the new version was written by the owners, which therefore get a write lock; False when the version
@@ -160,7 +162,11 @@ class LockTable:
             old = self._locks.get(old_lsn)
             if old is None:
                 return []
-            given = [(owner, _on_new_version(held) if write else held) for owner, held in old.owners()]
+            given = [
+                (owner, _on_new_version(held) if write else held)
+                for owner, held in old.owners()
+                if held is not LockType.RANGE_INSERT
+            ]
             for owner, lock_type in given:
                 entry = self._locks.get(new_lsn)
                 if entry is None:

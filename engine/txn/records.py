@@ -30,11 +30,12 @@ from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin, next_bin, slot_data
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
-from engine.txn.txn import Before, Txn
+from engine.txn.txn import Before, GapLocker, Txn
 
 _NO_RECORD: Final = Before(NULL_LSN, False, None, NULL_VLSN, 0, 0, False)
 _END_MARKERS: Final = -(1 << 40)
 _GRANTED: Final = frozenset((Grant.NEW, Grant.PROMOTED, Grant.EXISTING))
+_RANGES: Final = frozenset((LockType.RANGE_READ, LockType.RANGE_WRITE))
 
 
 class PutMode(Enum):
@@ -108,12 +109,14 @@ class Records:
         while True:
             with self._ctx.latch:
                 node = find_bin(self._ctx, db, key)
-                if node is None:
-                    return None
-                index, exact = node.find(key)
-                wait_lsn = self._lock_slot(node, index, exact, locker, lock_type)
+                index, exact = node.find(key) if node is not None else (0, False)
+                wait_lsn = NULL_LSN if node is None else self._lock_slot(node, index, exact, locker, lock_type)
+                live = node is not None and exact and node.is_live(index)
+                if wait_lsn == NULL_LSN and not live and lock_type in _RANGES:
+                    gap = end_marker(db) if node is None else gap_lsn(self._ctx, node, index + exact)
+                    wait_lsn = self._lock_absence(gap, locker, lock_type)
                 if wait_lsn == NULL_LSN:
-                    if not exact or not node.is_live(index):
+                    if node is None or not live:
                         return None
                     data = slot_data(self._ctx, node, index, cache=True)
                     self._ctx.account(node)
@@ -136,18 +139,21 @@ class Records:
             with ctx.latch:
                 node = bin_for_insert(ctx, db, key)
                 index, exact = node.find(key)
-                wanted = LockType.WRITE
-                wait_lsn = self._lock_slot(node, index, exact, locker, wanted)
+                gap = False
+                wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
                 if wait_lsn == NULL_LSN and self.guards_gaps() and not (exact and node.is_live(index)):
-                    wanted = LockType.RANGE_INSERT
-                    wait_lsn = self._lock_gap(node, index + exact, locker)
+                    gap = True
+                    wait_lsn = self._ask_gap(node, index + exact, locker)
                 if wait_lsn == NULL_LSN:
                     exists = exact and node.is_live(index)
                     if exists if mode is PutMode.INSERT_ONLY else not exists and mode is PutMode.UPDATE_ONLY:
                         return False
                     self.write_slot(node, index, exact, key, payload, locker)
                     return True
-            self.wait_for(wait_lsn, locker, wanted)
+            if gap:
+                self._wait_for_gap(wait_lsn, locker)
+            else:
+                self.wait_for(wait_lsn, locker, LockType.WRITE)
 
     def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload) -> bool:
         """Delete a record; False when there is none."""
@@ -250,7 +256,7 @@ class Records:
         if not exact or locker is None or lock_type is None or node.db.deferred:
             return NULL_LSN
         lsn = node.lsns[index]
-        if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or lsn in locker.writes:
+        if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or (lsn in locker.writes and lock_type not in _RANGES):
             return NULL_LSN
         granted = self._locks.lock(lsn, locker, lock_type, wait=False)
         if granted in _GRANTED:
@@ -258,14 +264,32 @@ class Records:
             return NULL_LSN
         return lsn
 
-    def _lock_gap(self, node: BIN, index: int, locker: Txn) -> int:
-        """Ask for the gap in front of a slot (RANGE_INSERT on the record that follows, or on the end marker)."""
+    def _lock_absence(self, lsn: int, locker: Txn | None, lock_type: LockType | None) -> int:
+        """A serializable read that finds nothing guards the gap where the record would be."""
+        assert locker is not None
+        assert lock_type is not None
+        granted = self._locks.lock(lsn, locker, lock_type, wait=False)
+        if granted not in _GRANTED:
+            return lsn
+        locker.locks[lsn] = None
+        return NULL_LSN
+
+    def _ask_gap(self, node: BIN, index: int, locker: Txn) -> int:
+        """Ask for the gap in front of a slot (RANGE_INSERT on the record that follows, or on the end marker).
+
+        Nothing is held afterwards: the record is inserted before the latch is given up, and its own lock does the rest.
+        """
         lsn = gap_lsn(self._ctx, node, index)
-        granted = self._locks.lock(lsn, locker, LockType.RANGE_INSERT, wait=False) if lsn not in locker.locks else None
-        if granted is None or granted in _GRANTED:
-            locker.locks[lsn] = None
-            return NULL_LSN
-        return lsn
+        helper = GapLocker(locker)
+        if self._locks.lock(lsn, helper, LockType.RANGE_INSERT, wait=False) not in _GRANTED:
+            return lsn
+        self._locks.release(lsn, helper)
+        return NULL_LSN
+
+    def _wait_for_gap(self, lsn: int, locker: Txn) -> None:
+        helper = GapLocker(locker)
+        if self._locks.lock(lsn, helper, LockType.RANGE_INSERT) in _GRANTED:
+            self._locks.release(lsn, helper)
 
     def _move_lock(self, locker: Txn, db: DatabaseState, old_lsn: int, lsn: int, before: Before) -> None:
         locker.wrote(lsn)

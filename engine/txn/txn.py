@@ -184,3 +184,54 @@ class Txn:
         if self.first_lsn == NULL_LSN:
             self.first_lsn = lsn
         self.last_lsn = lsn
+
+
+class GapLocker:
+    """Asks for a gap between records on behalf of a transaction that inserts into it (RANGE_INSERT).
+
+    It shares the transaction's locks and owns none for longer than the question takes: what the transaction holds on
+    the record behind the gap must neither stand for this lock nor be changed by it (R-TXN-4).
+    """
+
+    __slots__ = ("_txn",)
+
+    def __init__(self, txn: Txn) -> None:
+        self._txn = txn
+
+    @property
+    def id(self) -> int:
+        """That of the transaction."""
+        return self._txn.id
+
+    @property
+    def group(self) -> Hashable:
+        """That of the transaction."""
+        return self._txn.group
+
+    @property
+    def preemptable(self) -> bool:
+        """As the transaction."""
+        return self._txn.preemptable
+
+    @property
+    def importunate(self) -> bool:
+        """As the transaction."""
+        return self._txn.importunate
+
+    @property
+    def lock_timeout_ms(self) -> int:
+        """That of the transaction."""
+        return self._txn.lock_timeout_ms
+
+    @property
+    def txn_deadline(self) -> float | None:
+        """That of the transaction."""
+        return self._txn.txn_deadline
+
+    def set_abort_only(self, cause: LockConflictError) -> None:
+        """The transaction can only be aborted from now on."""
+        self._txn.set_abort_only(cause)
+
+    def set_preempted(self, cause: LockPreemptedError) -> None:
+        """A lock has been taken away."""
+        self._txn.set_preempted(cause)

@@ -146,6 +146,9 @@ class Bank:
         else:
             self.index.delete(key, txn)
         other = b"noise%03d" % chosen.randrange(_NOISE)
+        before = self.accounts.get(other, txn)
+        if txn.inner.isolation is Isolation.SERIALIZABLE and self.accounts.get(other, txn) != before:
+            self.problems.append("a serializable read has seen two things")
         if chosen.random() < 0.5:
             self.accounts.put(other, b"0|0", txn)
         else:
@@ -156,9 +159,10 @@ class Bank:
             txn.commit()
 
     def _ranges(self, txn: Transaction) -> None:
-        first, second = (list(self.index.items(start=b"05", end=b"10", txn=txn)) for _ in range(2))
-        if txn.inner.isolation is Isolation.SERIALIZABLE and first != second:
-            self.problems.append("a serializable range has seen a phantom")
+        for reverse in (False, True):
+            first, second = (list(self.index.items(start=b"05", end=b"10", txn=txn, reverse=reverse)) for _ in range(2))
+            if txn.inner.isolation is Isolation.SERIALIZABLE and first != second:
+                self.problems.append("a serializable range has seen a phantom")
         with self.index.cursor(txn) as cursor:
             cursor.last()
             cursor.skip(-5)
