@@ -167,7 +167,7 @@ def _start(wanted: Settings, scratch: Path) -> SparkSession:
             pairs = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             launch: Callable[..., Any] = java_gateway.launch_gateway
             context = SparkContext(conf=pairs, gateway=launch(pairs, {"stdout": out, "stderr": subprocess.STDOUT}))
-        if not local:
+        if settings.needs_package(conf.get("spark.master", "")):
             context.addPyFile(str(shipping.package_zip(scratch)))
         return SparkSession(context)
     except Exception as error:

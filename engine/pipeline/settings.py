@@ -95,6 +95,11 @@ def is_local(master: str) -> bool:
     return _LOOPBACK.match(master) is not None
 
 
+def needs_package(master: str) -> bool:
+    """Whether executors are processes of their own, which have this package only when it is sent to them."""
+    return re.fullmatch(r"local(\[.*\])?", master) is None
+
+
 def configuration(settings: Settings, scratch: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """All settings that a session passes to Spark.
 

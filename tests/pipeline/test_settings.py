@@ -75,3 +75,12 @@ def test_a_scratch_directory_goes_with_its_owner(tmp_path: Path) -> None:
     third.remove()
     living.remove()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("master", "needed"),
+    [("local", False), ("local[4]", False), ("local[*, 3]", False), ("local-cluster[2,1,1024]", True),
+     ("spark://127.0.0.1:7077", True), ("yarn", True)],
+)  # fmt: skip
+def test_executors_of_their_own_need_the_package(master: str, needed: bool) -> None:
+    assert settings.needs_package(master) is needed
