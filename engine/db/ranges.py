@@ -37,8 +37,9 @@ def cut_keys(env: Environment, db: Database, count: int) -> list[bytes]:
         found = _separators(env, db, count)
     env.keep_budget()
     keys = sorted({key[0] if isinstance(key, tuple) else key for key in found} - {b""})
-    step = max(1, -(-(len(keys) + 1) // count))
-    return keys[step - 1 :: step][: count - 1]
+    if len(keys) < count:
+        return keys
+    return [keys[number * (len(keys) + 1) // count - 1] for number in range(1, count)]
 
 
 def _separators(env: Environment, db: Database, count: int) -> list[Key]:

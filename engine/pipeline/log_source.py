@@ -15,7 +15,6 @@ before rows are built. A condition on ``environment``, ``path`` or ``file`` leav
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -42,6 +41,7 @@ from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.pipeline.inventory import LEAST_TASK_BYTES, Part, expand, pack, parts_of
 from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, Filling, Item, Limits, wants_file
+from engine.pipeline.worker import settle_worker
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jelog"
@@ -58,7 +58,6 @@ _ARROW: Final = _INTEGERS | {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
-_frozen = False
 
 
 class LogSource(DataSource):
@@ -158,6 +157,13 @@ def environments_of(options: Any) -> list[str]:
     patterns = [pattern.strip().removeprefix("file://") for pattern in path.split(",") if pattern.strip()]
     if not patterns:
         raise UsageError("load needs the path of an environment", hint='.load("/data/*/je")')
+    foreign = next((pattern for pattern in patterns if "://" in pattern), None)
+    if foreign is not None:
+        raise UsageError(
+            "logs are read as files of this machine",
+            found=foreign,
+            hint="mount or copy it where every executor finds it",
+        )
     return expand(patterns)
 
 
@@ -218,15 +224,6 @@ def _limits_of(one: Filter) -> Limits | None:
     if isinstance(one, (LessThan, LessThanOrEqual)):
         return Limits(high=value - isinstance(one, LessThan))
     return None
-
-
-def settle_worker() -> None:
-    """Tell the collector once that what is loaded stays: Spark's worker collects after every task, 40 ms each time."""
-    global _frozen
-    if not _frozen:
-        gc.collect()
-        gc.freeze()
-        _frozen = True
 
 
 def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:

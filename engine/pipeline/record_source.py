@@ -25,7 +25,8 @@ from engine.db.environment import Environment
 from engine.db.ranges import cut_keys
 from engine.errors import NotFoundError, UsageError
 from engine.pipeline.inventory import LEAST_TASK_BYTES
-from engine.pipeline.log_source import arrow_schema, check_schema, environments_of, settle_worker
+from engine.pipeline.log_source import arrow_schema, check_schema, environments_of
+from engine.pipeline.worker import settle_worker
 
 FORMAT: Final = "jerecords"
 COLUMNS: Final = {"environment": "string", "db": "string", "key": "binary", "data": "binary"}

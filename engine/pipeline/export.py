@@ -1,0 +1,137 @@
+"""Exporting a database: its records, as recovery would leave them, as files that other programs read.
+
+Each task recovers the environment in memory and writes one key range, so that files are in key order: the first file
+holds the smallest keys. A local directory appears when it is complete, under another name until then; elsewhere
+(``hdfs:``, ``s3a:``) Spark's own commit protocol decides, and ``_SUCCESS`` marks the end.
+
+Parquet and ORC hold bytes as they are. CSV and JSON hold text, and so do the others where a text format is asked for
+(``engine.format.keyformats``). CSV has a header line and doubles quotes; JSON is one object on each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from engine.events import SILENT, Listener
+from engine.format.keyformats import show
+from engine.pipeline.failures import explained
+from engine.pipeline.sources import register
+from engine.pipeline.tables import new_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from engine.pipeline.session import Session
+
+FORMS: Final = ("parquet", "csv", "json", "orc")
+_TEXT_FORMS: Final = ("csv", "json")
+_RAW: Final = "hex"
+# Spark wants to make the directory that it writes to.
+_DATA: Final = "data"
+_OPTIONS: Final[dict[str, dict[str, str]]] = {"csv": {"header": "true", "escape": '"'}}
+
+
+class Exported(NamedTuple):
+    """What was written: records, files, and the bytes of the files (None where they are not on this machine)."""
+
+    records: int
+    files: int | None
+    bytes: int | None
+
+
+class Columns(NamedTuple):
+    """How keys and data look: names of ``keyformats.FORMATS``; ``hex`` leaves bytes as they are where a form can."""
+
+    key_format: str = _RAW
+    data_format: str = _RAW
+
+
+def export(
+    session: Session, env: str, db: str, to: str, form: str, columns: Columns, *,
+    partitions: int | None = None, listener: Listener = SILENT,
+) -> Exported:  # fmt: skip
+    """Write the records of a database.
+
+    Arguments:
+        session: Spark.
+        env, db: the database.
+        to: a directory that is not there, or is empty; or a URL that Spark writes to.
+        form: of ``FORMS``.
+        columns: how keys and data look.
+        partitions: how many files; by default one for each 64 MB of log.
+        listener: hears the step ``export``.
+
+    Raises:
+        RefusedError: the directory holds something. NotFoundError: no such environment or database.
+        StorageError: the directory cannot be written. JobError: Spark gave up.
+    """
+    local = _local(to)
+    if local is None:
+        with explained(
+            "the export failed", consequence="what was written so far is not complete: there is no _SUCCESS"
+        ):
+            return Exported(_write(session, env, db, to, form, columns, partitions, listener), None, None)
+    with new_directory(str(local)) as staging:
+        with explained("the export failed", consequence="nothing was written"):
+            records = _write(session, env, db, (staging / _DATA).as_uri(), form, columns, partitions, listener)
+        for path in (staging / _DATA).iterdir():
+            path.rename(staging / path.name)
+        (staging / _DATA).rmdir()
+        sizes = [path.stat().st_size for path in staging.glob("part-*")]
+    return Exported(records, len(sizes), sum(sizes))
+
+
+def _local(to: str) -> Path | None:
+    """The path of a target on this machine's file systems, None for another."""
+    if to.startswith("file://"):
+        return Path(to.removeprefix("file://")).absolute()
+    return None if "://" in to else Path(to).absolute()
+
+
+def _write(
+    session: Session,
+    env: str,
+    db: str,
+    to: str,
+    form: str,
+    columns: Columns,
+    partitions: int | None,
+    listener: Listener,
+) -> int:
+    from pyspark.sql import Observation, functions
+
+    register(session.spark)
+    read = session.spark.read.format("jerecords").option("db", db)
+    if partitions is not None:
+        read = read.option("partitions", str(partitions))
+    frame = _shown(read.load(env).select("key", "data"), form, columns)
+    seen = Observation("export")
+    write = frame.observe(seen, functions.count(functions.lit(1)).alias("records")).write.options(
+        **_OPTIONS.get(form, {})
+    )
+    session.run(lambda: write.format(form).save(to), "export", listener)
+    return int(seen.get["records"])
+
+
+def _shown(frame: DataFrame, form: str, columns: Columns) -> DataFrame:
+    """Bytes as text where that is wanted."""
+    if form not in _TEXT_FORMS and columns == Columns():
+        return frame
+    kinds = ["string" if form in _TEXT_FORMS or style != _RAW else "binary" for style in columns]
+    styles = tuple(style if kind == "string" else None for style, kind in zip(columns, kinds, strict=True))
+    return frame.mapInArrow(partial(_show_batches, styles), f"key {kinds[0]}, data {kinds[1]}")
+
+
+def _show_batches(styles: tuple[str | None, ...], batches: Iterator[Any]) -> Iterator[Any]:
+    """Runs on executors: columns of Arrow batches as text; a style of None leaves a column as it is."""
+    import pyarrow as pa
+
+    for batch in batches:
+        arrays = [
+            column if style is None else pa.array([show(value, style) for value in column.to_pylist()], pa.string())
+            for column, style in zip(batch.columns, styles, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -1,0 +1,76 @@
+"""``jetool export``: a database as Parquet, CSV, JSON or ORC."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from jetool import exits, kinds
+from jetool.command import Outputs, command, environment
+from jetool.opening import READ_EXITS, open_to_read, reading_code
+from jetool.options import Run
+from jetool.output.shape import Field, Shape
+
+FORMS: Final = ("parquet", "csv", "json", "orc")
+EXPORTED: Final = Shape(
+    "exported",
+    "What was exported.",
+    (
+        Field("db", "text", "name of the database"),
+        Field("to", "text", "where its records are"),
+        Field("as", "text", "the format", choices=FORMS),
+        Field("records", "int", "records written"),
+        Field("files", "int", "files; null where they are not on this machine", null=True),
+        Field("bytes", "size_bytes", "their bytes", null=True),
+    ),
+)
+
+
+@command(
+    "export",
+    only=kinds.JE,
+    outputs=lambda: Outputs("document", (EXPORTED,)),
+    features=("fields", "progress", "keys", "jobs", "spark"),
+    examples=(
+        ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --to /tmp/orders --as parquet"),
+        ("As CSV with readable text",
+         "jetool export /data/env --db orders --to orders.csv --as csv --key-format tuple-long --data-format utf8"),
+    ),
+    exits={
+        exits.DONE: "every record was written",
+        **READ_EXITS,
+        exits.FINDINGS: "written, but committed transactions stand behind a bad entry of the log and are missing",
+        exits.REFUSED: "the directory is not empty, or a restore marker stands in the environment",
+        exits.UNSUPPORTED: "a log version that this program does not read; Spark or Java is missing",
+        exits.INCOMPLETE: "damage where recovery has to read, a file that cannot be read or written, or Spark failed",
+    },
+)  # fmt: skip
+@environment
+@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
+@click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
+@click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Files.  [default: by size]")
+def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None) -> int:
+    """Write every record of a database to files, on Spark, in key order from file to file.
+
+    Columns are key and data. Parquet and ORC hold bytes; CSV and JSON hold text, hex unless --key-format and
+    --data-format say otherwise; with another format than hex, Parquet and ORC hold that text, too. Records are those
+    that recovery would leave; it runs in memory. A local directory appears when it is complete. Nothing in the
+    environment is locked or changed.
+    """
+    from engine.pipeline.export import Columns
+    from engine.pipeline.export import export as run_export
+    from engine.pipeline.tables import require_new
+    from jetool.sparking import session
+
+    if "://" not in to:
+        require_new(to)
+    with open_to_read(run, env) as found:
+        found.open_database(name).close()
+        code = reading_code(found)
+    columns = Columns(run.out.style.key_format, run.out.style.data_format)
+    with session(run) as spark:
+        done = run_export(spark, env, name, to, kind, columns, partitions=partitions, listener=run.listener)
+    run.out.document(EXPORTED, EXPORTED.row((name, to, kind, *done)))
+    return code

@@ -1,0 +1,80 @@
+"""``jetool export``: every record, in every format, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Environment, EnvironmentConfig
+from engine.pipeline.session import Session
+from tests.harness import assert_valid, run
+
+WANTED = [((number + (1 << 63)).to_bytes(8, "big"), bytes((number % 256,)) * (number % 5)) for number in range(1000)]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    """Records with every kind of byte, some data empty."""
+    path = tmp_path / "env"
+    path.mkdir()
+    opened = Environment(str(path), EnvironmentConfig(create=True, node_max_entries=16))
+    with opened, opened.create_database("d") as db, opened.begin() as txn:
+        for key, data in WANTED:
+            db.put(key, data, txn)
+    return path
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_bytes_come_back(session: Session, env: Path, tmp_path: Path, form: str, partitions: int) -> None:
+    words = ("export", env, "--db", "d", "--to", tmp_path / "out", "--as", form, "--partitions", str(partitions))
+    done = run(*words, "--json")
+    assert done.code == 0
+    assert_valid("export", done.out)
+    assert done.json()["records"] == 1000
+    assert done.json()["files"] == partitions
+    read = session.spark.read.format(form).load(str(tmp_path / "out")).toArrow().to_pylist()
+    assert sorted((row["key"], row["data"]) for row in read) == WANTED
+    again = run(*words)
+    assert again.code == 3
+    assert "not empty" in again.err
+    assert not list(tmp_path.glob(".out*"))
+
+
+def test_csv_and_json_hold_text(session: Session, env: Path, tmp_path: Path) -> None:
+    text = ("--key-format", "tuple-long", "--data-format", "utf8")
+    assert run("export", env, "--db", "d", "--to", tmp_path / "c", "--as", "csv", *text, "--partitions", "3").code == 0
+    rows: list[Any] = []
+    files = sorted((tmp_path / "c").glob("part-*.csv"))
+    assert len(files) == 3
+    for path in files:
+        with path.open(newline="") as lines:
+            rows += list(csv.DictReader(lines))
+    # In key order from file to file.
+    assert [int(row["key"]) for row in rows] == list(range(1000))
+    assert rows[66] == {"key": "66", "data": "B"}
+    assert rows[34] == {"key": "34", "data": '""""'}
+    assert rows[130]["data"] == ""
+    assert run("export", env, "--db", "d", "--to", tmp_path / "j", "--as", "json").code == 0
+    found = [
+        json.loads(line) for path in (tmp_path / "j").glob("part-*.json") for line in path.read_text().splitlines()
+    ]
+    assert sorted((bytes.fromhex(row["key"]), bytes.fromhex(row["data"])) for row in found) == WANTED
+
+
+def test_what_is_refused_or_missing(session: Session, env: Path, tmp_path: Path, shared: Path) -> None:
+    assert run("export", env, "--db", "none", "--to", tmp_path / "o", "--as", "csv").code == 4
+    assert run("export", tmp_path / "no", "--db", "d", "--to", tmp_path / "o", "--as", "csv").code == 4
+    assert run("export", env, "--db", "d", "--to", tmp_path / "o", "--as", "xls").code == 2
+    (tmp_path / "file").write_text("")
+    assert run("export", env, "--db", "d", "--to", tmp_path / "file", "--as", "csv").code == 3
+    assert run("export", env, "--db", "d", "--to", tmp_path / "file" / "x", "--as", "csv").code == 7
+    assert not (tmp_path / "o").exists()
+    damaged = shared / "fixtures/je/je-18.3.20/corrupt-middle/env"
+    done = run("export", damaged, "--db", "accounts", "--to", tmp_path / "d", "--as", "parquet")
+    assert done.code == 1
+    assert "committed transactions" in done.err
