@@ -41,6 +41,7 @@ COMMANDS: Final = (
     Row("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
     Row("scan", "Look", "scan", "Records by range or prefix"),
     Row("dump", "Look", "dump", "A whole database, as DbDump writes it or as rows"),
+    Row("export", "Look", "export", "A whole database as Parquet, CSV, JSON or ORC, on Spark"),
     Row("dump-log", "Look", "dump_log", "Print the log, entry by entry", ("print-log",)),
     Row("txns", "Look", "txns", "What became of every transaction in the log"),
     Row("history", "Look", "history", "All versions of one key, with the fate of each"),
@@ -51,6 +52,7 @@ COMMANDS: Final = (
     Row("diff", "Check", "diff", "Two nodes of a group: matchpoint, surplus, first difference"),
     Row("recover", "Repair", "recover", "Run recovery, preview first"),
     Row("undo", "Repair", "undo", "Take back what a repair changed"),
+    Row("fleet", "Fleet", "fleet", "Many environments in one Spark job: report, compare, verify, salvage"),
     Row("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
     Row("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 from engine.errors import JetoolError, NotFoundError, UsageError
@@ -116,6 +116,24 @@ def members(patterns: Sequence[str], inventory: str | None = None) -> list[Membe
     if not found:
         raise UsageError("no environment is named", hint="give paths or globs, or --inventory FILE")
     return list(found.values())
+
+
+def short_names(fleet: Iterable[Member]) -> dict[str, str]:
+    """What each environment is called where room is short, by its directory.
+
+    The inventory's name; else the path without the directories that all such paths begin and end with.
+    """
+    known = list(fleet)
+    paths = [PurePath(member.env).parts for member in known if member.name == member.env]
+    least = min((len(parts) for parts in paths), default=1) - 1 if len(paths) > 1 else 0
+    front = next((n for n in range(least) if len({parts[n] for parts in paths}) > 1), least)
+    back = next((n for n in range(least - front) if len({parts[-1 - n] for parts in paths}) > 1), least - front)
+    names = {}
+    for member in known:
+        parts = PurePath(member.env).parts
+        short = str(PurePath(*parts[front : len(parts) - back])) if member.name == member.env else member.name
+        names[member.env] = short
+    return names
 
 
 def list_members(fleet: Iterable[Member]) -> list[Listed]:

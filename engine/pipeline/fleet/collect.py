@@ -1,0 +1,265 @@
+"""The pass over log files that collects ``Facts``: every entry is read and its checksum tested, few bodies are decoded.
+
+Damage is stepped over, as everywhere. A file that cannot be read is noted with the reason, and the pass goes on with
+the next one: one bad disk must not hide what the others say.
+
+Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and of the ends of
+transactions the last one and every n-th. What recovery would have to do is asked of ``engine.log.survey`` by the task
+that has the end of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.errors import FormatError, JetoolError
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import FileSummaryLN
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import (
+    ABORT,
+    CKPT_END,
+    CKPT_START,
+    COMMIT,
+    FILE_HEADER,
+    FILE_SUMMARY_LN,
+    ROLLBACK_END,
+    ROLLBACK_START,
+)
+from engine.format.header import REPLICATED
+from engine.format.lsn import NULL_LSN
+from engine.format.scan import header_lengths
+from engine.format.vlsn import NULL_VLSN
+from engine.log.check import check_file
+from engine.log.entry import LogEntry
+from engine.log.files import LogFile, list_log_files
+from engine.log.judge import is_harmless
+from engine.log.reader import FileReader
+from engine.log.survey import survey
+from engine.pipeline.fleet.facts import (
+    MOST_DAMAGES,
+    MOST_POINTS,
+    Checkpoint,
+    EndOfLog,
+    Facts,
+    FileFacts,
+    LastCommit,
+    Point,
+    Rollback,
+    TypeTotals,
+)
+from engine.pipeline.fleet.group_record import LN_TYPES, group_of
+from engine.pipeline.inventory import Part
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+
+
+def collect_part(part: Part) -> Facts:
+    """Facts of some consecutive files of an environment."""
+    facts = Facts()
+    storage = DiskStorage(part.env)
+    for file in part.files:
+        facts.join(collect_file(storage, part.end_file, file))
+    if part.files and part.files[-1].number >= part.end_file:
+        facts.end = _end_of_log(storage)
+    return facts
+
+
+def collect_file(storage: Storage, end_file: int, file: LogFile) -> Facts:
+    """Facts of one file.
+
+    Arguments:
+        storage: the environment.
+        end_file: number of the file that the log ends in.
+        file: which one.
+    """
+    try:
+        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+            return _Pass(reader, end_file).run()
+    except JetoolError as error:
+        facts = Facts()
+        unread = FileFacts(
+            file.number, file.path, file.size_bytes, 0, 0, 0, 0, NULL_VLSN, NULL_VLSN, 0, 0, 0, str(error)
+        )
+        facts.files.append(unread)
+        return facts
+
+
+def _end_of_log(storage: Storage) -> EndOfLog | None:
+    try:
+        found = survey(storage, list_log_files(storage))
+    except JetoolError:
+        # Whatever keeps the end of the log from being read has been noted of its file.
+        return None
+    work = found.work
+    return EndOfLog(
+        found.closed_cleanly, found.end_of_log, work.open_txns if work else (), work.prepared_txns if work else (),
+        work.entries if work else 0, work.log_bytes if work else 0, found.lock_holder,
+    )  # fmt: skip
+
+
+class _Pass:
+    """One pass over a file."""
+
+    def __init__(self, reader: FileReader, end_file: int) -> None:
+        self._reader = reader
+        self._end_file = end_file
+        self._facts = Facts()
+        self._first_vlsn = self._last_vlsn = NULL_VLSN
+        self._stream_end: LogEntry | None = None
+        self._commit: LogEntry | None = None
+        self._commit_is_replicated = False
+        self._last_ms = 0
+        self._stride = 1
+        self._ends = 0
+        self._handlers: dict[int, Callable[[LogEntry], None]] = dict.fromkeys(LN_TYPES, self._replicated_ln)
+        self._handlers |= {
+            COMMIT: self._end,
+            ABORT: self._end,
+            CKPT_START: self._ckpt_start,
+            CKPT_END: self._ckpt_end,
+            ROLLBACK_START: self._rollback_start,
+            ROLLBACK_END: self._rollback_end,
+            FILE_SUMMARY_LN: self._summary,
+            FILE_HEADER: self._header,
+        }
+
+    def run(self) -> Facts:
+        """Read the file."""
+        facts, reader = self._facts, self._reader
+        lengths, handlers = header_lengths(reader.version), self._handlers
+        entries, sizes = [0] * 256, [0] * 256
+        visible = invisible = 0
+        damaged = False
+        for item in reader.entries():
+            if not isinstance(item, LogEntry):
+                damaged = True
+                continue
+            number = item.type_number
+            entries[number] += 1
+            sizes[number] += lengths[number | item.flags << 8] + item.item_size
+            handler = handlers.get(number)
+            if item.flags & REPLICATED:
+                if item.invisible:
+                    invisible += 1
+                    continue
+                visible += 1
+                if self._first_vlsn == NULL_VLSN:
+                    self._first_vlsn = item.vlsn
+                self._last_vlsn = facts.last_vlsn = item.vlsn
+            if handler is not None:
+                try:
+                    handler(item)
+                except (FormatError, IndexError, ValueError):
+                    facts.undecodable += 1
+        facts.types = {n: TypeTotals(count, sizes[n]) for n, count in enumerate(entries) if count}
+        if damaged:
+            self._damage()
+        self._last_ends()
+        self._file(sum(entries), visible, invisible)
+        return facts
+
+    def _file(self, entries: int, visible: int, invisible: int) -> None:
+        reader, facts = self._reader, self._facts
+        created = reader.header.time if reader.header is not None else 0
+        facts.files.append(
+            FileFacts(
+                reader.file.number, reader.file.path, reader.window.size_bytes, reader.version, created, self._last_ms,
+                entries, self._first_vlsn, self._last_vlsn, visible, invisible, facts.damage_bytes, "",
+            )
+        )  # fmt: skip
+
+    def _last_ends(self) -> None:
+        facts = self._facts
+        try:
+            if self._stream_end is not None:
+                facts.dtvlsn = _txn_end(self._stream_end).dtvlsn
+            if self._commit is not None:
+                lsn, vlsn, record = self._commit.lsn, self._commit.vlsn, _txn_end(self._commit)
+                facts.last_commit = LastCommit(lsn, vlsn, record.id, record.time, record.dtvlsn)
+                self._last_ms = max(self._last_ms, record.time)
+        except (FormatError, IndexError, ValueError):
+            facts.undecodable += 1
+
+    def _damage(self) -> None:
+        """Judge the damage by all that follows it, which takes a second pass."""
+        facts = self._facts
+        for seen in check_file(self._reader).damages:
+            if is_harmless(seen, self._end_file):
+                facts.torn_tail += seen.damage.length
+                continue
+            facts.damage_count += 1
+            facts.damage_bytes += seen.damage.length
+            if len(facts.damages) < MOST_DAMAGES:
+                facts.damages.append(seen)
+
+    def _replicated_ln(self, item: LogEntry) -> None:
+        self._facts.group = group_of(item) or self._facts.group
+
+    def _end(self, item: LogEntry) -> None:
+        """A Commit or Abort: the last one and every n-th is decoded."""
+        if item.flags & REPLICATED:
+            self._stream_end = item
+        if item.type_number == COMMIT and (item.flags & REPLICATED or not self._commit_is_replicated):
+            self._commit = item
+            self._commit_is_replicated = bool(item.flags & REPLICATED)
+        self._ends += 1
+        if self._ends % self._stride == 0:
+            self._point(_txn_end(item).time, item.lsn)
+
+    def _ckpt_start(self, item: LogEntry) -> None:
+        if self._facts.partial_start == NULL_LSN:
+            self._facts.partial_start = item.lsn
+
+    def _ckpt_end(self, item: LogEntry) -> None:
+        record = item.record()
+        assert isinstance(record, CkptEnd)
+        self._facts.checkpoints.append(Checkpoint(item.lsn, record))
+        self._facts.partial_start = NULL_LSN
+        self._point(record.time, item.lsn)
+
+    def _rollback_start(self, item: LogEntry) -> None:
+        facts, record = self._facts, item.record()
+        assert isinstance(record, RollbackStart)
+        facts.rollbacks[item.lsn] = Rollback(
+            item.lsn, NULL_LSN, record.matchpoint_lsn, record.matchpoint_vlsn, record.time, record.active_txn_ids
+        )
+        facts.roll_back(record.matchpoint_vlsn)
+
+    def _rollback_end(self, item: LogEntry) -> None:
+        facts, record = self._facts, item.record()
+        assert isinstance(record, RollbackEnd)
+        known = facts.rollbacks.get(record.rollback_start_lsn)
+        if known is None:
+            facts.rollback_ends[record.rollback_start_lsn] = item.lsn
+        else:
+            facts.rollbacks[record.rollback_start_lsn] = known._replace(end_lsn=item.lsn)
+
+    def _summary(self, item: LogEntry) -> None:
+        record = item.record()
+        if isinstance(record, LN):
+            content = record.content
+            summary = content.summary if isinstance(content, FileSummaryLN) else None
+            self._facts.summaries[int.from_bytes(record.key[:4], "big")] = summary
+
+    def _header(self, item: LogEntry) -> None:
+        header = self._reader.header
+        if header is not None:
+            self._point(header.time, item.lsn)
+
+    def _point(self, time_ms: int, lsn: int) -> None:
+        """Note how far the log has come; where there are too many, every second goes, and fewer come."""
+        self._last_ms = max(self._last_ms, time_ms)
+        points = self._facts.points
+        points.append(Point(time_ms, lsn, self._facts.last_vlsn))
+        if len(points) >= MOST_POINTS:
+            del points[1::2]
+            self._stride *= 2
+
+
+def _txn_end(item: LogEntry) -> TxnEnd:
+    record = item.record()
+    assert isinstance(record, TxnEnd)
+    return record

@@ -1,0 +1,130 @@
+"""The nodes of a replication group beside each other: who is newest, and where each two were last the same.
+
+Nodes are ranked as an election of JE ranks them: by the durable VLSN that they know of, then by their last VLSN; where
+no durable VLSN is known (logs before version 13), by the last VLSN alone. The last commit decides what is left. So an
+old master with work that no other node has seen stands behind the nodes that a majority followed.
+
+Example: A knows of durable VLSN 122 and ends with 160, B and C of 195 and end with 195. Ranks: B and C 1, A 3. Between
+A and B the matchpoint is 150; A has 10 VLSNs behind it, B 45.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from engine.format.stream_facts import SyncPoint
+from engine.format.vlsn import NULL_VLSN
+from engine.pipeline.fleet.streams import NodeStream
+from engine.vlsn.compare import Comparison, compare
+
+# Where nodes stand whose group nobody knows.
+UNKNOWN_GROUP: Final = "unknown group"
+
+
+class Node(NamedTuple):
+    """One node.
+
+    Attributes:
+        env: its directory.
+        group: name of its replication group; empty when the environment is not replicated.
+        group_key: what tells the group from others: the inventory's name for it, or its UUID.
+        first_vlsn, last_vlsn: of its stream, as it is after recovery; NULL_VLSN when it has none.
+        last_sync: its last Commit, Abort or Matchpoint.
+        last_commit: its last Commit; None when there is none in the log.
+        dtvlsn: the durable VLSN that it knows of; 0 when it does not know.
+        rollbacks: how often it went back.
+        damages: stretches of damage stepped over.
+        problem: why something could not be read; empty when all was.
+    """
+
+    env: str
+    group: str
+    group_key: str
+    first_vlsn: int
+    last_vlsn: int
+    last_sync: int
+    last_commit: SyncPoint | None
+    dtvlsn: int
+    rollbacks: int
+    damages: int
+    problem: str
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether it has a replication stream."""
+        return self.last_vlsn != NULL_VLSN
+
+    @property
+    def ranking(self) -> tuple[int, int, int]:
+        """What ranks it; the greater, the newer."""
+        commit = self.last_commit.vlsn if self.last_commit is not None else NULL_VLSN
+        if self.dtvlsn <= 0:
+            return self.last_vlsn, 0, commit
+        return self.dtvlsn, self.last_vlsn, commit
+
+
+class Pair(NamedTuple):
+    """Two nodes of a group."""
+
+    env: str
+    other: str
+    comparison: Comparison
+
+
+class Ranked(NamedTuple):
+    """A node with its rank in its group, from 1 on; equal nodes share one. 0: it is not replicated."""
+
+    node: Node
+    rank: int
+
+
+def node_of(env: str, stream: NodeStream, group: str = "") -> Node:
+    """What is said of one node.
+
+    Arguments:
+        env: its directory.
+        stream: the whole of it.
+        group: the group that the inventory puts it in; "" when it does not say.
+    """
+    facts = stream.facts
+    points = facts.sync_points
+    commit = next((point for point in reversed(points) if point.is_commit), None)
+    ends = (point.dtvlsn for point in reversed(points) if point.is_txn_end)
+    replicated = facts.last != NULL_VLSN
+    name = group or (stream.group.name if stream.group is not None else UNKNOWN_GROUP)
+    key = group or (stream.group.uuid if stream.group is not None else UNKNOWN_GROUP)
+    return Node(
+        env, name if replicated else "", key if replicated else "", facts.first, facts.last,
+        points[-1].vlsn if len(points) else NULL_VLSN, commit, next(ends, 0), len(facts.rollbacks), stream.damages,
+        stream.problem,
+    )  # fmt: skip
+
+
+def rank(nodes: list[Node]) -> list[Ranked]:
+    """Nodes by group, the newest first; those that are not replicated last."""
+    found: list[Ranked] = []
+    keys = dict.fromkeys(node.group_key for node in nodes if node.is_replicated)
+    for key in keys:
+        members = sorted((node for node in nodes if node.group_key == key), key=_newest_first)
+        place = 0
+        for index, node in enumerate(members):
+            if not index or node.ranking != members[index - 1].ranking:
+                place = index + 1
+            found.append(Ranked(node, place))
+    return found + [Ranked(node, 0) for node in nodes if not node.is_replicated]
+
+
+def compare_group(streams: Mapping[str, NodeStream]) -> Iterator[Pair]:
+    """Each two nodes of one group.
+
+    Arguments:
+        streams: by environment.
+    """
+    for env, other in combinations(sorted(streams), 2):
+        yield Pair(env, other, compare(streams[env].facts, streams[other].facts))
+
+
+def _newest_first(node: Node) -> tuple[tuple[int, ...], str]:
+    return tuple(-value for value in node.ranking), node.env

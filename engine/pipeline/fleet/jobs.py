@@ -1,0 +1,161 @@
+"""The Spark jobs over a fleet. A task gets parts of environments and gives facts back.
+
+Every job is an RDD of parts: no row of a log ever goes through the JVM. Functions are those of modules of this package,
+so that a task carries a name and not code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from engine.errors import JetoolError
+from engine.events import SILENT, Listener
+from engine.log.files import list_log_files
+from engine.pipeline.failures import explained
+from engine.pipeline.fleet.collect import collect_part
+from engine.pipeline.fleet.facts import Facts
+from engine.pipeline.fleet.groups import Node, Pair, compare_group, node_of
+from engine.pipeline.fleet.profile import Profile, make_profile, unreadable
+from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
+from engine.pipeline.inventory import LEAST_TASK_BYTES, Listed, Part, pack, parts_of
+from engine.pipeline.worker import settle_worker
+from engine.storage.disk import DiskStorage
+from engine.verify.environment import verify_environment
+from engine.verify.report import Report
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+    from engine.pipeline.session import Session
+
+_UNCHANGED = "no environment was changed"
+
+
+class Verified(NamedTuple):
+    """What ``verify`` says of one environment, or why it could not be verified."""
+
+    env: str
+    report: Report | None
+    error: JetoolError | None
+
+
+class Compared(NamedTuple):
+    """Nodes, and each two of a group."""
+
+    nodes: list[Node]
+    pairs: list[Pair]
+
+
+def report_fleet(session: Session, fleet: Sequence[Listed], listener: Listener = SILENT) -> list[Profile]:
+    """Profiles of all environments, in the order of naming.
+
+    Raises:
+        JobError: Spark gave up.
+    """
+    work = _parallel(session, _parts(fleet)).flatMap(_collect_task)
+    with explained("the fleet report failed", consequence=_UNCHANGED):
+        found = session.run(work.collect, "read logs", listener)
+    facts: dict[str, Facts] = {}
+    for env, _, part in sorted(found, key=lambda one: (one[0], one[1])):
+        facts.setdefault(env, Facts()).join(part)
+    profiles = []
+    for listed in fleet:
+        if listed.files is None:
+            profiles.append(unreadable(listed.member, str(listed.error)))
+        else:
+            profiles.append(make_profile(listed.member, listed.files, facts.get(listed.member.env, Facts())))
+    return profiles
+
+
+def compare_fleet(session: Session, fleet: Sequence[Listed], listener: Listener = SILENT) -> Compared:
+    """All nodes, and each two nodes of every group.
+
+    Raises:
+        JobError: Spark gave up.
+    """
+    named = {listed.member.env: listed.member.group for listed in fleet}
+    parts: RDD[tuple[str, NodeStream]] = _parallel(session, _parts(fleet)).flatMap(_stream_task)
+    streams = parts.groupByKey().mapValues(_join_streams).cache()
+    try:
+        with explained("the comparison failed", consequence=_UNCHANGED):
+            nodes: list[Node] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
+            keys = {node.env: node.group_key for node in nodes if node.is_replicated}
+            grouped = streams.flatMap(partial(_by_group, keys)).groupByKey()
+            pairs: list[Pair] = session.run(grouped.flatMap(_compare_task).collect, "compare nodes", listener)
+    finally:
+        streams.unpersist()
+    order = {env: index for index, env in enumerate(named)}
+    nodes.sort(key=lambda node: order[node.env])
+    pairs.sort(key=lambda pair: (order[pair.env], order[pair.other]))
+    return Compared(nodes, pairs)
+
+
+def verify_fleet(
+    session: Session, fleet: Sequence[Listed], levels: Sequence[str], listener: Listener = SILENT
+) -> list[Verified]:
+    """Check every environment, one task each, the largest first.
+
+    Raises:
+        JobError: Spark gave up.
+    """
+    sizes = {
+        listed.member.env: sum(file.size_bytes for file in listed.files.files)
+        for listed in fleet
+        if listed.files is not None
+    }
+    envs = sorted(sizes, key=lambda env: -sizes[env])
+    work = _parallel(session, envs).map(partial(_verify_task, tuple(levels)))
+    with explained("the verification failed", consequence=_UNCHANGED):
+        found = {one.env: one for one in session.run(work.collect, "verify", listener)}
+    return [found.get(one.member.env) or Verified(one.member.env, None, one.error) for one in fleet]
+
+
+def _parts(fleet: Iterable[Listed]) -> list[list[Part]]:
+    listed = [one for one in fleet if one.files is not None]
+    return pack([parts_of(one.member.env, one.files) for one in listed if one.files is not None], LEAST_TASK_BYTES)
+
+
+def _parallel(session: Session, tasks: Sequence[Any]) -> RDD[Any]:
+    """One partition for each task."""
+    return session.spark.sparkContext.parallelize(tasks, max(1, len(tasks)))
+
+
+def _collect_task(parts: list[Part]) -> Iterator[tuple[str, int, Facts]]:
+    settle_worker()
+    for part in parts:
+        yield part.env, part.files[0].number, collect_part(part)
+
+
+def _stream_task(parts: list[Part]) -> Iterator[tuple[str, NodeStream]]:
+    settle_worker()
+    for part in parts:
+        yield part.env, collect_stream(part)
+
+
+def _join_streams(parts: Iterable[NodeStream]) -> NodeStream:
+    return joined(list(parts))
+
+
+def _node(named: Mapping[str, str], found: tuple[str, NodeStream]) -> Node:
+    env, stream = found
+    return node_of(env, stream, named[env])
+
+
+def _by_group(keys: Mapping[str, str], found: tuple[str, NodeStream]) -> Iterator[tuple[str, tuple[str, NodeStream]]]:
+    if found[0] in keys:
+        yield keys[found[0]], found
+
+
+def _compare_task(found: tuple[str, Iterable[tuple[str, NodeStream]]]) -> list[Pair]:
+    return list(compare_group(dict(found[1])))
+
+
+def _verify_task(levels: tuple[str, ...], env: str) -> Verified:
+    settle_worker()
+    storage = DiskStorage(env)
+    try:
+        return Verified(env, verify_environment(storage, list_log_files(storage), levels), None)
+    except JetoolError as error:
+        return Verified(env, None, error)

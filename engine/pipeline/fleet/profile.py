@@ -1,0 +1,286 @@
+"""An environment as a report shows it, made from the facts of its whole log.
+
+Nothing here reads a file: facts come from ``collect``, the rest from the listing of the directory. Terms:
+
+* *recovery interval*: from firstActive of the last checkpoint to the end of the log, in bytes (R-REC-10): what the next
+  open has to read. Without a checkpoint that is the whole log.
+* *open* transactions have records in the recovery interval and no end; recovery undoes them.
+* *obsolete share*: what the log's own FileSummaryLNs say, as of the last checkpoint; files without one do not count.
+* *growth*: bytes of the files that are there, up to each point; the cleaner may have taken others away.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from engine.format.entry_types import ABORT, COMMIT, type_name
+from engine.format.lsn import NULL_LSN, file_of, offset_of
+from engine.format.vlsn import NULL_VLSN
+from engine.log.files import LogFiles
+from engine.pipeline.fleet.facts import Checkpoint, EndOfLog, Facts, FileFacts, LastCommit, Point, Rollback, TypeTotals
+from engine.pipeline.inventory import Member
+
+# What is said of an environment in one word, the worst first.
+UNREADABLE: Final = "unreadable"
+DAMAGED: Final = "damaged"
+ROLLING_BACK: Final = "rolling back"
+UNCLEAN: Final = "not closed"
+CLEAN: Final = "clean"
+STATES: Final = (UNREADABLE, DAMAGED, ROLLING_BACK, UNCLEAN, CLEAN)
+
+
+class TypeShare(NamedTuple):
+    """Entries of one type, bytes with headers."""
+
+    name: str
+    entries: int
+    bytes: int
+
+
+class FileProfile(NamedTuple):
+    """One log file; ``obsolete_bytes`` is None when the log does not say."""
+
+    facts: FileFacts
+    obsolete_bytes: int | None
+
+
+class Period(NamedTuple):
+    """A rollback period; depth 0 is one that lies in no other."""
+
+    rollback: Rollback
+    depth: int
+
+
+class Progress(NamedTuple):
+    """A point in time: bytes of log up to it, and the VLSN (NULL_VLSN: not replicated, or none yet)."""
+
+    time_ms: int
+    bytes: int
+    vlsn: int
+
+
+class DamagePlace(NamedTuple):
+    """A stretch of damage."""
+
+    lsn: int
+    length: int
+    path: str
+    reason: str
+
+
+class Profile(NamedTuple):
+    """One environment.
+
+    Attributes:
+        state: one of STATES.
+        problem: why it is unreadable, or its files are; empty otherwise.
+        missing: numbers of files between the first and the last that are not there and that recovery needs.
+        recovery_entries, recovery_bytes: the recovery interval.
+        end_lsn: the end of the log.
+        open_txns: ids of transactions that recovery would undo.
+        rolled_back_txns: transactions that rollback periods name.
+        obsolete_bytes, counted_bytes: garbage, and the bytes of the files that it was counted in.
+        lock_holder: pid of the process that has it open for writing; None for nobody.
+    """
+
+    member: Member
+    state: str
+    problem: str
+    group: str
+    group_uuid: str
+    files: tuple[FileProfile, ...]
+    log_bytes: int
+    entries: int
+    types: tuple[TypeShare, ...]
+    missing: tuple[int, ...]
+    set_aside: int
+    marker: bool
+    lock_holder: int | None
+    checkpoints: tuple[Checkpoint, ...]
+    partial_checkpoint: int
+    recovery_entries: int
+    recovery_bytes: int
+    end_lsn: int
+    commits: int
+    aborts: int
+    open_txns: tuple[int, ...]
+    prepared_txns: tuple[int, ...]
+    rolled_back_txns: int
+    periods: tuple[Period, ...]
+    first_vlsn: int
+    last_vlsn: int
+    invisible: int
+    last_commit: LastCommit | None
+    dtvlsn: int
+    obsolete_bytes: int
+    counted_bytes: int
+    progress: tuple[Progress, ...]
+    damage_count: int
+    damage_bytes: int
+    damages: tuple[DamagePlace, ...]
+    torn_tail: int
+    undecodable: int
+
+    @property
+    def obsolete_share(self) -> float | None:
+        """Share of garbage, 0 to 1; None when the log does not say."""
+        return self.obsolete_bytes / self.counted_bytes if self.counted_bytes else None
+
+    @property
+    def last_checkpoint(self) -> Checkpoint | None:
+        """The checkpoint that recovery starts from."""
+        return self.checkpoints[-1] if self.checkpoints else None
+
+    @property
+    def open_periods(self) -> int:
+        """Rollbacks that were begun and not finished."""
+        return sum(period.rollback.end_lsn == NULL_LSN for period in self.periods)
+
+    def position(self, lsn: int) -> int:
+        """Bytes of log before an LSN, over the files that are there."""
+        return Positions(found.facts for found in self.files).of(lsn)
+
+
+class Positions:
+    """Turns LSNs into bytes from the start of the log."""
+
+    __slots__ = ("_before", "_numbers", "_sizes")
+
+    def __init__(self, files: Iterable[FileFacts]) -> None:
+        listed = list(files)
+        self._numbers = [file.number for file in listed]
+        self._sizes = [file.size_bytes for file in listed]
+        self._before = [0, *accumulate(self._sizes)]
+
+    def of(self, lsn: int) -> int:
+        """Bytes before an LSN; one in a file that is gone stands where the next file begins."""
+        index = bisect_right(self._numbers, file_of(lsn)) - 1
+        if index < 0:
+            return 0
+        if self._numbers[index] != file_of(lsn):
+            return self._before[index + 1]
+        return self._before[index] + min(offset_of(lsn), self._sizes[index])
+
+
+def unreadable(member: Member, problem: str) -> Profile:
+    """An environment that cannot be listed."""
+    return make_profile(member, LogFiles((), None, (), (), 0), Facts())._replace(state=UNREADABLE, problem=problem)
+
+
+def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
+    """What a report says of an environment.
+
+    Arguments:
+        member, files: the environment and its directory.
+        facts: of all its files, joined.
+    """
+    positions = Positions(facts.files)
+    last = facts.checkpoints[-1] if facts.checkpoints else None
+    first_active = NULL_LSN if last is None else last.record.first_active_lsn
+    obsolete, counted = _garbage(facts)
+    end = facts.end or EndOfLog(False, NULL_LSN, (), (), 0, 0, None)
+    missing = [number for number in files.missing() if number >= file_of(max(first_active, 0))]
+    problems = [file.problem for file in facts.files if file.problem]
+    found = Profile(
+        member=member,
+        state=CLEAN if end.closed else UNCLEAN,
+        problem=problems[0] if problems else "",
+        group=member.group or (facts.group.name if facts.group is not None else ""),
+        group_uuid=facts.group.uuid if facts.group is not None else "",
+        files=tuple(FileProfile(file, _file_garbage(facts, file.number)) for file in facts.files),
+        log_bytes=sum(file.size_bytes for file in facts.files),
+        entries=sum(total.entries for total in facts.types.values()),
+        types=_types(facts),
+        missing=tuple(missing),
+        set_aside=len(files.set_aside),
+        marker=files.marker is not None,
+        lock_holder=end.lock_holder,
+        checkpoints=tuple(facts.checkpoints),
+        partial_checkpoint=facts.partial_start,
+        recovery_entries=end.recovery_entries,
+        recovery_bytes=end.recovery_bytes,
+        end_lsn=end.end_lsn,
+        commits=facts.types.get(COMMIT, TypeTotals(0, 0)).entries,
+        aborts=facts.types.get(ABORT, TypeTotals(0, 0)).entries,
+        open_txns=end.open_txns,
+        prepared_txns=end.prepared_txns,
+        rolled_back_txns=sum(len(rollback.txns) for rollback in facts.rollbacks.values()),
+        periods=_nested(list(facts.rollbacks.values())),
+        first_vlsn=next((file.first_vlsn for file in facts.files if file.first_vlsn != NULL_VLSN), NULL_VLSN),
+        last_vlsn=facts.last_vlsn,
+        invisible=sum(file.invisible for file in facts.files),
+        last_commit=facts.last_commit,
+        dtvlsn=facts.dtvlsn,
+        obsolete_bytes=obsolete,
+        counted_bytes=counted,
+        progress=_progress(facts.points, positions),
+        damage_count=facts.damage_count,
+        damage_bytes=facts.damage_bytes,
+        damages=tuple(
+            DamagePlace(seen.damage.lsn, seen.damage.length, seen.damage.path, seen.damage.reason)
+            for seen in facts.damages
+        ),
+        torn_tail=facts.torn_tail,
+        undecodable=facts.undecodable,
+    )
+    return found._replace(state=_state(found))
+
+
+def _state(found: Profile) -> str:
+    if found.problem:
+        return UNREADABLE
+    if found.damage_count or found.missing or found.marker:
+        return DAMAGED
+    if found.open_periods:
+        return ROLLING_BACK
+    return found.state
+
+
+def _types(facts: Facts) -> tuple[TypeShare, ...]:
+    """By bytes, the largest first."""
+    shares = [TypeShare(type_name(number), *totals) for number, totals in facts.types.items()]
+    return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
+
+
+def _garbage(facts: Facts) -> tuple[int, int]:
+    """Obsolete bytes, and the bytes of the files that have a summary."""
+    obsolete = counted = 0
+    for file in facts.files:
+        found = _file_garbage(facts, file.number)
+        if found is not None:
+            obsolete, counted = obsolete + found, counted + file.size_bytes
+    return obsolete, counted
+
+
+def _file_garbage(facts: Facts, number: int) -> int | None:
+    summary = facts.summaries.get(number)
+    return None if summary is None or not summary.total_size else summary.estimated_obsolete_size
+
+
+def _nested(rollbacks: list[Rollback]) -> tuple[Period, ...]:
+    """Periods in log order with how many others lie around each (R-RB-10: periods nest or are apart)."""
+    ordered = sorted(rollbacks, key=lambda found: found.start_lsn)
+    return tuple(
+        Period(inner, sum(_holds(outer, inner) for outer in ordered if outer is not inner)) for inner in ordered
+    )
+
+
+def _holds(outer: Rollback, inner: Rollback) -> bool:
+    return outer.matchpoint_lsn <= inner.matchpoint_lsn and inner.start_lsn < outer.start_lsn
+
+
+def _progress(points: list[Point], positions: Positions) -> tuple[Progress, ...]:
+    """Points in log order; the VLSN of one that does not know it is that of the one before.
+
+    Clocks may go back, of one node and more so of masters that take turns: a point is never before the one before it.
+    """
+    found: list[Progress] = []
+    vlsn, time_ms = NULL_VLSN, 0
+    for point in points:
+        vlsn = point.vlsn if point.vlsn != NULL_VLSN else vlsn
+        time_ms = max(time_ms, point.time_ms)
+        found.append(Progress(time_ms, positions.of(point.lsn), vlsn))
+    return tuple(found)

@@ -1,0 +1,85 @@
+"""The replication stream of a node, collected part by part, for comparing nodes.
+
+``StreamFacts`` says how parts are joined. Each Commit, Abort and Matchpoint takes 72 bytes, so the streams of a group
+stay on executors: they are grouped and compared there, and only results come back.
+"""
+
+from __future__ import annotations
+
+from engine.errors import FormatError, JetoolError
+from engine.format.stream_facts import StreamFacts, matters
+from engine.log.entry import LogEntry
+from engine.log.reader import FileReader
+from engine.pipeline.fleet.group_record import LN_TYPES, GroupName, group_of
+from engine.pipeline.inventory import Part
+from engine.storage.disk import DiskStorage
+
+
+class NodeStream:
+    """What some consecutive files of a node say.
+
+    Attributes:
+        order: number of the first of them.
+        facts: of the stream.
+        group: the replication group, or None when these files do not say.
+        damages: stretches of damage stepped over, a torn tail among them.
+        problem: why a file could not be read; empty when all were.
+    """
+
+    __slots__ = ("damages", "facts", "group", "order", "problem")
+
+    def __init__(self, order: int) -> None:
+        self.order = order
+        self.facts = StreamFacts()
+        self.group: GroupName | None = None
+        self.damages = 0
+        self.problem = ""
+
+    def join(self, later: NodeStream) -> None:
+        """Take over what the files that follow say."""
+        self.facts.join(later.facts)
+        self.group = later.group or self.group
+        self.damages += later.damages
+        self.problem = self.problem or later.problem
+
+
+def collect_stream(part: Part) -> NodeStream:
+    """The stream in some consecutive files of an environment."""
+    storage = DiskStorage(part.env)
+    whole = NodeStream(part.files[0].number if part.files else 0)
+    for file in part.files:
+        found = NodeStream(file.number)
+        try:
+            is_last = file.number >= part.end_file
+            with FileReader(storage, file, is_last=is_last) as reader:
+                _read(found, reader, is_last)
+        except JetoolError as error:
+            found.problem = str(error)
+        whole.join(found)
+    return whole
+
+
+def joined(parts: list[NodeStream]) -> NodeStream:
+    """The stream of a node from its parts, in any order."""
+    whole = NodeStream(0)
+    for part in sorted(parts, key=lambda part: part.order):
+        whole.join(part)
+    return whole
+
+
+def _read(found: NodeStream, reader: FileReader, is_last: bool) -> None:
+    """Read a file up to the end of the log: what stands behind damage in the last file is behind it (R-LOG-31)."""
+    add = found.facts.add
+    for item in reader.entries():
+        if not isinstance(item, LogEntry):
+            found.damages += 1
+            if is_last and item.length:
+                return
+            continue
+        if matters(item.type_number, item.flags):
+            try:
+                add(item.lsn, item.type_number, item.version, item.flags, item.vlsn, item.body)
+            except FormatError:
+                found.damages += 1
+            if item.type_number in LN_TYPES and not item.invisible:
+                found.group = group_of(item) or found.group

@@ -1,0 +1,145 @@
+"""Small parts of drawings: elements, scales, ticks, and numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html import escape
+from typing import Final, NamedTuple
+
+from jetool.output.values import time_text
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_MINUTE_MS: Final = 60_000
+_DAY_MS: Final = 86_400_000
+# Steps of time axes: seconds to years.
+_TIME_STEPS: Final = tuple(
+    seconds * 1000
+    for seconds in (
+        0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600,
+        7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 15552000, 31536000,
+    )
+)  # fmt: skip
+
+
+class Scale(NamedTuple):
+    """Maps ``[low, high]`` to ``[start, end]``; a range of no length maps to its start."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Where a value is drawn."""
+        if self.high <= self.low:
+            return self.start
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def element(name: str, text: str = "", **attributes: float | str | None) -> str:
+    """An element; ``class_`` stands for class, underscores in names for hyphens, None leaves an attribute out.
+
+    Arguments:
+        name: the tag.
+        text: its content, markup already.
+        attributes: values are escaped; numbers get one decimal.
+    """
+    parts = []
+    for key, value in attributes.items():
+        if value is not None:
+            shown = escape(value) if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
+            parts.append(f' {key.rstrip("_").replace("_", "-")}="{shown}"')
+    return f"<{name}{''.join(parts)}>{text}</{name}>"
+
+
+def label(x: float, y: float, text: str, class_: str = "label", anchor: str | None = None) -> str:
+    """A text in a drawing."""
+    return element("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor)
+
+
+def tip(text: str) -> str:
+    """What a pointer that rests on a shape is told."""
+    return element("title", escape(text))
+
+
+def drawing(width: float, height: float, about: str, body: str, class_: str = "") -> str:
+    """A drawing that takes the width it gets.
+
+    Arguments:
+        width, height: of its own coordinates.
+        about: what it shows, for those who do not see it.
+        body: its elements.
+    """
+    return element(
+        "svg", body, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=about, class_=class_ or None,
+        preserveAspectRatio="xMidYMid meet",
+    )  # fmt: skip
+
+
+def number_ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers within a range: steps of 1, 2 or 5 times a power of ten."""
+    if high <= low:
+        return [low]
+    rough = (high - low) / most
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    first = math.ceil(low / step)
+    return [index * step for index in range(first, int(high / step) + 1)]
+
+
+def byte_ticks(high: float, most: int = 5) -> list[float]:
+    """Round numbers of bytes from 0: steps of powers of two."""
+    if high <= 0:
+        return [0.0]
+    step = 2.0 ** max(0, math.ceil(math.log2(high / most)))
+    return [index * step for index in range(int(high / step) + 1)]
+
+
+def time_ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round times within a range, in ms."""
+    if high <= low:
+        return [low]
+    step = next((step for step in _TIME_STEPS if (high - low) / step <= most), _TIME_STEPS[-1])
+    first = math.ceil(low / step)
+    return [index * step for index in range(first, int(high / step) + 1)]
+
+
+def time_label(span_ms: float) -> Callable[[float], str]:
+    """How times on an axis of some length look."""
+    form = "%H:%M" if span_ms < 2 * _DAY_MS else "%d %b" if span_ms < 300 * _DAY_MS else "%b %Y"
+    if span_ms < 10 * _MINUTE_MS:
+        form = "%H:%M:%S"
+
+    def text(value: float) -> str:
+        moment = datetime.fromtimestamp(value / 1000, UTC)
+        if span_ms < 10_000:
+            return f"{moment:%H:%M:%S}.{moment.microsecond // 100_000}"
+        return moment.strftime(form)
+
+    return text
+
+
+def bytes_text(size: float) -> str:
+    """A number of bytes, short: ``512 B``, ``1.5 KiB``, ``64 MiB``."""
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    shown = f"{size:.1f}" if unit and size < 100 else f"{size:.0f}"
+    return f"{shown.removesuffix('.0')} {_UNITS[unit]}"
+
+
+def plural(count: int, word: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{count_text(count)} {word}{'' if count == 1 else 's'}"
+
+
+def count_text(value: float) -> str:
+    """A number with thin spaces between thousands."""
+    return f"{int(value):,}".replace(",", "\u202f")
+
+
+def moment_text(time_ms: int) -> str:
+    """A time to the second, or a dash for none."""
+    return time_text(time_ms)[:19].replace("T", " ") if time_ms else "–"

@@ -1,0 +1,72 @@
+"""A standalone Spark cluster on this machine: a master and two workers, on the loopback address."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from engine.pipeline import java
+from tests import harness
+
+_WAIT_S = 120
+_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@contextmanager
+def standalone(directory: Path) -> Iterator[str]:
+    """Start it, give its URL, stop it.
+
+    Arguments:
+        directory: an empty one; logs and the workers' files go there.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        master = _start(directory, "master", started, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        url = _told(master, r"(spark://127\.0\.0\.1:[1-9]\d*)")
+        for name in ("worker1", "worker2"):
+            words = ("--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--work-dir", str(directory / name))
+            worker = _start(directory, name, started, *words, "--webui-port", "0", url)
+            _told(worker, "Successfully registered with master")
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
+
+
+def _start(directory: Path, name: str, started: list[subprocess.Popen[bytes]], *words: str) -> Path:
+    home = Path(pyspark.__file__).parent
+    role = "master.Master" if name == "master" else "worker.Worker"
+    environment = harness.environment() | {
+        "JAVA_HOME": str(java.find().home_for_spark(directory)),
+        "SPARK_HOME": str(home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _FLAGS,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    # The daemons have no need of this package: executors get it from the driver, as on a real cluster.
+    environment.pop("PYTHONPATH", None)
+    log = directory / f"{name}.log"
+    with log.open("wb") as out:
+        command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{role}", *words]
+        started.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=directory))
+    return log
+
+
+def _told(log: Path, pattern: str) -> str:
+    """What a daemon says; an error when it says nothing of the kind."""
+    for _ in range(_WAIT_S * 5):
+        found = re.search(pattern, log.read_text(errors="replace"))
+        if found:
+            return found[0]
+        time.sleep(0.2)
+    raise AssertionError(log.read_text(errors="replace")[-2000:])

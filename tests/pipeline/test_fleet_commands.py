@@ -1,0 +1,120 @@
+"""``jetool fleet``: what it prints, writes, and ends with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.pipeline.session import Session
+from tests.harness import assert_valid, run
+
+
+@pytest.fixture
+def fixtures(shared: Path) -> Path:
+    return shared / "fixtures/je/je-18.3.20"
+
+
+def test_report_in_every_format(session: Session, fixtures: Path, tmp_path: Path) -> None:
+    words = ["fleet", "report", fixtures / "txn-closed/env", f"{fixtures}/ha-rollback/node?/env"]
+    text = run(*words, "--html", tmp_path / "fleet.html", "--parquet", tmp_path / "dataset")
+    assert text.code == 0
+    lines = text.text.splitlines()
+    assert lines[2].split()[:2] == ["txn-closed", "clean"]
+    assert any(line.startswith("INS_LN_TX") for line in lines)
+    assert (tmp_path / "fleet.html").read_text().startswith("<!DOCTYPE html>")
+    assert "the page was written" in text.err
+    found = run(*words, "--json")
+    assert_valid("fleet report", found.out)
+    records = found.json()["records"]
+    assert [record["name"].split("/")[-2] for record in records] == ["txn-closed", "node1", "node2", "node3"]
+    node = records[1]
+    assert (node["first_vlsn"], node["last_vlsn"], node["rollback_count"], node["invisible"]) == (1, 225, 1, 10)
+    assert node["rollbacks"][0]["matchpoint_vlsn"] == 150
+    assert found.json()["summary"] == {
+        "environments": 4, "unreadable": 0, "damaged": 0, "rolling_back": 0, "complete": True,
+        "bytes": sum(record["bytes"] for record in records), "entries": sum(record["entries"] for record in records),
+    }  # fmt: skip
+    lines = run(*words, "--format", "ndjson", "--fields", "name,state").lines()
+    assert lines[0] == {"rec": "environment", "name": str(fixtures / "txn-closed/env"), "state": "clean"}
+    assert lines[-1]["rec"] == "summary"
+    assert run(*words, "--format", "csv", "--fields", "state,entries").text.splitlines()[1] == "clean,558"
+
+
+def test_the_dataset_is_what_the_report_says(session: Session, fixtures: Path, tmp_path: Path) -> None:
+    words = ["fleet", "report", f"{fixtures}/ha-rollback-thrice/node?/env", fixtures / "corrupt-middle/env"]
+    done = run(*words, "--parquet", tmp_path / "d", "--json")
+    assert done.code == 1
+    records = {record["environment"]: record for record in done.json()["records"]}
+    spark = session.spark
+    for row in spark.read.parquet(str(tmp_path / "d/environments.parquet")).toArrow().to_pylist():
+        record = records[row["environment"]]
+        for name in ("state", "entries", "bytes", "last_vlsn", "damage_count", "open_txns", "end_of_log", "group"):
+            assert row[name] == record[name], name
+    for table in ("types", "checkpoints", "rollbacks", "damages"):
+        count = spark.read.parquet(str(tmp_path / f"d/{table}.parquet")).count()
+        assert count == sum(len(record[table]) for record in records.values())
+    again = run(*words, "--parquet", tmp_path / "d")
+    assert again.code == 3
+    assert "not empty" in again.err
+
+
+def test_damage_and_what_cannot_be_read(session: Session, fixtures: Path, tmp_path: Path) -> None:
+    damaged = run("fleet", "report", fixtures / "corrupt-middle/env", fixtures / "torn-cut-mid/env")
+    assert damaged.code == 1
+    assert "1 places of damage" in damaged.err or "damage" in damaged.err
+    assert run("fleet", "report", fixtures / "torn-cut-mid/env").code == 0
+    part = run("fleet", "report", fixtures / "empty/env", tmp_path / "none", "--json")
+    assert part.code == 7
+    assert part.json()["records"][1]["state"] == "unreadable"
+    assert part.json()["summary"]["complete"] is False
+    assert "left out" in part.err
+    (tmp_path / "plain").mkdir()
+    assert run("fleet", "report", tmp_path / "plain").code == 4
+    assert run("fleet", "report", f"{tmp_path}/no-*").code == 4
+    assert run("fleet", "report").code == 2
+    assert run("fleet", "report", fixtures / "empty/env", "--html", tmp_path / "no" / "page.html").code == 7
+    assert run("fleet", "report", "--inventory", tmp_path / "none.txt").code == 4
+
+
+def test_an_inventory_names_and_groups(session: Session, fixtures: Path, tmp_path: Path) -> None:
+    lines = [
+        json.dumps(
+            {"env": str(fixtures / f"ha-rollback-begun/node{number}/env"), "name": f"fe{number}", "group": "prod"}
+        )
+        for number in (1, 2, 3)
+    ]
+    (tmp_path / "fleet.txt").write_text("\n".join(["# frontends", *lines]))
+    found = run("fleet", "compare", "--inventory", tmp_path / "fleet.txt")
+    assert found.code == 1
+    rows = [line.split() for line in found.text.splitlines()]
+    assert [row[:3] for row in rows[3:6]] == [["1", "prod", "fe2"], ["1", "prod", "fe3"], ["3", "prod", "fe1"]]
+    assert ["fe1", "fe2", "behind", "129", "0", "0", "51", "9"] in rows
+
+
+def test_compare_for_programs(session: Session, fixtures: Path) -> None:
+    same = run("fleet", "compare", f"{fixtures}/ha-rollback/node?/env", fixtures / "empty/env", "--json")
+    assert same.code == 0
+    assert_valid("fleet compare", same.out)
+    found = same.json()
+    assert [node["rank"] for node in found["nodes"]] == [1, 1, 1, None]
+    assert {pair["relation"] for pair in found["pairs"]} == {"identical"}
+    assert {pair["matchpoint"]["vlsn"] for pair in found["pairs"]} == {225}
+    assert len(found["pairs"]) == 3
+
+
+def test_verify_says_where(session: Session, fixtures: Path, tmp_path: Path) -> None:
+    done = run("fleet", "verify", fixtures / "corrupt-middle/env", fixtures / "txn-closed/env", "--json")
+    assert done.code == 1
+    assert_valid("fleet verify", done.out)
+    found = done.json()
+    assert [finding["code"] for finding in found["findings"]] == ["JE-TAIL-002"]
+    assert found["findings"][0]["file"] == str(fixtures / "corrupt-middle/env/00000005.jdb")
+    assert (found["summary"]["environments"], found["summary"]["with_errors"]) == (2, 1)
+    assert run("fleet", "verify", fixtures / "txn-closed/env", "--full").code == 0
+    shutil.copytree(fixtures / "empty/env", tmp_path / "e", copy_function=shutil.copyfile)
+    done = run("fleet", "verify", tmp_path / "e", tmp_path / "none", "--format", "junit")
+    assert done.code == 7
+    assert "JE-FLEET-001" in done.text
