@@ -16,7 +16,7 @@ from engine.log.walk import LogReader
 from engine.storage.disk import DiskStorage
 from tests import harness
 from tests.bench import __main__ as bench
-from tests.bench import stores
+from tests.bench import stores, vlsn_index
 from tests.bench.generate import Generated, generate
 from tests.bench.measure import Run, peak_bytes, run
 from tests.bench.report import Figures, Log, rows
@@ -181,3 +181,12 @@ def test_a_line_is_judged_by_its_peers() -> None:
     assert stores._judged(rows[1], rows)["within"] is None
     memory = {"line": "small cache", "store": "jetool (pure)", "per_s": 1, "peak_mb": 87.3}
     assert stores._judged(memory, [memory])["within"] is False
+
+
+def test_the_index_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert vlsn_index.main(["--vlsns", "4000", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == set(vlsn_index.IndexFigures._fields)
+    assert all(value > 0 for value in found.values())
+    assert vlsn_index.main(["--vlsns", "400"]) == 0
+    assert "look-ups by a scanner" in capsys.readouterr().out
