@@ -154,6 +154,11 @@ class Naming:
         """The databases."""
         return self._catalog
 
+    def is_named(self, db_id: int) -> bool:
+        """Whether a name leads to an id."""
+        with self._ctx.latch:
+            return any(found == db_id for _, found in self._catalog.names(internal=True))
+
     def make_state(self, impl: DatabaseImpl) -> DatabaseState:
         """Enter a database whose name is written in the same transaction."""
         with self._ctx.latch:

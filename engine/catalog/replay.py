@@ -9,18 +9,21 @@ Example: ``NameLN_TX "users" id -258 create {flags=0x4}`` makes the database -25
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from engine.catalog.naming import Naming
-from engine.errors import UnsupportedError
-from engine.format.entry.db_tree import DatabaseImpl
+from engine.errors import DamageError, UnsupportedError
+from engine.format.entry.db_tree import DB_NOT_REPLICATED, DB_REPLICATED, TEMPORARY, DatabaseImpl
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import OPERATIONS, DatabaseConfig, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
+from engine.tree.state import DatabaseState
 from engine.txn.records import NAME, Payload
 from engine.txn.txn import Txn
 
+_LEAST_ENTRIES: Final = 4
+_MOST_ENTRIES: Final = 32_767
 _CREATE, _REMOVE, _TRUNCATE, _RENAME, _UPDATE = map(
     OPERATIONS.index, ("create", "remove", "truncate", "rename", "update_config")
 )
@@ -46,6 +49,7 @@ def replay_name(naming: Naming, record: LN, content: NameLN, txn: Txn, at_end: A
 
     Raises:
         UnsupportedError: the operation changes the configuration of a database.
+        DamageError: it makes a database that cannot be.
     """
     tail = record.tail
     operation = tail.operation if isinstance(tail, NameOperation) else 0
@@ -56,22 +60,28 @@ def replay_name(naming: Naming, record: LN, content: NameLN, txn: Txn, at_end: A
         deleted = naming.delete_name(name, Payload(None, NAME, 0, content, tail), txn)
         await_end(naming, record, txn, at_end)
         return deleted
-    if operation == _CREATE and tail.config is not None:
-        naming.make_state(_impl(content.db_id, name, tail.config))
-    if operation == _TRUNCATE:
-        old = naming.catalog.by_id(tail.truncated_db_id or 0)
-        if old is None:
-            return False
-        naming.make_state(naming.emptied(old, content.db_id, name))
-    if not naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=operation == _TRUNCATE):
-        return False
-    state = naming.catalog.by_id(content.db_id)
+    state = _named(naming, name, content, tail)
     if state is None:
+        return False
+    if not naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=operation == _TRUNCATE):
         return False
     if operation != _RENAME:
         naming.write_map_ln(state)
     await_end(naming, record, txn, at_end)
     return True
+
+
+def _named(naming: Naming, name: str, content: NameLN, tail: NameOperation) -> DatabaseState | None:
+    """The database that gets a name: a new one, or with a rename one that is here; None when that cannot be."""
+    if tail.operation == _RENAME:
+        return naming.catalog.by_id(content.db_id)
+    # A MapLN without a name is what a creation that was rolled back may leave; a database with a name is in use.
+    if naming.is_named(content.db_id):
+        return None
+    if tail.operation == _CREATE and tail.config is not None:
+        return naming.make_state(_impl(content.db_id, name, tail.config))
+    old = naming.catalog.by_id(tail.truncated_db_id or 0) if tail.operation == _TRUNCATE else None
+    return None if old is None else naming.make_state(naming.emptied(old, content.db_id, name))
 
 
 def await_end(naming: Naming, record: LN, txn: Txn, at_end: AtEnd) -> None:
@@ -105,6 +115,18 @@ def await_end(naming: Naming, record: LN, txn: Txn, at_end: AtEnd) -> None:
 
 
 def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
+    """The state of a new database.
+
+    Raises:
+        DamageError: no master makes such a one.
+    """
+    wrong_flags = not config.flags & DB_REPLICATED or config.flags & (TEMPORARY | DB_NOT_REPLICATED)
+    if not _LEAST_ENTRIES <= config.max_entries <= _MOST_ENTRIES or wrong_flags or db_id >= 0:
+        raise DamageError(
+            f"a database of the stream has an impossible configuration: {name!r}",
+            expected=f"a replicated one with {_LEAST_ENTRIES}..{_MOST_ENTRIES} slots in a node, and a negative id",
+            found=f"id {db_id}, flags {config.flags:#x}, {config.max_entries} slots",
+        )
     return DatabaseImpl(
         db_id, name, False, None, NULL_LSN, 0, config.flags, config.btree_comparator or b"",
         config.duplicate_comparator or b"", config.max_entries, 0, WRITTEN_VERSION, (), config.triggers,

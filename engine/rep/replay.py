@@ -28,6 +28,9 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.stream import MATCHPOINT, StreamEntry
+from engine.tree.keys import Key
+from engine.tree.state import DatabaseState
+from engine.tree.tree import find_bin
 from engine.txn.records import LeafKind, Payload, PutMode
 from engine.txn.txn import Durability, StreamEnd, Txn
 
@@ -118,6 +121,7 @@ class Replay:
         txn.vlsn = entry.vlsn
         kind = _KINDS[entry.type_number]
         if isinstance(record.content, NameLN):
+            self._check_unlocked(entry, env.catalog.naming, record.key, txn)
             applied = replay_name(env.naming, record, record.content, txn, env.at_end)
         else:
             with env.ctx.latch:
@@ -125,6 +129,7 @@ class Replay:
             if state is None:
                 raise self._parted(entry, f"there is no database {record.db_id}")
             key = state.order.wrap(record.key)
+            self._check_unlocked(entry, state, key, txn)
             payload = Payload(record.data, kind, record.expiration, record.content, record.tail)
             if record.data is None:
                 applied = env.records.delete(state, key, txn, payload)
@@ -132,6 +137,23 @@ class Replay:
                 applied = env.records.put(state, key, payload, txn, PutMode.OVERWRITE)
         if not applied:
             raise self._parted(entry, "the record that it changes is not there, or is there already")
+
+    def _check_unlocked(self, entry: StreamEntry, state: DatabaseState, key: Key, txn: Txn) -> None:
+        """Refuse a record that another transaction of the stream has locked.
+
+        The master's locks rule that out. Here nobody but this thread could end the other transaction: waiting for its
+        lock would never end.
+        """
+        env = self._env
+        if len(env.txns.registered) < 2:
+            return
+        with env.ctx.latch:
+            node = find_bin(env.ctx, state, key)
+            index, exact = node.find(key) if node is not None else (0, False)
+            lsn = node.lsns[index] if node is not None and exact else NULL_LSN
+        for owner, _ in env.locks.owners(lsn) if lsn != NULL_LSN else ():
+            if owner.id < 0 and owner is not txn:
+                raise self._parted(entry, f"transaction {owner.id} has the record locked")
 
     def _end(self, entry: StreamEntry, record: TxnEnd) -> None:
         env = self._env

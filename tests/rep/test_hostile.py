@@ -6,26 +6,28 @@ import os
 import random
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from struct import pack
 
 import pytest
 
-from engine.errors import FormatError, UsageError
+from engine.errors import FormatError, JetoolError, UsageError
 from engine.format.bytecursor import ByteWriter
 from engine.rep import handshake, messages
 from engine.rep.handshake import NO_UUID, Answerer, Identity, NotMasterError, Purpose, call
 from engine.rep.messages import Message, NodeStatus, ReplicaProgress
 from engine.rep.node import Node
+from engine.rep.replay import Replay
 from engine.rep.settings import Role
-from engine.rep.stream import StreamEntry
+from engine.rep.stream import StreamEntry, StreamReader
 from engine.rep.wire import Channel, DisconnectedError, PeerError
 from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import contents
+from tests.db.workload import Workload, contents
 from tests.rep.nodes import SECRET, Address, config_of, eventually, free_ports, group_of, started
-from tests.rep.streams import check_index, open_replicated
+from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_nodes import put
 
 ME = Identity("GROUP", NO_UUID, "stranger", "127.0.0.1", 1)
@@ -291,3 +293,40 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         caller = socket.create_connection(server.getsockname())
         return server.accept()[0], caller
+
+
+def test_streams_with_flipped_bits_are_replayed_or_refused() -> None:
+    """A master that sends garbage: an error of ours or another record, never a crash; the log stays sound."""
+    source = open_alone(MemoryStorage())
+    workload = Workload(41)
+    workload.start(source)
+    workload.run(source, 25)
+    entries = list(StreamReader(source, 1).read())
+    seeded = random.Random(5)
+    outcomes: Counter[bool] = Counter()
+    for _ in range(25):
+        replica = open_replicated(MemoryStorage())
+        replay = Replay(replica)
+        try:
+            for entry in entries:
+                if seeded.random() < 0.1:
+                    body = bytearray(entry.body)
+                    body[seeded.randrange(len(body))] ^= 1 << seeded.randrange(8)
+                    kind = entry.type_number if seeded.random() < 0.9 else seeded.randrange(60)
+                    length = len(body) if seeded.random() < 0.7 else seeded.randrange(len(body))
+                    wrong = StreamEntry(entry.vlsn, kind, bytes(body[:length]))
+                    try:
+                        replay.apply(wrong)
+                    except JetoolError:
+                        outcomes[False] += 1
+                    else:
+                        outcomes[True] += 1
+                        break
+                replay.apply(entry)
+        except JetoolError:
+            outcomes[False] += 1
+        check_index(replica)
+        replica.crash()
+        with open_replicated(replica.storage) as replica:
+            check_index(replica)
+    assert min(outcomes[False], outcomes[True]) > 8, outcomes
