@@ -151,9 +151,14 @@ def backup_directory(run: Run, env: str) -> BackupDirectory | None:
         return None
     if run.backup_dir is not None:
         return BackupDirectory(run.backup_dir)
+    return BackupDirectory(stamped_beside(env, BACKUPS))
+
+
+def stamped_beside(env: str, ending: str) -> Path:
+    """A directory beside an environment for what one run leaves: ``ENV<ending>/20261121T103000.123Z``."""
     now_ms = time.time_ns() // 1_000_000
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
-    return BackupDirectory(Path(backups_of(env)) / f"{stamp}.{now_ms % 1000:03d}Z")
+    return Path(os.path.realpath(env) + ending) / f"{stamp}.{now_ms % 1000:03d}Z"
 
 
 def backups_of(env: str) -> str:

@@ -271,6 +271,26 @@ class LogWriter:
         with self.latch:
             self._flip_next = self._offset > FILE_HEADER_BYTES
 
+    def go_behind(self, files: Sequence[LogFile], last_offset: int) -> None:
+        """Files that somebody else has written stand behind the log now; the next entry begins a file behind them.
+
+        Arguments:
+            files: ascending, of the version that is written, numbered above the present file.
+            last_offset: where the last entry of the last one begins.
+        """
+        with self.latch:
+            self.check()
+            self._write_out()
+            if self._file is not None:
+                self._file.sync()
+                self._file.close()
+                self._file = None
+            for file in files:
+                self._access.add(file, WRITTEN_VERSION)
+            self._number, self._offset = files[-1].number, files[-1].size_bytes
+            self._buffer_start, self._prev_offset = self._offset, last_offset
+            self._flip_next = True
+
     def find(self, file_number: int, offset: int) -> bytes | None:
         """The entry at a place that is still in the buffer; None when it is in the file."""
         with self.latch:

@@ -36,12 +36,16 @@ def explained(what: str, *, consequence: str | None = None, hint: str | None = N
 
     Raises:
         JetoolError: one that our own code raised on an executor, of its own kind.
-        JobError: anything else that Spark reports.
+        JobError: anything else that Spark, Arrow or the operating system reports.
     """
     try:
         yield
+    except JetoolError as error:
+        error.consequence = error.consequence or consequence
+        error.hint = error.hint or hint
+        raise
     except Exception as error:
-        if isinstance(error, JetoolError) or not _is_of_spark(error):
+        if not _is_foreseen(error):
             raise
         raise of(error, what, consequence=consequence, hint=hint) from error
 
@@ -108,5 +112,6 @@ def _causes(java: Any) -> list[str]:
     return found
 
 
-def _is_of_spark(error: BaseException) -> bool:
-    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+def _is_foreseen(error: BaseException) -> bool:
+    """Whether it says something of the job or its data, and is no bug of ours."""
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in ("pyspark", "py4j", "pyarrow")

@@ -30,6 +30,7 @@ import engine
 from engine.errors import JobError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.pipeline import failures, java, running, settings, shipping
+from engine.pipeline.installed import require
 from engine.pipeline.scratch import Scratch
 from engine.pipeline.settings import Settings
 
@@ -113,19 +114,7 @@ def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Sess
 
 
 def _require_pyspark() -> None:
-    missing = []
-    for name in ("pyspark", "pandas", "pyarrow", "numpy"):
-        try:
-            __import__(name)
-        except ImportError:
-            missing.append(name)
-    if missing:
-        raise UnsupportedError(
-            f"this needs Spark, and the Python package{'s' * (len(missing) > 1)} {', '.join(missing)} "
-            f"{'are' if len(missing) > 1 else 'is'} not installed",
-            consequence=_UNCHANGED,
-            hint=java.pip_command(),
-        )
+    require("pyspark", "pandas", "pyarrow", "numpy")
     import pyspark
 
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])

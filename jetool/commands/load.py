@@ -1,24 +1,13 @@
-"""``jetool load``: records from a JE dump."""
+"""``jetool load``: records from files, datasets, JE dumps."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, Final
+from typing import Any, Final
 
-import click
-
-from engine.catalog.naming import DatabaseOptions
-from engine.db.database import Database
-from engine.db.environment import Environment
-from engine.errors import JetoolError, NotFoundError, StorageError
-from engine.txn.records import PutMode
-from engine.txn.txn import Durability
-from jetool import exits, kinds
+from jetool import exits, kinds, load_options, loading
 from jetool.command import Outputs, command, environment
-from jetool.je_load import DumpReader, require_same_kind
-from jetool.opening import WRITE_EXITS, lead_if_replicated, open_to_write
+from jetool.dump_loading import load_dump
+from jetool.opening import WRITE_EXITS
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 
@@ -29,132 +18,75 @@ LOADED: Final = Shape(
         Field("db", "text", "name of the database"),
         Field("created", "bool", "the database was made"),
         Field("records", "int", "records written"),
-        Field("rejected", "int", "records that were there already, with --no-overwrite"),
-        Field("transactions", "int", "transactions that wrote them"),
+        Field(
+            "rejected", "int", "records that were not taken: bad ones, and with --no-overwrite those that were there"
+        ),
+        Field("transactions", "int", "transactions that wrote them, 0 when log files were written instead"),
         Field("dry_run", "bool", "nothing was changed"),
+        Field("read", "int", "records read; records + rejected + duplicates"),
+        Field("duplicates", "int", "records that gave way to another one with the same key"),
+        Field("files", "int", "log files written, with --engine spark or local"),
+        Field("bytes", "int", "their size"),
+        Field("rejects", "text", "file with the bad records and the reasons", null=True),
     ),
 )
-
-
-class _Count:
-    """How far the load has come."""
-
-    def __init__(self) -> None:
-        self.records = self.rejected = self.transactions = 0
 
 
 @command(
     "load",
     only=kinds.JE,
     outputs=lambda: Outputs("document", (LOADED,)),
-    features=("fields", "progress", "lock", "write"),
+    features=("fields", "progress", "keys", "jobs", "lock", "spark", "write"),
     examples=(
-        ("A dump that DbDump or jetool dump made", "jetool load /data/env orders.dump --db orders --create"),
+        ("A CSV file, on this machine", "jetool load orders.csv /data/env --db orders --create --key id"),
+        (
+            "A dataset, on a cluster",
+            "jetool load hdfs:///orders /data/env --db orders --key id --master spark://head:7077",
+        ),
+        ("A dump that DbDump or jetool dump made", "jetool load orders.dump /data/env --db orders --create"),
         ("From standard input, such as the output of jetool dump", "jetool load /data/b --db orders --create"),
-        ("Check a dump without changing anything", "jetool load /data/env orders.dump --db orders -n"),
+        ("Check a source without changing anything", "jetool load orders.csv /data/env --db orders --key id -n"),
     ),
     exits={
         exits.DONE: "all records were written, and are durable",
-        exits.FINDINGS: "done, but records were rejected since their keys were there (--no-overwrite)",
+        exits.FINDINGS: "done, but records were rejected; the file of rejects has the reasons",
         **WRITE_EXITS,
-        exits.INCOMPLETE: "stopped early: a bad line, a dump without its end, damage in the environment",
+        exits.INCOMPLETE: "stopped early: a source that cannot be read, a dump without its end, damage",
     },
 )
 @environment
-@click.argument("file", required=False, type=click.Path(), help="The dump; standard input when left out, or -.")
-@click.option("--db", "name", metavar="NAME", help="The database.  [default: the one that the dump's header names]")
-@click.option("--create", is_flag=True, help="Make the database when it is not there, as the header says.")
-@click.option("-T", "--text", "plain", is_flag=True, help="No header: keys and data on alternate lines, as text.")
-@click.option("--no-overwrite", is_flag=True, help="Reject records whose keys are there (exit 1).")
-@click.option("--batch", type=click.IntRange(1), default=10_000, metavar="N", help="Records of a transaction.")
-def load(
-    run: Run, env: str, file: str | None, name: str | None, create: bool, plain: bool, no_overwrite: bool, batch: int
-) -> int:
-    """Load records from FILE in JE's dump format, as DbLoad does.
+@load_options.all_of_them
+def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int:
+    """Load records from files, datasets, a JE dump or standard input.
 
-    Records are written in transactions of --batch records; the last commit makes all of them durable. When a line is
-    bad, what was loaded before it stays, and the message says how much that is.
+    CSV, JSON lines, Parquet, ORC and whatever Spark reads become log files, written by Spark's tasks and put into the
+    environment in one step: all or nothing. Into a database that holds records they are merged instead, in
+    transactions of --batch records.
+
+    A JE dump is loaded as DbLoad does. When a line is bad, what was loaded before it stays, and the message says how
+    much that is.
     """
-    count = _Count()
-    with _opened(file) as lines:
-        reader = DumpReader(lines, file or "standard input", plain=plain)
-        name = name or reader.header.database
-        if name is None:
-            raise click.UsageError("name the database with --db; the dump does not", click.get_current_context())
-        with open_to_write(run, env) as found:
-            lead_if_replicated(found)
-            created, db = _database(found, name, reader, create=create)
-            with db:
-                require_same_kind(reader.header, db.duplicates, name)
-                mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
-                _load(run, found, db, reader, mode, batch, count)
-    row = (name, created, count.records, count.rejected, count.transactions, run.dry_run)
+    env, sources = load_options.in_order(env, sources)
+    name: str | None = options["name"]
+    overwrite, batch = not options["no_overwrite"], int(options["batch"])
+    if load_options.is_dump(sources, options):
+        create, plain = options["create"], options["plain"]
+        file = sources[0] if sources else None
+        dump = load_dump(run, env, file, name, create=create, plain=plain, overwrite=overwrite, batch=batch)
+        read = dump.records + dump.rejected
+        run.out.document(LOADED, LOADED.row((*dump, run.dry_run, read, 0, 0, 0, None)))
+        return exits.FINDINGS if dump.rejected else exits.DONE
+    done = loading.load(run, load_options.request(env, sources, options))
+    found = done.loaded
+    transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // batch)
+    rejects = None if found.rejects is None else str(found.rejects)
+    row = (
+        name, done.created, found.records, found.rejected + done.refused, transactions, run.dry_run, found.read,
+        found.duplicates, found.files, found.size, rejects,
+    )  # fmt: skip
     run.out.document(LOADED, LOADED.row(row))
-    return exits.FINDINGS if count.rejected else exits.DONE
-
-
-@contextmanager
-def _opened(file: str | None) -> Iterator[BinaryIO]:
-    if file in (None, "-"):
-        yield sys.stdin.buffer
-        return
-    try:
-        lines = open(str(file), "rb")  # noqa: PTH123, SIM115 - the user's file, not one of the engine
-    except OSError as error:
-        raise NotFoundError("cannot open the dump", file=file, found=error.strerror) from error
-    with lines:
-        yield lines
-
-
-def _database(env: Environment, name: str, reader: DumpReader, *, create: bool) -> tuple[bool, Database]:
-    try:
-        return False, env.open_database(name)
-    except NotFoundError as error:
-        if create:
-            return True, env.create_database(name, DatabaseOptions(duplicates=bool(reader.header.duplicates)))
-        raise NotFoundError(
-            f"no database of the name {name!r}", file=env.storage.root, hint="--create makes it"
-        ) from error
-
-
-def _load(
-    run: Run, env: Environment, db: Database, reader: DumpReader, mode: PutMode, batch: int, count: _Count
-) -> None:
-    try:
-        _write(run, env, db, reader, mode, batch, count)
-        env.sync()
-    except StorageError as error:
-        error.consequence = f"{count.records} records were written, the last of them perhaps not to the disk"
-        error.hint = f"{error.hint}; jetool dbs {env.storage.root} --count says how many records are there"
-        raise
-    except JetoolError as error:
-        env.sync()
-        before = f"{count.records} records before it were loaded" if count.records else "no record was loaded"
-        error.consequence = f"{error.consequence}; {before}" if error.consequence else before
-        raise
-    except KeyboardInterrupt:
-        env.sync()
-        run.messages.notice(f"{count.records} records were loaded before the interruption, and stay")
-        raise
-
-
-def _write(
-    run: Run, env: Environment, db: Database, reader: DumpReader, mode: PutMode, batch: int, count: _Count
-) -> None:
-    records = reader.records()
-    more = True
-    while more:
-        written = rejected = 0
-        with env.begin(durability=Durability.NO_SYNC) as txn:
-            more = False
-            for key, data in records:
-                done = db.put(key, data, txn, mode=mode)
-                written += done
-                rejected += not done
-                if written + rejected >= batch:
-                    more = True
-                    break
-        count.records += written
-        count.rejected += rejected
-        count.transactions += 1
-        run.listener.step("load", count.records, 0)
+    if rejects is not None:
+        run.messages.warning(
+            f"{found.rejected} records were rejected", file=rejects, consequence="they were not loaded"
+        )
+    return exits.FINDINGS if found.rejected + done.refused else exits.DONE

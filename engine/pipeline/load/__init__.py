@@ -1,0 +1,21 @@
+"""Bulk load: sorted records become finished log files.
+
+An external sort in two jobs, and a stitch:
+
+1. *Runs*. Every task reads a part of the source, checks the records, makes keys and values of them, and writes sorted
+   runs of some ten megabytes, as Arrow files, into the staging directory. Bad records go to the rejects. So the source
+   is read once, whatever its format costs.
+2. *Files*. The runs are cut at keys into as many parts as there are tasks. A task merges its part of all runs,
+   resolves duplicates, and writes LNs and complete BINs into log files that nobody else writes: it claims each number
+   by creating the file. LSNs are final from the start. Node ids follow from the file.
+3. *Stitch*. The driver builds the upper nodes, has the engine log them with the names, the utilization and a checkpoint
+   in a file behind the others, and renames all into place, the last one last. Until then recovery finds no root for the
+   database, and ignores its LNs (je-log-format.md 14.3): the environment is as it was.
+
+Example, environment with file 0, three parts: files 1, 2, 3 (``INS_LN ... BIN YES ...``) and file 4: ``NameLN_TX |
+MapLN | Commit | IN ... IN root | CkptStart | MapLN | FileSummaryLN ... | DbTree | CkptEnd``.
+
+Who does what: ``plan`` (values that travel to tasks), ``staging`` (the directory, the commit, cleaning up), ``columns``
+and ``values`` (records of a source to keys and values), ``sorting``, ``runs``, ``merge``, ``ln_block`` and
+``bin_block`` (bytes of many entries at once), ``log_output`` (the files of a task), ``stitch``.
+"""

@@ -1,0 +1,167 @@
+"""A load from beginning to end.
+
+1. Under the environment's lock: remove what an earlier load has left, make the staging directory.
+2. Read the source: runs and rejects.
+3. Write the parts; stitch; commit. Or, when the database holds records already, merge the runs into it.
+4. Remove the staging directory, whatever happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from engine.db.config import EnvironmentConfig
+from engine.events import Listener
+from engine.pipeline import failures
+from engine.pipeline.load import rejects, staging
+from engine.pipeline.load.plan import Part, Target
+from engine.pipeline.load.reading import Outcome
+from engine.pipeline.load.recipe import JSON, RAW, Recipe, Wanted, resolve
+from engine.pipeline.load.runs import Run, cuts_of
+from engine.pipeline.load.sources import Layout, Opened
+from engine.pipeline.load.stitch import stitch
+from engine.pipeline.load.subject import Prepared
+from engine.pipeline.load.tasks import Share, shares
+from engine.storage.base import Storage
+
+RUN_BYTES: Final = 48 << 20
+PART_BYTES: Final = 64 << 20
+_MOST_PARTS: Final = 10_000
+_UNCHANGED: Final = "the environment is as it was"
+_AGAIN: Final = "remove the cause and run the same command again"
+
+
+class Backend(Protocol):
+    """What does the work: Spark, or processes of this machine."""
+
+    cores: int
+
+    def open(self, layout: Layout) -> Opened:
+        """Look at a source."""
+
+    def read(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
+        """Make runs of it."""
+
+    def write(self, target: Target, shares: list[Share]) -> list[Part]:
+        """Make log files of the runs."""
+
+
+class Read(NamedTuple):
+    """What was read.
+
+    Attributes:
+        read, rejected, duplicates: records; duplicates are those that a task has dropped.
+        runs: the sorted runs.
+        rejects: the file of the rejects, or None.
+    """
+
+    read: int
+    rejected: int
+    duplicates: int
+    runs: list[Run]
+    rejects: Path | None
+
+
+class Loaded(NamedTuple):
+    """What a load has done. ``read`` = ``records`` + ``rejected`` + ``duplicates``.
+
+    Attributes:
+        read, records, rejected, duplicates: records.
+        files, size: log files made by tasks, and their bytes.
+        rejects: the file of the rejects, or None.
+    """
+
+    read: int
+    records: int
+    rejected: int
+    duplicates: int
+    files: int
+    size: int
+    rejects: Path | None
+
+
+def recipe_of(opened: Opened, wanted: Wanted, directory: str, keep: str) -> Recipe:
+    """How records of a source become keys and values.
+
+    Raises:
+        UsageError: the options do not fit the source.
+    """
+    form = opened.layout.form
+    if form == JSON and wanted.value is None:
+        wanted = wanted._replace(value_format=wanted.value_format or "json")
+    keys, values, value_format, style = resolve(wanted, opened.schema)
+    if form == JSON and wanted.value is None and value_format != RAW:
+        values = ()
+    return Recipe(
+        directory, RUN_BYTES, keep, form, opened.names, opened.layout.delimiter, opened.layout.header, keys, values,
+        value_format, style, wanted.order_by, opened.files,
+    )  # fmt: skip
+
+
+def read_source(backend: Backend, opened: Opened, recipe: Recipe, rejects_directory: Path) -> Read:
+    """Step 2.
+
+    Raises:
+        JobError: a file that cannot be read, equal keys that may not be dropped.
+    """
+    with failures.explained("the source could not be read", consequence=_UNCHANGED, hint=_AGAIN):
+        outcomes = backend.read(opened, recipe)
+    runs = sorted(run for outcome in outcomes for run in outcome.runs)
+    return Read(
+        sum(outcome.read for outcome in outcomes),
+        sum(outcome.rejected for outcome in outcomes),
+        sum(run.duplicates for run in runs),
+        runs,
+        rejects.write(recipe, outcomes, rejects_directory),
+    )
+
+
+def write_files(
+    storage: Storage,
+    config: EnvironmentConfig,
+    backend: Backend,
+    prepared: Prepared,
+    found: Read,
+    keep: str,
+    *,
+    parts: int | None,
+    dry_run: bool,
+    listener: Listener,
+) -> Loaded:
+    """Step 3, for a database without records.
+
+    Arguments:
+        parts: how many tasks write; None for as many as fit.
+        dry_run: count only.
+    """
+    wanted = parts or min(max(backend.cores, sum(run.size for run in found.runs) // PART_BYTES), _MOST_PARTS)
+    work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep, dry_run=dry_run)
+    with failures.explained("the log files could not be written", consequence=_UNCHANGED, hint=_AGAIN):
+        done = backend.write(prepared.target, work if found.runs else [])
+    if not dry_run:
+        listener.step("commit", 0, 0)
+        stitch(storage, config, prepared.target, prepared.subject, done, prepared.last_offset)
+    files = [file for part in done for file in part.files]
+    return Loaded(
+        found.read,
+        sum(part.records for part in done),
+        found.rejected,
+        found.duplicates + sum(part.duplicates for part in done),
+        len(files),
+        sum(file.size for file in files),
+        found.rejects,
+    )
+
+
+@contextmanager
+def staging_directory(storage: Storage) -> Iterator[Path]:
+    """Make the staging directory, and remove it at the end. The caller holds the environment's lock."""
+    staging.clean(storage)
+    directory = staging.make(storage)
+    try:
+        yield directory
+    finally:
+        staging.clean(storage)

@@ -1,0 +1,166 @@
+"""Columns of records as bytes: the styles of ``--key-format``, so that keys sort as JE's bindings sort them.
+
+A value that has no bytes in the style is null in the result, and ``complaint`` says why. Whole columns are converted at
+once where numpy can; styles that have to look at every character go value by value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.format.tuples import string_key
+
+_ESCAPE: Final = re.compile(rb"\\(\\|[0-9a-fA-F]{2})")
+_NUMBER: Final = r"^[+-]?[0-9]{1,18}$"
+_SHOWN: Final = 60
+
+
+def encoded(column: Any, style: str) -> Any:
+    """A column as bytes.
+
+    Arguments:
+        column: an Arrow array.
+        style: a name of ``recipe.STYLES``.
+
+    Returns:
+        A ``large_binary`` array with a null where there is no value, or none that the style takes.
+    """
+    if style in ("tuple-long", "tuple-int"):
+        return _numbers(column, 8 if style == "tuple-long" else 4)
+    plain = binary(column)
+    if style in ("raw", "utf8"):
+        return plain
+    if style == "tuple-string" and not _has_zero(plain):
+        return pc.binary_join_element_wise(plain, _constant(b""), _constant(b"\0"))
+    convert = _BY_VALUE[style]
+    return pa.array([None if value is None else _tried(convert, value) for value in plain.to_pylist()], plain.type)
+
+
+def complaint(name: str, value: Any, style: str) -> str:
+    """Why a value has no bytes."""
+    if value is None:
+        return f"{name} is null"
+    shown = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return f"{name}: {shown[:_SHOWN]!r} is not {_NAMES.get(style, style)}"
+
+
+def joined(columns: list[Any]) -> Any:
+    """Several columns put together, value by value; null where one of them is."""
+    if len(columns) == 1:
+        return columns[0]
+    return pc.binary_join_element_wise(*columns, _constant(b""))
+
+
+def ranks(column: Any) -> tuple[Any, Any]:
+    """A column as numbers that sort like it: whole numbers, decimals, dates and times, or text that is one of these.
+
+    Returns:
+        The ``int64`` array, and which rows have no rank.
+    """
+    kind = column.type
+    types = pa.types
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        column = _parsed(pc.cast(column, pa.large_string(), safe=False))
+        kind = column.type
+    if types.is_date32(kind):
+        column, kind = pc.cast(column, pa.timestamp("us")), pa.timestamp("us")
+    if types.is_timestamp(kind):
+        column = pc.cast(pc.cast(column, pa.timestamp("us", kind.tz), safe=False), pa.int64())
+    elif types.is_floating(kind) or types.is_decimal(kind):
+        column = _sortable(pc.cast(column, pa.float64(), safe=False))
+    else:
+        column = pc.cast(column, pa.int64(), safe=False)
+    return pc.fill_null(column, 0), pc.is_null(column)
+
+
+def binary(column: Any) -> Any:
+    """A column of bytes or text as ``large_binary``; whole numbers and the like as their text."""
+    kind = column.type
+    if pa.types.is_large_binary(kind):
+        return column
+    if not (pa.types.is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        column = pc.cast(column, pa.string())
+    return pc.cast(column, pa.large_binary())
+
+
+def _numbers(column: Any, width: int) -> Any:
+    """Big-endian with the sign bit flipped (t_int, t_long)."""
+    if not pa.types.is_integer(column.type):
+        text = pc.utf8_trim_whitespace(pc.cast(binary(column), pa.large_string(), safe=False))
+        good = pc.match_substring_regex(text, _NUMBER)
+        column = pc.cast(pc.replace_substring(pc.if_else(good, text, None), "+", "", max_replacements=1), pa.int64())
+    numbers = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
+    bias = 1 << (8 * width - 1)
+    valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    if width < 8:
+        valid = valid & (numbers >= -bias) & (numbers < bias)
+    flipped = (numbers.astype(np.uint64) + np.uint64(bias % (1 << 64))) if width == 8 else numbers + bias
+    data = np.ascontiguousarray(flipped).astype(">u8" if width == 8 else ">u4")
+    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * width
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    found = pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
+    return found if valid.all() else pc.if_else(pa.array(valid), found, None)
+
+
+def _parsed(text: Any) -> Any:
+    """Text as whole numbers, else as numbers, else as times; null where it is none of them."""
+    last: Any = pa.nulls(len(text), pa.int64())
+    for kind in (pa.int64(), pa.float64(), pa.timestamp("us")):
+        try:
+            return pc.cast(text, kind)
+        except pa.ArrowInvalid:
+            continue
+    numbers = pc.match_substring_regex(text, r"^[+-]?[0-9]+(\.[0-9]+)?$")
+    for kind in (pa.float64(),):
+        last = pc.cast(pc.if_else(numbers, text, None), kind)
+    return last
+
+
+def _sortable(column: Any) -> Any:
+    """Doubles as whole numbers in the same order."""
+    bits = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False).view(np.int64)
+    order = np.where(bits < 0, np.int64(-(1 << 63)) - bits - 1, bits)
+    return pc.if_else(pc.is_valid(column), pa.array(order), None)
+
+
+def _has_zero(column: Any) -> bool:
+    return bool(pc.any(pc.greater_equal(pc.find_substring(column, b"\0"), 0)).as_py())
+
+
+def _constant(value: bytes) -> Any:
+    return pa.scalar(value, pa.large_binary())
+
+
+def _tried(convert: Callable[[bytes], bytes], value: bytes) -> bytes | None:
+    try:
+        return convert(value)
+    except ValueError:
+        return None
+
+
+def _unescaped(value: bytes) -> bytes:
+    if b"\\" in _ESCAPE.sub(b"", value):
+        raise ValueError
+    return _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else binascii.unhexlify(found[1]), value)
+
+
+_BY_VALUE: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "hex": lambda value: binascii.unhexlify(value.removeprefix(b"0x")),
+    "text": _unescaped,
+    "base64": lambda value: base64.b64decode(value, validate=True),
+    "tuple-string": lambda value: string_key(value.decode("utf-8", "surrogateescape")),
+}
+_NAMES: Final = {
+    "tuple-long": "a whole number of 64 bits",
+    "tuple-int": "a whole number of 32 bits",
+    "hex": "an even number of hex digits",
+    "text": "text with \\xx for other bytes",
+}

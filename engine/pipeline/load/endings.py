@@ -1,0 +1,49 @@
+"""Paths of sources: local or not, and what format their names say."""
+
+from __future__ import annotations
+
+import glob
+import re
+from pathlib import Path
+from typing import Final
+
+FORMATS: Final = ("csv", "tsv", "jsonl", "parquet", "orc", "avro")
+_ENDINGS: Final = {
+    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet",
+    ".orc": "orc", ".avro": "avro",
+}  # fmt: skip
+_PACKED: Final = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+
+
+def ending_of(path: str) -> str | None:
+    """The format of a path by its name; a directory is known by the files in it."""
+    bare = path.rstrip("/")
+    if is_local(path) and Path(local(path)).is_dir():
+        names = sorted(entry.name for entry in Path(local(path)).iterdir() if not entry.name.startswith(("_", ".")))
+        return next((known for name in names if (known := ending_of(name)) is not None), None)
+    for packed in _PACKED:
+        bare = bare.removesuffix(packed)
+    return _ENDINGS.get("." + bare.rpartition(".")[2].lower())
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is one of this machine."""
+    return not _SCHEME.match(path) or path.startswith("file:")
+
+
+def local(path: str) -> str:
+    """A path without the scheme of local files."""
+    return re.sub(r"^file:(//)?", "", path)
+
+
+def files_of(path: str) -> list[str]:
+    """The files of a local path, in order; names that begin with a dot or an underline are not data."""
+    found = []
+    for match in sorted(glob.glob(local(path))):
+        if Path(match).is_dir():
+            inside = sorted(entry for entry in Path(match).rglob("*") if entry.is_file())
+            found += [str(entry) for entry in inside if not entry.name.startswith(("_", "."))]
+        else:
+            found.append(match)
+    return found

@@ -1,0 +1,140 @@
+"""Lines of text as columns: CSV and JSON, one record a line.
+
+A batch of CSV lines is parsed as one block. When that does not give one row a line (a quote that is not closed swallows
+what follows), the batch is parsed line by line instead, so that the bad line is the one that is rejected.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+_BOM: Final = b"\xef\xbb\xbf"
+_UNCLOSED: Final = "a quoted field is not closed on this line"
+
+
+class Bad(NamedTuple):
+    """A line that is no record: its row in the batch, the column (from 1) or None, and why."""
+
+    row: int
+    column: int | None
+    reason: str
+
+
+class Parsed(NamedTuple):
+    """What a batch of lines came to.
+
+    Attributes:
+        table: the records.
+        rows: the row of each in the batch.
+        bad: lines that are none.
+    """
+
+    table: Any
+    rows: Any
+    bad: list[Bad]
+
+
+def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> Parsed:
+    """Parse lines of CSV; columns are bytes.
+
+    Arguments:
+        lines: an Arrow array of lines, without their ends.
+        names: of all columns.
+        needed: of those that are wanted.
+    """
+    bad: list[Bad] = []
+    text = pc.cast(lines, pa.large_binary())
+    count = len(text)
+
+    def skip(row: Any) -> str:
+        bad.append(Bad(row.number - 1, min(row.expected_columns, row.actual_columns) + 1, _columns(row)))
+        return "skip"
+
+    block = pc.binary_join(pa.LargeListArray.from_arrays([0, count], text), pa.scalar(b"\n", text.type))[0].as_buffer()
+    try:
+        table = pacsv.read_csv(
+            pa.BufferReader(block),
+            read_options=pacsv.ReadOptions(use_threads=False, column_names=list(names), block_size=len(block) + 1),
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=skip, ignore_empty_lines=False),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.large_binary()), include_columns=list(needed),
+                strings_can_be_null=False,
+            ),
+        )  # fmt: skip
+    except pa.ArrowInvalid:
+        return _csv_by_line(text.to_pylist(), names, needed, delimiter)
+    if len(table) + len(bad) != count:
+        return _csv_by_line(text.to_pylist(), names, needed, delimiter)
+    rows = np.delete(np.arange(count), [found.row for found in bad]) if bad else np.arange(count)
+    return Parsed(table, rows, bad)
+
+
+def _columns(row: Any) -> str:
+    return f"{row.actual_columns} columns, expected {row.expected_columns}"
+
+
+def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> Parsed:
+    bad: list[Bad] = []
+    rows: list[int] = []
+    found: list[list[str]] = []
+    for row, line in enumerate(lines):
+        text = line.decode("utf-8", "surrogateescape")
+        try:
+            fields = next(csv.reader([text], delimiter=delimiter, strict=True), [""])
+        except csv.Error:
+            bad.append(Bad(row, None, _UNCLOSED))
+            continue
+        if len(fields) != len(names):
+            column = min(len(fields), len(names)) + 1
+            bad.append(Bad(row, column, f"{len(fields)} columns, expected {len(names)}"))
+            continue
+        rows.append(row)
+        found.append(fields)
+    places = [names.index(name) for name in needed]
+    columns = [[record[at].encode("utf-8", "surrogateescape") for record in found] for at in places]
+    table = pa.table([pa.array(column, pa.large_binary()) for column in columns], names=list(needed))
+    return Parsed(table, np.array(rows, np.int64), bad)
+
+
+def csv_names(line: bytes, delimiter: str, *, header: bool) -> tuple[str, ...]:
+    """The columns of a CSV file by its first line; ``c1``, ``c2`` without a header."""
+    text = line.removeprefix(_BOM).decode("utf-8", "replace")
+    fields = next(csv.reader([text], delimiter=delimiter), [""])
+    return tuple(fields) if header else tuple(f"c{number}" for number in range(1, len(fields) + 1))
+
+
+def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[str, Any]], list[int], list[Bad]]:
+    """Parse JSON lines.
+
+    Arguments:
+        lines: an Arrow array of lines.
+        needed: columns that every record must have a place for; None for all that it has.
+
+    Returns:
+        Records, their rows, and what is none.
+    """
+    records: list[dict[str, Any]] = []
+    rows: list[int] = []
+    bad: list[Bad] = []
+    for row, line in enumerate(pc.cast(lines, pa.large_binary()).to_pylist()):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            bad.append(Bad(row, error.colno, f"no JSON: {error.msg}"))
+            continue
+        except (UnicodeDecodeError, RecursionError):
+            bad.append(Bad(row, None, "no JSON: not UTF-8, or nested too deeply"))
+            continue
+        if not isinstance(record, dict):
+            bad.append(Bad(row, 1, "no JSON object"))
+            continue
+        rows.append(row)
+        records.append(record if needed is None else {name: record.get(name) for name in needed})
+    return records, rows, bad

@@ -1,0 +1,130 @@
+"""Many LN entries at once: the same bytes as ``engine.format`` makes one by one.
+
+Entries of equal key and data length are rows of a matrix: headers and lengths are columns that all rows share or that
+come from a vector, keys and data are copied as blocks. The Adler-32 of a row of n bytes is
+
+    A = 1 + sum d[i]            B = n + sum (n - i) d[i]           (i from 0, both modulo 65521)
+
+which is one matrix product. Single precision is exact as long as no sum reaches 2^24, that is up to 361 bytes; double
+precision is for longer rows. Rare lengths, and long rows, are encoded one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import adler32
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.format.entry.ln import EMBEDDED
+from engine.format.header import HEADER, HEADER_BYTES
+from engine.format.packed import pack
+from engine.pipeline.load.sorting import Binary
+
+INS_LN: Final = 34
+_MODULUS: Final = 65521
+_CHECKED_FROM: Final = 4
+_EXACT_IN_SINGLE: Final = 361
+_LONGEST_ROW: Final = 4096
+# Fewer rows than this are not worth a matrix.
+_FEWEST_ROWS: Final = 48
+_FLAGS_BYTES: Final = 2
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+class LNBlock:
+    """LNs of one database.
+
+    Arguments:
+        db_id: of the database.
+        max_embedded: largest data that the BIN holds too; the LN says so.
+    """
+
+    def __init__(self, db_id: int, max_embedded: int) -> None:
+        self._db_id = pack(db_id)
+        self._max_embedded = max_embedded
+
+    def sizes(self, keys: Binary, values: Binary) -> Numbers:
+        """Sizes of the entries, headers included."""
+        fixed = HEADER_BYTES + _FLAGS_BYTES + len(self._db_id)
+        return fixed + packed_lengths(values.lengths) + values.lengths + keys.lengths
+
+    def encode(self, keys: Binary, values: Binary, sizes: Numbers, previous: Numbers) -> Bytes:
+        """The entries one behind the other.
+
+        Arguments:
+            keys, values: of the records.
+            sizes: of the entries.
+            previous: offset of the entry before each.
+        """
+        ends = np.cumsum(sizes)
+        out = np.empty(int(ends[-1]), np.uint8)
+        starts = ends - sizes
+        codes = keys.lengths << 32 | values.lengths
+        if (codes == codes[0]).all():
+            groups = [np.arange(len(codes))]
+        else:
+            order = np.argsort(codes, kind="stable")
+            groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+        for rows in groups:
+            size = int(sizes[rows[0]])
+            if len(rows) < _FEWEST_ROWS or size > _LONGEST_ROW:
+                self._one_by_one(out, keys, values, starts, previous, rows)
+                continue
+            matrix = self._matrix(keys, values, previous, rows, size)
+            if len(rows) == len(codes):
+                return matrix.reshape(-1)
+            out[starts[rows][:, None] + np.arange(size)] = matrix
+        return out
+
+    def _matrix(self, keys: Binary, values: Binary, previous: Numbers, rows: Numbers, size: int) -> Bytes:
+        data_length = int(values.lengths[rows[0]])
+        head = self._head(data_length)
+        matrix = np.empty((len(rows), size), np.uint8)
+        shared = HEADER.pack(0, INS_LN, 0, 0, size - HEADER_BYTES) + head
+        matrix[:, : len(shared)] = np.frombuffer(shared, np.uint8)
+        matrix[:, 6:10] = previous[rows].astype("<u4").view(np.uint8).reshape(-1, 4)
+        at = len(shared)
+        matrix[:, at : at + data_length] = values.matrix(rows)
+        matrix[:, at + data_length :] = keys.matrix(rows)
+        matrix[:, :_CHECKED_FROM] = checksums(matrix[:, _CHECKED_FROM:]).astype("<u4").view(np.uint8).reshape(-1, 4)
+        return matrix
+
+    def _one_by_one(
+        self, out: Bytes, keys: Binary, values: Binary, starts: Numbers, previous: Numbers, rows: Numbers
+    ) -> None:
+        view = memoryview(out)  # type: ignore[arg-type]
+        for row in rows.tolist():
+            data = values.at(row)
+            body = b"".join((self._head(len(data)), data, keys.at(row)))
+            rest = HEADER.pack(0, INS_LN, 0, int(previous[row]), len(body))[_CHECKED_FROM:] + body
+            start = int(starts[row])
+            view[start : start + _CHECKED_FROM] = adler32(rest).to_bytes(4, "little")
+            view[start + _CHECKED_FROM : start + _CHECKED_FROM + len(rest)] = rest
+
+    def _head(self, data_length: int) -> bytes:
+        """What stands in front of the data."""
+        flags = EMBEDDED if data_length <= self._max_embedded else 0
+        return bytes((flags, 0)) + self._db_id + pack(data_length)
+
+
+def checksums(rows: Bytes) -> Numbers:
+    """Adler-32 of every row of a matrix."""
+    length = rows.shape[1]
+    kind: type[np.floating] = np.float32 if length <= _EXACT_IN_SINGLE else np.float64
+    weights = np.stack([np.ones(length, kind), np.arange(length, 0, -1, dtype=kind)], axis=1)
+    sums = (rows.astype(kind) @ weights).astype(np.int64)
+    low, high = (sums[:, 0] + 1) % _MODULUS, (sums[:, 1] + length) % _MODULUS
+    found: Numbers = high << 16 | low
+    return found
+
+
+def packed_lengths(values: Numbers) -> Numbers:
+    """Bytes of the packed form of non-negative numbers."""
+    lengths = np.ones(len(values), np.int64)
+    for count in range(4):
+        lengths += values - 119 >= (1 << 8 * count) if count else values > 119
+    return lengths

@@ -1,0 +1,155 @@
+"""Merging runs into a database that holds records, through the engine.
+
+Records go in by key order, in transactions of ``batch`` records. After each commit the last key is noted, durably, in
+``merge.json`` beside the runs. So a merge that died goes on behind that key when it is asked to resume; records between
+the note and the last commit are put once more, which changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.db.database import Database
+from engine.db.environment import Environment
+from engine.errors import JetoolError, NotFoundError, UsageError
+from engine.events import Listener
+from engine.pipeline.load import staging
+from engine.pipeline.load.bulk import Loaded, Read
+from engine.pipeline.load.merge import Merge
+from engine.pipeline.load.runs import Run
+from engine.storage.base import Storage
+from engine.txn.records import PutMode
+from engine.txn.txn import Durability
+
+_STATE: Final = "merge.json"
+
+
+class State(NamedTuple):
+    """How far a merge has come.
+
+    Attributes:
+        subject: what is merged into what: name of the database, sources, options.
+        found: what was read.
+        after: the last key that is in, or None before the first.
+        records, refused, duplicates: counts so far; refused are those whose keys were there.
+    """
+
+    subject: str
+    found: Read
+    after: bytes | None
+    records: int
+    refused: int
+    duplicates: int
+
+
+def merge_into(
+    env: Environment,
+    db: Database,
+    storage: Storage,
+    state: State,
+    keep: str,
+    batch: int,
+    listener: Listener,
+    *,
+    overwrite: bool,
+) -> tuple[Loaded, int]:
+    """Put the records of all runs into a database.
+
+    Arguments:
+        env, db: open for writing.
+        storage: where the note goes.
+        state: where to begin.
+        keep: which of equal keys stays.
+        batch: records of a transaction.
+        overwrite: records replace those with the same keys; otherwise they are refused.
+
+    Returns:
+        What was done, and how many records were refused.
+
+    Raises:
+        JetoolError: with what was merged before it.
+    """
+    low = None if state.after is None else state.after + b"\0"
+    merge = Merge([run.path for run in state.found.runs], low, None, keep)
+    mode = PutMode.OVERWRITE if overwrite else PutMode.INSERT_ONLY
+    total = sum(run.records for run in state.found.runs)
+    durable = db.state.transactional
+    try:
+        for table in merge.tables():
+            keys, values = table["key"].to_pylist(), table["value"].to_pylist()
+            for at in range(0, len(keys), batch):
+                done = _put(env, db, keys[at : at + batch], values[at : at + batch], mode)
+                state = state._replace(
+                    after=keys[min(at + batch, len(keys)) - 1],
+                    records=state.records + done,
+                    refused=state.refused + min(batch, len(keys) - at) - done,
+                    duplicates=merge.duplicates,
+                )
+                env.sync()
+                if durable:
+                    save(storage, state)
+                listener.step("merge", state.records + state.refused, total)
+    except JetoolError as error:
+        error.consequence = f"{state.records} records are in the database and durable"
+        error.hint = "remove the cause and run the same command with --resume"
+        raise
+    found = state.found
+    duplicates = found.duplicates + state.duplicates
+    return Loaded(found.read, state.records, found.rejected, duplicates, 0, 0, found.rejects), state.refused
+
+
+def _put(env: Environment, db: Database, keys: list[bytes], values: list[bytes], mode: PutMode) -> int:
+    with env.begin(durability=Durability.NO_SYNC) as txn:
+        return sum(db.put(key, value, txn, mode=mode) for key, value in zip(keys, values, strict=True))
+
+
+def save(storage: Storage, state: State) -> None:
+    """Note how far a merge has come, durably."""
+    fields = state._replace(found=state.found._replace(rejects=None))._asdict()
+    fields["found"] = state.found._asdict() | {
+        "runs": [[run.path, run.records, run.size, run.duplicates] for run in state.found.runs],
+        "rejects": None if state.found.rejects is None else str(state.found.rejects),
+    }
+    fields["after"] = None if state.after is None else state.after.hex()
+    name = f"{staging.DIRECTORY}/{_STATE}"
+    file = storage.open_rw(f"{name}.new", create=True)
+    file.truncate(0)
+    file.write(0, json.dumps(fields).encode())
+    file.sync()
+    file.close()
+    storage.rename(f"{name}.new", name)
+    storage.sync_directory(staging.DIRECTORY)
+
+
+def resume(storage: Storage, subject: str) -> State:
+    """The state of a merge that died.
+
+    Raises:
+        NotFoundError: there is none. UsageError: it was another load.
+    """
+    name = f"{staging.DIRECTORY}/{_STATE}"
+    if storage.stat(name) is None:
+        raise NotFoundError(
+            "there is no load to resume", file=storage.root, hint="run the command without --resume; it begins anew"
+        )
+    file = storage.open(name)
+    fields = json.loads(file.read(0, file.size()))
+    file.close()
+    if fields["subject"] != subject:
+        raise UsageError(
+            "the load that was interrupted was another one",
+            expected=fields["subject"],
+            found=subject,
+            hint="give the same sources and options, or leave out --resume to give that one up",
+        )
+    found = fields.pop("found")
+    runs = [Run(path, records, size, dropped, ()) for path, records, size, dropped in found.pop("runs")]
+    rejects = found.pop("rejects")
+    after = fields.pop("after")
+    return State(
+        found=Read(runs=runs, rejects=None if rejects is None else Path(rejects), **found),
+        after=None if after is None else bytes.fromhex(after),
+        **fields,
+    )

@@ -1,0 +1,77 @@
+"""Values that travel between the driver and the tasks of a load. Plain and small: they are pickled."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+# A node id is the base of its file and a number below this.
+IDS_A_FILE: Final = 1 << 16
+
+
+class Target(NamedTuple):
+    """What the files of a load are made for.
+
+    Attributes:
+        staging: directory in which files are made; every task and the driver see it under this path.
+        db_id: id of the database.
+        max_entries: slots of a node.
+        prefixing: nodes store the common prefix of their keys once.
+        max_embedded: largest data, in bytes, that is embedded in a BIN.
+        first_file: lowest file number that may be claimed.
+        file_max: bytes at which a file is full.
+        first_node_id: lowest node id of the first file.
+    """
+
+    staging: str
+    db_id: int
+    max_entries: int
+    prefixing: bool
+    max_embedded: int
+    first_file: int
+    file_max: int
+    first_node_id: int
+
+    @property
+    def fill(self) -> int:
+        """Slots that are filled: one is left, as JE's splits of an ascending load leave it (R-TREE-13)."""
+        return max(self.max_entries - 1, 1)
+
+    def node_id(self, file_number: int, index: int) -> int:
+        """The id of the n-th node of a file."""
+        return self.first_node_id + (file_number - self.first_file) * IDS_A_FILE + index
+
+
+class StagedFile(NamedTuple):
+    """A finished log file in the staging directory.
+
+    Attributes:
+        number: of the file.
+        size: bytes.
+        last_offset: where its last entry begins.
+        summary: its utilization counters (``FileSummary``), as a plain tuple.
+    """
+
+    number: int
+    size: int
+    last_offset: int
+    summary: tuple[int, ...]
+
+
+class Part(NamedTuple):
+    """What one task has written.
+
+    Attributes:
+        number: of the part, in key order.
+        records: LNs written.
+        duplicates: records that gave way to another one with the same key.
+        bins: BINs written; their first keys and LSNs are in the file ``references``.
+        files: the log files.
+        references: path of that file.
+    """
+
+    number: int
+    records: int
+    duplicates: int
+    bins: int
+    files: tuple[StagedFile, ...]
+    references: str

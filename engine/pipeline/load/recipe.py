@@ -1,0 +1,140 @@
+"""How records of a source become keys and values."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from engine.errors import UsageError
+
+TABLE: Final = "table"
+CSV: Final = "csv"
+JSON: Final = "json"
+RAW: Final = "raw"
+VALUE_FORMATS: Final = (RAW, "json", "msgpack", "avro")
+STYLES: Final = (RAW, "hex", "text", "utf8", "base64", "tuple-long", "tuple-int", "tuple-string")
+# Rank: number of the file and of the split in it, then the record's place in the split.
+PLACE_BITS: Final = 32
+_ORIGIN_BITS: Final = 31
+
+
+class Column(NamedTuple):
+    """A column that becomes bytes, and how: a name of ``STYLES``."""
+
+    name: str
+    style: str
+
+
+class Recipe(NamedTuple):
+    """What a task needs to know to read records.
+
+    Attributes:
+        staging: where runs and rejects are written.
+        run_bytes: size of a run.
+        keep: which of equal keys stays (``runs``).
+        form: ``TABLE`` for columns that somebody else has read; ``CSV``, ``JSON`` for lines.
+        names: columns of a CSV line, in order.
+        delimiter: between them.
+        header: the first line of every CSV file names them.
+        keys: columns of the key; several are put together.
+        values: columns of the value.
+        value_format: a name of ``VALUE_FORMATS``; ``RAW`` takes one column.
+        value_style: how that column becomes bytes.
+        order_by: column that says which of equal keys is later; None for the order of the source.
+        files: the files read, by number.
+    """
+
+    staging: str
+    run_bytes: int
+    keep: str
+    form: str
+    names: tuple[str, ...]
+    delimiter: str
+    header: bool
+    keys: tuple[Column, ...]
+    values: tuple[str, ...]
+    value_format: str
+    value_style: str
+    order_by: str | None
+    files: tuple[str, ...]
+
+    def needed(self) -> tuple[str, ...]:
+        """The columns to read, each once."""
+        wanted = [column.name for column in self.keys] + list(self.values)
+        return tuple(dict.fromkeys(wanted + ([self.order_by] if self.order_by else [])))
+
+    def split_bits(self) -> int:
+        """Bits of a rank that number the splits of a file."""
+        return _ORIGIN_BITS - max(len(self.files) - 1, 0).bit_length()
+
+
+class Wanted(NamedTuple):
+    """What the user asked for; None where the source decides.
+
+    Attributes:
+        key, value: columns.
+        key_style, value_style, value_format, order_by: as in ``Recipe``.
+    """
+
+    key: tuple[str, ...]
+    value: tuple[str, ...] | None
+    key_style: str | None
+    value_style: str | None
+    value_format: str | None
+    order_by: str | None
+
+
+def resolve(wanted: Wanted, schema: Any) -> tuple[tuple[Column, ...], tuple[str, ...], str, str]:
+    """Columns and formats for a source.
+
+    Arguments:
+        wanted: what the user asked for.
+        schema: Arrow schema of the source; columns of CSV and JSON lines are ``large_binary`` and text.
+
+    Returns:
+        ``keys``, ``values``, ``value_format`` and ``value_style`` of the recipe.
+
+    Raises:
+        UsageError: no such column, or a type that the format does not take.
+    """
+    known = ", ".join(schema.names)
+    if not wanted.key:
+        raise UsageError("name the column of the key", found=f"columns {known}", hint="--key COLUMN[,COLUMN]")
+    for name in (*wanted.key, *(wanted.value or ()), *([wanted.order_by] if wanted.order_by else ())):
+        if name not in schema.names:
+            raise UsageError(f"the source has no column {name!r}", expected=f"one of {known}")
+    values = wanted.value
+    if values is None:
+        values = tuple(name for name in schema.names if name not in wanted.key and name != wanted.order_by)
+    value_format = wanted.value_format or (RAW if len(values) == 1 else "json")
+    if value_format == RAW and len(values) != 1:
+        raise UsageError(
+            "a raw value is one column", found=f"{len(values)}: {', '.join(values)}", hint="--value-format json"
+        )
+    keys = tuple(Column(name, wanted.key_style or style_of(name, schema.field(name).type)) for name in wanted.key)
+    style = wanted.value_style or style_of(values[0], schema.field(values[0]).type) if value_format == RAW else RAW
+    return keys, values, value_format, style
+
+
+def style_of(name: str, kind: Any) -> str:
+    """The style that suits a type.
+
+    Raises:
+        UsageError: none does.
+    """
+    types = pa.types
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return RAW
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "utf8"
+    if types.is_int64(kind) or types.is_uint32(kind):
+        return "tuple-long"
+    if types.is_integer(kind) and not types.is_uint64(kind):
+        return "tuple-int"
+    raise UsageError(
+        f"column {name!r} has no form as bytes by itself",
+        expected="bytes, text or whole numbers",
+        found=str(kind),
+        hint="use another column, or --value-format json for a value",
+    )

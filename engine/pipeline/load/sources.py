@@ -1,0 +1,123 @@
+"""Sources: what files there are, of which format, and which columns they have.
+
+A format is recognised by the names of the files. Paths without a scheme are on this machine and are looked at here, so
+that a typing error is found before Spark starts; others (``hdfs:``, ``s3a:``) are Spark's business.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import json
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from engine.errors import NotFoundError, UsageError
+from engine.pipeline.load.endings import ending_of, is_local, local
+from engine.pipeline.load.lines import csv_names
+from engine.pipeline.load.recipe import CSV, JSON, TABLE
+
+SAMPLE_LINES: Final = 100
+
+
+class Layout(NamedTuple):
+    """How the files are to be read.
+
+    Attributes:
+        paths: as the user named them.
+        name: a name of ``FORMATS``.
+        delimiter: of CSV.
+        header: the first line of a CSV file names its columns.
+    """
+
+    paths: tuple[str, ...]
+    name: str
+    delimiter: str
+    header: bool
+
+    @property
+    def form(self) -> str:
+        """What tasks get: ``TABLE``, or lines of ``CSV`` or ``JSON``."""
+        return {"csv": CSV, "tsv": CSV, "jsonl": JSON}.get(self.name, TABLE)
+
+
+class Opened(NamedTuple):
+    """A source that was looked at.
+
+    Attributes:
+        layout: how it is read.
+        schema: Arrow schema of its columns.
+        names: columns of CSV, in order.
+        files: the files, in the order of the source.
+        handle: for the backend that opened it.
+    """
+
+    layout: Layout
+    schema: Any
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+    handle: Any
+
+
+def layout_of(paths: tuple[str, ...], name: str | None, delimiter: str | None, *, header: bool) -> Layout:
+    """The layout of sources.
+
+    Raises:
+        NotFoundError: a path that is not there. UsageError: the format cannot be told.
+    """
+    for path in paths:
+        if is_local(path) and not glob.glob(local(path)):
+            raise NotFoundError("no such source", file=path, hint="check the path; hdfs: and s3a: need their scheme")
+    found = {ending_of(path) for path in paths} if name is None else {name}
+    if len(found) != 1 or None in found:
+        raise UsageError(
+            "the format of the source cannot be told from its name",
+            expected="files of one format: .csv, .tsv, .jsonl, .parquet, .orc",
+            found=", ".join(paths),
+            hint="name it with --from csv|tsv|jsonl|parquet|orc|avro",
+        )
+    chosen = found.pop() or ""
+    if delimiter is not None and chosen not in ("csv", "tsv"):
+        raise UsageError(f"--delimiter has no meaning for {chosen}", hint="leave it out")
+    return Layout(paths, chosen, delimiter or ("\t" if chosen == "tsv" else ","), header)
+
+
+def first_lines(path: str, count: int) -> list[bytes]:
+    """The first lines of a local file, plain or gzip."""
+    with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as file:
+        return [line.rstrip(b"\r\n") for _, line in zip(range(count), file, strict=False)]
+
+
+def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str, ...]]:
+    """Schema and CSV columns of a source by its first lines.
+
+    Raises:
+        UsageError: there is nothing to go by.
+    """
+    if not lines:
+        raise UsageError("the source is empty", found=", ".join(layout.paths), consequence="its columns are not known")
+    if layout.form == CSV:
+        names = csv_names(lines[0], layout.delimiter, header=layout.header)
+        if len(set(names)) < len(names):
+            raise UsageError("two columns of the source have the same name", found=", ".join(names))
+        return pa.schema([(name, pa.large_string()) for name in names]), names
+    types: dict[str, Any] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        for name, value in record.items() if isinstance(record, dict) else ():
+            if value is not None:
+                types.setdefault(name, _json_type(value))
+    return pa.schema(list(types.items())), ()
+
+
+def _json_type(value: Any) -> Any:
+    if isinstance(value, bool):
+        return pa.bool_()
+    if isinstance(value, int):
+        return pa.int64()
+    return pa.float64() if isinstance(value, float) else pa.large_string()

@@ -1,0 +1,139 @@
+"""The two jobs of a load on Spark."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from engine.events import Listener
+from engine.pipeline.load import endings, reading, sources
+from engine.pipeline.load.plan import Part, Target
+from engine.pipeline.load.reading import Outcome
+from engine.pipeline.load.recipe import TABLE, Recipe
+from engine.pipeline.load.sources import Layout, Opened
+from engine.pipeline.load.tasks import Share, write_share
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from engine.pipeline.session import Session
+
+_CONF: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+}
+_SPLIT_BYTES: Final = ("spark.sql.files.maxPartitionBytes", 32 << 20)
+# monotonically_increasing_id counts the records of a task in its lower bits.
+_PLACE: Final = "monotonically_increasing_id() & 8589934591"
+_MOST_LITERALS: Final = 64
+
+
+class SparkBackend:
+    """Reads and writes with Spark.
+
+    Arguments:
+        session: the session.
+        listener: hears the steps ``read`` and ``write``.
+    """
+
+    def __init__(self, session: Session, listener: Listener) -> None:
+        self._session = session
+        self._listener = listener
+        self.cores = session.cores
+
+    def open(self, layout: Layout) -> Opened:
+        """Look at a source: its files and columns."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        for name, value in _CONF.items():
+            self._session.spark.conf.set(name, value)
+        if self._session.spark.sparkContext.getConf().get(_SPLIT_BYTES[0]) is None:
+            self._session.spark.conf.set(_SPLIT_BYTES[0], str(_SPLIT_BYTES[1]))
+        frame = self._frame(layout, list(layout.paths))
+        uris = [uri for path in layout.paths for uri in sorted(self._frame(layout, [path]).inputFiles())]
+        files, handle = tuple(_shown(uri) for uri in uris), (frame, uris)
+        if layout.form == TABLE:
+            return Opened(layout, to_arrow_schema(frame.schema), (), files, handle)
+        first = endings.files_of(layout.paths[0]) if endings.is_local(layout.paths[0]) else []
+        if first and first[0].endswith((".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".txt")):
+            lines = sources.first_lines(first[0], sources.SAMPLE_LINES)
+        else:
+            taken = self._session.run(lambda: frame.limit(sources.SAMPLE_LINES).collect(), "look", self._listener)
+            lines = [row[0].encode() for row in taken]
+        schema, names = sources.schema_of_lines(layout, lines)
+        return Opened(layout, schema, names, files, handle)
+
+    def read(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
+        """Step 1: runs."""
+        from pyspark.sql import functions as f
+
+        frame: DataFrame
+        frame, uris = opened.handle
+        data = (
+            [f.col(f"`{name}`") for name in recipe.needed()] if recipe.form == TABLE else [f.col("value").alias("line")]
+        )
+        path = f.col("_metadata.file_path")
+        where = (
+            self._origin(path, [_in_metadata(uri) for uri in uris]).cast("long").alias(reading.WHERE[0]),
+            f.col("_metadata.file_block_start").alias(reading.WHERE[1]),
+            f.expr(_PLACE).alias(reading.WHERE[2]),
+        )
+        task = partial(_read_task, recipe)
+        wanted = frame.select(*data, *where).mapInArrow(task, "outcome binary")
+        rows = self._session.run(wanted.collect, "read", self._listener)
+        return [pickle.loads(row[0]) for row in rows]
+
+    def write(self, target: Target, shares: list[Share]) -> list[Part]:
+        """Step 2: log files."""
+        context = self._session.spark.sparkContext
+        if not shares:
+            return []
+        job = context.parallelize(shares, len(shares)).map(partial(write_share, target))
+        return self._session.run(job.collect, "write", self._listener)
+
+    def _frame(self, layout: Layout, paths: list[str]) -> DataFrame:
+        reader = self._session.spark.read
+        named = [endings.local(path) if endings.is_local(path) else path for path in paths]
+        absolute = [_absolute(path) if endings.is_local(path) else path for path in named]
+        if layout.form != TABLE:
+            return reader.text(absolute)
+        return reader.format(layout.name).load(absolute)
+
+    def _origin(self, path: Column, files: list[str]) -> Column:
+        """The number of the file that a record is from."""
+        from pyspark.sql import functions as f
+
+        if len(files) < 2:
+            return f.lit(0)
+        if len(files) <= _MOST_LITERALS:
+            return f.array_position(f.array(*(f.lit(file) for file in files)), path) - 1
+        numbered = f.map_from_arrays(
+            f.array(*(f.lit(file) for file in files)), f.array(*(f.lit(number) for number in range(len(files))))
+        )
+        return f.element_at(numbered, path)
+
+
+def _read_task(recipe: Recipe, batches: Iterator[Any]) -> Iterator[Any]:
+    outcome = reading.read(recipe, batches)
+    yield pa.record_batch([pa.array([pickle.dumps(outcome)], pa.binary())], names=["outcome"])
+
+
+def _in_metadata(uri: str) -> str:
+    """A file as the column ``_metadata.file_path`` spells it."""
+    return re.sub("^file:///", "file:/", uri)
+
+
+def _shown(uri: str) -> str:
+    """A file as people spell it."""
+    return unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())

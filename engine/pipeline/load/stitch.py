@@ -1,0 +1,215 @@
+"""From the files of the tasks to an environment (step 3 of a load).
+
+The engine itself writes what makes them one: it opens the environment in memory, goes behind the new files, makes the
+database, logs the upper nodes bottom-up and takes a checkpoint. What it has written is one more file (or a few) in the
+staging directory; then all go into place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import RefusedError
+from engine.format.entry.ln_content import FileSummary
+from engine.format.entry.node import IN_TYPE, ROOT, Node, Slot, encode_node
+from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import WRITTEN_VERSION
+from engine.log.files import LogFile, list_log_files
+from engine.log.writer import LogWriter
+from engine.pipeline.load import staging
+from engine.pipeline.load.log_output import REFERENCE, file_header
+from engine.pipeline.load.plan import IDS_A_FILE, Part, StagedFile, Target
+from engine.pipeline.load.staging import DIRECTORY, Move
+from engine.storage.base import ReadFile, Stat, Storage, WriteFile
+from engine.storage.overlay import OverlayStorage
+from engine.storage.wrapping import WrappedStorage
+from engine.tree.in_node import MAIN_LEVEL
+from engine.tree.node_codec import compact_base
+
+_LOWEST_UPPER: Final = MAIN_LEVEL + 2
+
+
+class Subject(NamedTuple):
+    """The database that is loaded.
+
+    Attributes:
+        name: of the database.
+        exists: it is there, without a root.
+        options: how it is made when it does not exist.
+    """
+
+    name: str
+    exists: bool
+    options: DatabaseOptions
+
+
+def stitch(
+    storage: Storage, config: EnvironmentConfig, target: Target, subject: Subject, parts: list[Part], before: int
+) -> None:
+    """Finish the files in the staging directory and move them into the environment.
+
+    Arguments:
+        storage: the environment; the caller holds its lock, and nothing was written since ``target`` was made.
+        config: how it is opened.
+        target, subject: what was loaded.
+        parts: what the tasks have written.
+        before: offset of the last entry of the environment's last file.
+
+    Raises:
+        RefusedError: the environment is not as it was.
+    """
+    files = sorted(file for part in parts for file in part.files)
+    directories = list_log_files(storage).data_directories
+    paths = {_path(file.number, directories): f"{DIRECTORY}/{file.number:08x}.jdb" for file in files}
+    last_offset = _link(storage, files, before)
+    overlay = OverlayStorage(_Staged(storage, paths))
+    with Environment(overlay, replace(config, checkpoint_bytes=0)) as env:
+        if overlay.changed() or env.writer is None:
+            raise RefusedError("the environment was changed while it was loaded", file=storage.root)
+        if files:
+            behind = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
+            env.writer.go_behind(behind, last_offset)
+            env.ctx.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
+            for file in files:
+                counters = env.utilization.counters(file.number)
+                counters.set(FileSummary(*file.summary))
+                counters.changed = True
+        else:
+            env.writer.force_new_file()
+        _log_tree(env, target, subject, parts)
+        env.checkpoint(force=True, minimize=True)
+    made = sorted(path for path in overlay.changed() if path not in paths)
+    moves = [Move(f"{file.number:08x}.jdb", _path(file.number, directories), file.size) for file in files]
+    moves += [_written(storage, overlay.open(path), path) for path in made]
+    storage.sync_directory(DIRECTORY)
+    staging.commit(storage, moves)
+
+
+def _log_tree(env: Environment, target: Target, subject: Subject, parts: list[Part]) -> None:
+    db = env.open_database(subject.name) if subject.exists else env.create_database(subject.name, subject.options)
+    with db:
+        if db.state.id != target.db_id or db.state.has_root:
+            raise RefusedError("the environment was changed while it was loaded", file=env.storage.root)
+        assert env.writer is not None
+        upper = UpperNodes(env.writer, target, env.ctx.node_ids.next)
+        for part in sorted(parts):
+            for key, lsn in references(Path(part.references)):
+                upper.add(key, lsn)
+        root_lsn = upper.finish()
+        if root_lsn != NULL_LSN:
+            db.state.root_lsn = root_lsn
+            db.state.dirty = True
+
+
+class UpperNodes:
+    """Builds the levels above the BINs as their references come, in key order; memory for one node a level.
+
+    Arguments:
+        writer: where nodes are logged.
+        target: what they are made for.
+        next_id: gives node ids.
+    """
+
+    def __init__(self, writer: LogWriter, target: Target, next_id: object) -> None:
+        assert callable(next_id)
+        self._writer = writer
+        self._target = target
+        self._next_id = next_id
+        self._levels: list[list[tuple[bytes, int]]] = []
+
+    def add(self, key: bytes, lsn: int, level: int = 0) -> None:
+        """The next node below: its first key and its LSN."""
+        if level == len(self._levels):
+            self._levels.append([])
+        slots = self._levels[level]
+        if len(slots) >= max(self._target.fill, 2):
+            self._levels[level] = []
+            self.add(slots[0][0], self._log(slots, level, root=False), level + 1)
+        self._levels[level].append((key, lsn))
+
+    def finish(self) -> int:
+        """Log what is left, the root last; its LSN, or NULL_LSN for a tree without any node."""
+        level = 0
+        while level < len(self._levels):
+            slots = self._levels[level]
+            if level == len(self._levels) - 1:
+                return self._log(slots, level, root=True)
+            self.add(slots[0][0], self._log(slots, level, root=False), level + 1)
+            level += 1
+        return NULL_LSN
+
+    def _log(self, slots: list[tuple[bytes, int]], level: int, *, root: bool) -> int:
+        rows = tuple(Slot(key, lsn, 0, None, None, None, None, None, None) for key, lsn in slots)
+        node = Node(
+            self._target.db_id, NULL_LSN, 0, NULL_LSN, 0, -1, -1, -1, self._next_id(), slots[0][0], ROOT if root else 0,
+            None, -1, len(rows), _LOWEST_UPPER + level, max(self._target.max_entries, len(rows)),
+            compact_base([lsn for _, lsn in slots]), rows, 0, 0, None, None, None,
+        )  # fmt: skip
+        body = encode_node(node, WRITTEN_VERSION, IN_TYPE)
+        return self._writer.log(IN_TYPE, body, provisional=Provisional.NO if root else Provisional.YES)
+
+
+def references(path: Path) -> Iterator[tuple[bytes, int]]:
+    """First keys and LSNs of the BINs of a part, in order."""
+    with path.open("rb") as file:
+        while head := file.read(REFERENCE.size):
+            lsn, length = REFERENCE.unpack(head)
+            yield file.read(length), lsn
+
+
+class _Staged(WrappedStorage):
+    """The environment with files that are still in the staging directory; directories do not list them."""
+
+    def __init__(self, base: Storage, paths: dict[str, str]) -> None:
+        super().__init__(base)
+        self._paths = paths
+
+    def stat(self, path: str = "") -> Stat | None:
+        """What is at a path."""
+        return self._base.stat(self._paths.get(path, path))
+
+    def open(self, path: str) -> ReadFile:
+        """Open a file where it is."""
+        return self._base.open(self._paths.get(path, path))
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file where it is."""
+        return self._base.open_rw(self._paths.get(path, path), create=create)
+
+
+def _link(storage: Storage, files: list[StagedFile], last_offset: int) -> int:
+    """Tell every file where the last entry of the one before it begins; that of the last one is returned."""
+    for file in files:
+        handle = storage.open_rw(f"{DIRECTORY}/{file.number:08x}.jdb")
+        handle.write(0, file_header(file.number, last_offset))
+        handle.sync()
+        handle.close()
+        last_offset = file.last_offset
+    return last_offset
+
+
+def _written(storage: Storage, file: ReadFile, path: str) -> Move:
+    """Copy a file that the engine has written in memory into the staging directory, durably."""
+    name = path.rpartition("/")[2]
+    copy = storage.open_rw(f"{DIRECTORY}/{name}", create=True)
+    copy.truncate(0)
+    size, at = file.size(), 0
+    while at < size:
+        data = file.read(at, 1 << 20)
+        copy.write(at, data)
+        at += len(data)
+    copy.sync()
+    copy.close()
+    return Move(name, path, size)
+
+
+def _path(number: int, directories: int) -> str:
+    name = f"{number:08x}.jdb"
+    return f"data{number % directories + 1:03d}/{name}" if directories else name

@@ -1,0 +1,60 @@
+"""What runs on executors: step 2, from runs to log files. Step 1 is in ``reading``."""
+
+from __future__ import annotations
+
+import gc
+from itertools import pairwise
+from typing import NamedTuple
+
+from engine.pipeline.load.log_output import LogOutput
+from engine.pipeline.load.merge import Merge
+from engine.pipeline.load.plan import Part, Target
+
+
+class Share(NamedTuple):
+    """One part of all runs.
+
+    Attributes:
+        number: of the part.
+        paths: of the runs.
+        low, high: its keys, from ``low`` on, below ``high``; None for no limit.
+        keep: which of equal keys stays.
+        dry_run: count, and write nothing.
+    """
+
+    number: int
+    paths: tuple[str, ...]
+    low: bytes | None
+    high: bytes | None
+    keep: str
+    dry_run: bool
+
+
+def write_share(target: Target, share: Share) -> Part:
+    """Merge one part and write its log files.
+
+    Raises:
+        JobError: equal keys, where none may be dropped. OSError: the disk is full.
+    """
+    # Spark collects garbage after every task; what is loaded once need not be looked at each time.
+    gc.freeze()
+    merge = Merge(list(share.paths), share.low, share.high, share.keep)
+    if share.dry_run:
+        records = sum(len(table) for table in merge.tables())
+        return Part(share.number, records, merge.duplicates, 0, (), "")
+    output = LogOutput(target, share.number)
+    try:
+        for table in merge.tables():
+            output.add(table)
+        return output.finish(merge.duplicates)
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def shares(paths: list[str], cuts: list[bytes], keep: str, *, dry_run: bool) -> list[Share]:
+    """The parts between the cuts."""
+    limits = [None, *cuts, None]
+    return [
+        Share(number, tuple(paths), low, high, keep, dry_run) for number, (low, high) in enumerate(pairwise(limits))
+    ]

@@ -1,0 +1,288 @@
+"""``jetool load`` from files: with processes of this machine, and with Spark."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from pyarrow import orc, parquet  # noqa: E402
+
+from engine.db.config import EnvironmentConfig  # noqa: E402
+from engine.db.environment import Environment  # noqa: E402
+from engine.format.tuples import long_key  # noqa: E402
+from engine.pipeline.load import merging, staging  # noqa: E402
+from tests.harness import Result, run  # noqa: E402
+from tests.pipeline.loads import contents  # noqa: E402
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    home = tmp_path / "env"
+    with Environment(home, EnvironmentConfig(create=True)):
+        pass
+    return home
+
+
+def load(*words: str | Path, engine: str = "local") -> Result:
+    return run("load", *words, "--db", "d", "--create", "--engine", engine, "--format", "json")
+
+
+def counts(result: Result) -> dict[str, Any]:
+    found = result.json()
+    assert found["read"] == found["records"] + found["rejected"] + found["duplicates"]
+    return dict(found)
+
+
+def rejects(result: Result) -> list[dict[str, Any]]:
+    path = result.json()["rejects"]
+    return [] if path is None else [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def csv_file(path: Path, rows: list[str], header: str = "id,name,n") -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+ENGINES = pytest.mark.parametrize("engine", ["local", "spark"])
+
+
+@pytest.fixture
+def started(request: pytest.FixtureRequest, engine: str) -> str:
+    if engine == "spark":
+        request.getfixturevalue("session")
+    return engine
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+def test_csv_with_bad_lines(env: Path, tmp_path: Path, started: str) -> None:
+    rows = [f'{number},"name, ""{number}""",{number * 2}' for number in range(2000)]
+    rows[8], rows[18], rows[28], rows[1998] = "oops", '7,"unclosed,3', "xx,a,1", "1,2,3,4"
+    rows[40] = ""
+    source = csv_file(tmp_path / "a.csv", rows)
+    result = load(source, env, "--key", "id", "--key-format", "tuple-long", engine=started)
+    assert result.code == 1
+    found = counts(result)
+    assert (found["read"], found["records"], found["rejected"], found["created"]) == (1999, 1995, 4, True)
+    assert [
+        (bad["line"], bad["column"], bad["record"]) for bad in sorted(rejects(result), key=lambda bad: bad["line"])
+    ] == [
+        (10, 2, "oops"),
+        (20, None, '7,"unclosed,3'),
+        (30, 1, "xx,a,1"),
+        (2000, 4, "1,2,3,4"),
+    ]
+    assert {Path(bad["file"]).name for bad in rejects(result)} == {"a.csv"}
+    records = contents(env, "d")
+    assert records[long_key(5)] == b'{"name":"name, \\"5\\"","n":"10"}'
+    assert len(records) == 1995
+    assert run("verify", env, "--full").code == 0
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+def test_lines_of_many_files_are_numbered_each(env: Path, tmp_path: Path, started: str) -> None:
+    for number in range(3):
+        csv_file(tmp_path / f"part-{number}.csv", [f"{number}{row},x" for row in range(number + 2)] + ["bad"], "id,v")
+    result = load(tmp_path / "part-*.csv", env, "--key", "id", engine=started)
+    assert result.code == 1
+    assert sorted((Path(bad["file"]).name, bad["line"]) for bad in rejects(result)) == [
+        ("part-0.csv", 4), ("part-1.csv", 5), ("part-2.csv", 6),
+    ]  # fmt: skip
+    assert sorted(contents(env, "d")) == [b"00", b"01", b"10", b"11", b"12", b"20", b"21", b"22", b"23"]
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+@pytest.mark.parametrize(("keep", "value"), [("last", b"4"), ("first", b"0")])
+def test_equal_keys_in_the_order_of_the_source(
+    env: Path, tmp_path: Path, started: str, keep: str, value: bytes
+) -> None:
+    first = csv_file(tmp_path / "z.csv", [f"k,{number}" for number in range(3)], "id,v")
+    second = csv_file(tmp_path / "a.csv", ["k,3", "k,4", "l,9"], "id,v")
+    result = load(first, second, env, "--key", "id", "--on-duplicate", keep, engine=started)
+    assert counts(result)["duplicates"] == 4
+    assert contents(env, "d") == {b"k": value, b"l": b"9"}
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+def test_equal_keys_by_a_column(env: Path, tmp_path: Path, started: str) -> None:
+    rows = ["k,2026-01-03T00:00:00,c", "k,2026-01-09T00:00:00,i", "k,2025-12-31T00:00:00,a"]
+    source = csv_file(tmp_path / "a.csv", rows, "id,at,v")
+    result = load(source, env, "--key", "id", "--value", "v", "--order-by", "at", engine=started)
+    assert counts(result)["duplicates"] == 2
+    assert contents(env, "d") == {b"k": b"i"}
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+def test_equal_keys_that_must_not_be(env: Path, tmp_path: Path, started: str) -> None:
+    before = {path.name: path.read_bytes() for path in env.iterdir()}
+    source = csv_file(tmp_path / "a.csv", ["k,1", "l,2", "k,3"], "id,v")
+    result = load(source, env, "--key", "id", "--on-duplicate", "error", engine=started)
+    assert result.code == 7
+    assert "two records have the same key: 0x6b; the environment is as it was" in result.err
+    assert {path.name: path.read_bytes() for path in env.iterdir()} == before
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+@pytest.mark.parametrize("partitions", ["1", "2", "7"])
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_columns_of_bytes(env: Path, tmp_path: Path, started: str, form: str, partitions: str) -> None:
+    rng = random.Random(4)
+    records = {rng.randbytes(rng.choice([0, 3, 16])): rng.randbytes(rng.choice([0, 10, 100])) for _ in range(3000)}
+    table = pa.table({"k": list(records), "v": list(records.values())})
+    source = tmp_path / f"data.{form}"
+    (parquet if form == "parquet" else orc).write_table(table, source)
+    result = load(source, env, "--key", "k", "--partitions", partitions, engine=started)
+    assert result.code == 0
+    assert contents(env, "d") == records
+    assert run("verify", env, "--full").code == 0
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+def test_json_lines(env: Path, tmp_path: Path, started: str) -> None:
+    source = tmp_path / "a.jsonl.gz"
+    lines = ['{"id":7,"name":"ä","n":1}', '{"id":-1,"more":[1,2]}', "{no", "[]", '{"name":"x"}', '{"id":"q"}']
+    source.write_bytes(gzip.compress("\n".join(lines).encode()))
+    result = load(source, env, "--key", "id", engine=started)
+    assert result.code == 1
+    assert counts(result)["records"] == 2
+    assert contents(env, "d") == {long_key(7): '{"name":"ä","n":1}'.encode(), long_key(-1): b'{"more":[1,2]}'}
+    found = sorted(rejects(result), key=lambda bad: bad["line"])
+    assert [bad["line"] for bad in found] == [3, 4, 5, 6]
+    assert found[2]["reason"] == "key id is null"
+    assert found[3]["reason"] == "key id: 'q' is not a whole number of 64 bits"
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+def test_a_damaged_parquet_file(env: Path, tmp_path: Path, started: str) -> None:
+    source = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"k": [b"a"] * 5000, "v": [b"b"] * 5000}), source)
+    data = bytearray(source.read_bytes())
+    data[10:60] = bytes(50)
+    source.write_bytes(data)
+    before = {path.name: path.read_bytes() for path in env.iterdir()}
+    result = load(source, env, "--key", "k", engine=started)
+    assert result.code == 7
+    assert "the source could not be read" in result.err
+    assert "the environment is as it was" in result.err
+    assert {path.name: path.read_bytes() for path in env.iterdir()} == before
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+def test_into_a_database_with_records(env: Path, tmp_path: Path, started: str) -> None:
+    first = csv_file(tmp_path / "a.csv", [f"{n:04d},a{n}" for n in range(0, 1000, 2)], "id,v")
+    second = csv_file(tmp_path / "b.csv", [f"{n:04d},b{n}" for n in range(0, 1000, 3)], "id,v")
+    assert load(first, env, "--key", "id", engine=started).code == 0
+    refused = load(second, env, "--key", "id", "--no-overwrite", "--batch", "50", engine=started)
+    assert refused.code == 1
+    assert (refused.json()["records"], refused.json()["rejected"]) == (167, 167)
+    assert refused.json()["transactions"] == 7
+    ours = {b"%04d" % n: b"a%d" % n for n in range(0, 1000, 2)}
+    others = {b"%04d" % n: b"b%d" % n for n in range(0, 1000, 3)}
+    assert contents(env, "d") == others | ours
+    assert load(second, env, "--key", "id", engine=started).code == 0
+    assert contents(env, "d") == ours | others
+    assert run("verify", env, "--full").code == 0
+
+
+def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(csv_file(tmp_path / "a.csv", ["0000,a"], "id,v"), env, "--key", "id").code == 0
+    source = csv_file(tmp_path / "b.csv", [f"{n:04d},b" for n in range(100)], "id,v")
+    put, left = merging._put, [3]
+
+    def dying(*arguments: Any) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return put(*arguments)
+
+    assert load(source, env, "--key", "id", "--resume").code == 4
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "_put", dying)
+        assert load(source, env, "--key", "id", "--batch", "10").code == 130
+    assert len(contents(env, "d")) == 30
+    other = load(csv_file(tmp_path / "c.csv", ["1,2"], "id,v"), env, "--key", "id", "--resume")
+    assert other.code == 2
+    result = load(source, env, "--key", "id", "--resume")
+    assert result.code == 0
+    assert result.json()["records"] == 100
+    assert len(contents(env, "d")) == 100
+    assert not (env / staging.DIRECTORY).exists()
+
+
+def test_a_dry_run_changes_nothing(env: Path, tmp_path: Path) -> None:
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in env.iterdir()}
+    source = csv_file(tmp_path / "a.csv", ["k,1", "k,2", "l,3", "x"], "id,v")
+    result = load(source, env, "--key", "id", "-n")
+    assert result.code == 1
+    found = counts(result)
+    assert (found["records"], found["rejected"], found["duplicates"], found["dry_run"]) == (2, 1, 1, True)
+    assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in env.iterdir()} == before
+    assert not Path(f"{env}.jetool-rejects").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["nothere.csv", "ENV", "--key", "id"], 4, "no such source in nothere.csv"),
+        (["SRC", "ENV"], 2, "name the column of the key: columns id, v"),
+        (["SRC", "ENV", "--key", "nope"], 2, "the source has no column 'nope': expected one of id, v"),
+        (["SRC", "ENV", "--key", "id", "--delimiter", ";;"], 2, "--delimiter is one ASCII character"),
+        (["SRC", "ENV", "--key", "id", "--from", "parquet", "--delimiter", ";"], 2, "--delimiter has no meaning"),
+        (["SRC", "ENV", "--key", "id", "--resume"], 3, "holds no records"),
+        (["SRC", "ENV", "--key", "id", "--from", "avro"], 2, "--engine local reads csv, tsv, jsonl, parquet and orc"),
+        (["SRC", "missing", "--key", "id"], 4, "no such directory"),
+    ],
+)
+def test_what_makes_no_sense(env: Path, tmp_path: Path, words: list[str], code: int, text: str) -> None:
+    source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
+    named = [
+        {"SRC": str(source), "ENV": str(env), "missing": str(tmp_path / "missing")}.get(word, word) for word in words
+    ]
+    result = load(*named)
+    assert (result.code, text in result.err) == (code, True), result.err
+
+
+def test_without_create_and_without_a_name(env: Path, tmp_path: Path) -> None:
+    source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
+    result = run("load", source, env, "--db", "d", "--key", "id", "--engine", "local")
+    assert result.code == 4
+    assert "--create makes it" in result.err
+    assert run("load", source, env, "--key", "id").code == 2
+
+
+def test_environment_first_or_last(env: Path, tmp_path: Path) -> None:
+    source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
+    assert load(env, source, "--key", "id").code == 0
+    assert load(source, "--home", env, "--key", "id").code == 0
+    assert contents(env, "d") == {b"k": b"1"}
+
+
+@pytest.mark.parametrize(
+    ("value_format", "expected"),
+    [
+        ("json", b'{"a":1,"b":"x","c":null}'),
+        ("msgpack", bytes.fromhex("83 a161 01 a162 a178 a163 c0")),
+        ("avro", bytes.fromhex("02 02 02 02 78 00")),
+    ],
+)
+def test_value_formats(env: Path, tmp_path: Path, value_format: str, expected: bytes) -> None:
+    source = tmp_path / "a.parquet"
+    columns = {"k": ["key"], "a": pa.array([1]), "b": ["x"], "c": pa.array([None], pa.float64())}
+    parquet.write_table(pa.table(columns), source)
+    assert load(source, env, "--key", "k", "--value-format", value_format).code == 0
+    assert contents(env, "d") == {b"key": expected}
