@@ -40,6 +40,6 @@ def test_there_are_blocks() -> None:
 
 
 def test_the_first_command_line_names_an_environment_of_this_repository() -> None:
-    line = next(line for line in README.splitlines() if "pip install -q . " in line)
+    line = next(line for line in README.splitlines() if "pip install -q '.[spark]' " in line)
     assert (REPOSITORY / line.split()[-1]).is_dir()
     assert all((REPOSITORY / word).is_file() for word in line.split() if word.startswith("examples/"))

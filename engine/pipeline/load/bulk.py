@@ -137,7 +137,8 @@ def write_files(
         parts: how many tasks write; None for as many as fit.
         dry_run: count only.
     """
-    wanted = parts or min(max(backend.cores, sum(run.size for run in found.runs) // PART_BYTES), _MOST_PARTS)
+    size = sum(run.size for run in found.runs)
+    wanted = parts or min(max(backend.cores if size > PART_BYTES // 4 else 1, size // PART_BYTES), _MOST_PARTS)
     work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep, dry_run=dry_run)
     with failures.explained("the log files could not be written", consequence=_UNCHANGED, hint=_AGAIN):
         done = backend.write(prepared.target, work if found.runs else [])

@@ -1,9 +1,9 @@
 #!/bin/sh
-# A drill from an empty directory to a recovered environment: create, load, checkpoint, work in flight, crash, recover.
+# From a CSV file to a recovered environment: create, load on Spark, checkpoint, work in flight, crash, recover.
 #
-#     examples/drill.sh examples/users.dump
+#     examples/quickstart.sh examples/users.csv
 set -eu
-dump=$1
+source=$1
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 env=$room/env
@@ -11,11 +11,12 @@ env=$room/env
 say() { printf '\n$ jetool %s\n' "$*" | sed "s|$room/||g"; jetool "$@"; }
 
 say create "$env" --db users --fields dbs
-say load "$env" "$dump" --fields db,records
+say load "$source" "$env" --db users --key name --value age --fields db,read,records,rejected
+say put "$env" --db users dave 19 --fields db,key
 say checkpoint "$env" --fields ins,bins,deltas
-say put "$env" --db users dave "never committed" --no-commit --fields db,txn
+say put "$env" --db users erin "never committed" --no-commit --fields db,txn
 say recover "$env" --dry-run --fields commits_lost,txns_undone
 say crash "$env" --at type:CkptEnd --out "$room/crashed" --fields mode,type
 say recover "$room/crashed" --quiet --fields commits_lost,ckpt_end_lsn
 say scan "$room/crashed" --db users --key-format utf8 --data-format utf8
-say dump-log "$room/crashed" --type ckpt --tail 4 --format csv --fields type,provisional
+say dump-log "$room/crashed" --db users --type in --format csv --fields lsn,type,level,provisional
