@@ -1,7 +1,7 @@
 """The walks over headers, written for the native build.
 
 Same rules and results as ``check_plain`` and ``follow_links`` of ``scan``, which is where they are described, and where
-one or the other is chosen: compiled by mypyc these are three to five times faster than the loops of ``scan``,
+one or the other is chosen: compiled by mypyc these are two to five times faster than the loops of ``scan``,
 interpreted they are half as fast. What makes the difference is that numbers are native ones and bytes are read one by
 one; a header costs no object at all. So the module stays in what mypyc compiles to plain C: functions over ``bytes``
 and lists, variables of type ``i64``, no class.
