@@ -68,10 +68,15 @@ class Contender(NamedTuple):
     environ: Mapping[str, str]
 
 
+def label(build: str) -> str:
+    """What the table calls a build of ours."""
+    return f"{OURS} ({build})"
+
+
 def contenders(builds: Sequence[Build], class_path: str) -> list[Contender]:
     """Everybody who can take part."""
     script = (sys.executable, str(_HERE / "store.py"))
-    found = [Contender(f"{OURS} ({build.name})", OURS, (*script, OURS), build.environ) for build in builds]
+    found = [Contender(label(build.name), OURS, (*script, OURS), build.environ) for build in builds]
     if class_path:
         found.append(Contender(JE, JE, ("java", "-cp", class_path, str(_HERE / "JeStore.java")), {}))
     found.append(Contender("sqlite3", "sqlite3", (*script, "sqlite3"), {}))
