@@ -25,6 +25,9 @@ Example::
     with Environment("/data/env", EnvironmentConfig(create=True)) as env:
         with env.create_database("orders") as orders, env.begin() as txn:
             orders.put(b"4711", b"three crates", txn)
+
+A process that stays opens its environment with ``EnvironmentConfig(...).with_background()``: checkpoints, eviction,
+compression and flushing then have threads of their own (``engine.db.daemons``).
 """
 
 from __future__ import annotations

@@ -147,12 +147,18 @@ class UtilizationTracker:
         writer = self._ctx.writer
         if state is None or writer is None:
             return
-        current = file_of(writer.next_lsn)
-        changed = sorted(number for number, counters in self._files.items() if counters.changed)
-        for number in changed:
-            if number != current and self._ctx.access.has_file(number):
+        # Logging a summary can begin a new file; then the one that was current has to be logged too.
+        logged: set[int] = set()
+        while changed := self._changed(file_of(writer.next_lsn)) - logged:
+            for number in sorted(changed):
                 self._log_summary(state, number)
+            logged |= changed
         self._log_summary(state, file_of(writer.next_lsn))
+
+    def _changed(self, current: int) -> set[int]:
+        """Files but the current one of which something was counted since their last summary."""
+        found = {number for number, counters in list(self._files.items()) if counters.changed}
+        return {number for number in found if number != current and self._ctx.access.has_file(number)}
 
     def checkpoint_ended(self) -> None:
         """Nothing waits for it."""

@@ -35,6 +35,8 @@ class EnvironmentConfig:
         group_interval_ms, group_threshold: je.log.groupCommitInterval, je.log.groupCommitThreshold; 0 for none.
         node_max_entries: je.nodeMaxEntries, of new databases.
         bin_delta_percent: je.tree.binDelta.
+        blind_puts: je.tree.binDeltaBlindPuts: give deltas the bloom filters that JE's blind puts look into. Off, other
+            than in JE: nothing here reads them, and they slow checkpoints down.
         max_embedded_bytes: je.tree.maxEmbeddedLN.
         lock_timeout_ms, txn_timeout_ms: je.lock.timeout, je.txn.timeout; 0 for none.
         deadlock_detect, deadlock_delay_ms: je.lock.deadlockDetect, je.lock.deadlockDetectDelay.
@@ -71,6 +73,7 @@ class EnvironmentConfig:
     group_threshold: int = 0
     node_max_entries: int = 128
     bin_delta_percent: int = 25
+    blind_puts: bool = False
     max_embedded_bytes: int = 16
     lock_timeout_ms: int = 500
     txn_timeout_ms: int = 0
@@ -166,6 +169,7 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.compressor.wakeupInterval": _Parameter("compressor_interval_ms", "ms", 1_000, 75 * 60_000),
     "je.nodeMaxEntries": _Parameter("node_max_entries", "int", 4, 32767),
     "je.tree.binDelta": _Parameter("bin_delta_percent", "int", 0, 75),
+    "je.tree.binDeltaBlindPuts": _Parameter("blind_puts", "bool"),
     "je.tree.maxEmbeddedLN": _Parameter("max_embedded_bytes", "int"),
     "je.lock.timeout": _Parameter("lock_timeout_ms", "ms"),
     "je.txn.timeout": _Parameter("txn_timeout_ms", "ms"),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from engine.catalog.catalog import Catalog
 from engine.catalog.naming import Naming
 from engine.checkpoint.checkpointer import Checkpointer, LastIds
+from engine.cleaner.expiration import ExpirationProfile
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig
@@ -109,7 +110,10 @@ class Parts:
         """
         config = self.config
         self.utilization.connect(self.catalog, self.naming, self.records, self.txns)
-        self.checkpointer.participants.append(self.utilization)
+        expiration = ExpirationProfile(self.ctx, self.catalog, self.records, self.txns, end_lsn)
+        self.ctx.expiring = expiration
+        # What it writes is counted by the summaries that follow.
+        self.checkpointer.participants += [expiration, self.utilization]
         self.utilization.load()
         self.writer = LogWriter(
             self.ctx.access,
@@ -140,6 +144,7 @@ def make_context(config: EnvironmentConfig, access: LogAccess) -> TreeContext:
     ctx = TreeContext(access)
     ctx.max_embedded = config.max_embedded_bytes
     ctx.delta_percent = config.bin_delta_percent
+    ctx.blind_puts = config.blind_puts
     return ctx
 
 

@@ -139,7 +139,7 @@ class SoftRollback:
                 db = env.catalog.by_id(record.db_id)
                 if db is not None:
                     self._revert(chain, db, record, lsn)
-                    count_undone(ctx, db, record, lsn, entry.item_size)
+                    count_undone(ctx, db, record, lsn, entry.total_bytes)
             self._hidden.append(lsn)
             lsn = record.last_lsn
         self._keep(txn, chain)

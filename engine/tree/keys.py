@@ -184,9 +184,13 @@ def key_order(
     return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned)
 
 
-def unknown_order(name: str) -> UnsupportedError:
+class UnknownOrderError(UnsupportedError):
+    """Keys of a database cannot be compared: nobody registered its order, and its nodes do not show it."""
+
+
+def unknown_order(name: str) -> UnknownOrderError:
     """The error of a search in a database whose order nobody registered."""
-    return UnsupportedError(
+    return UnknownOrderError(
         "the order of a database is that of a Java class",
         expected="a registered sort key",
         found=name,

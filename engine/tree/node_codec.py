@@ -13,10 +13,12 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import DamageError
+from engine.format.bloom import bloom_filter
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.node import (
     DIRTY,
     EXPIRES_IN_HOURS,
+    HAS_BLOOM_FILTER,
     HAS_PREFIX,
     HAS_SIZES,
     HAS_VLSNS,
@@ -81,13 +83,14 @@ def apply_old_delta(node: BIN, delta: OldDelta) -> None:
     node.dirty = False
 
 
-def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int) -> Node:
+def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int, with_filter: bool = False) -> Node:
     """The logged form of a node, for version 17.
 
     Arguments:
         delta: only the dirty slots of a BIN.
         prev_full_lsn: its last full version; in a delta the one that it applies to.
         prev_delta_lsn: its last delta, or NULL_LSN.
+        with_filter: put a bloom filter over the other keys into a delta.
     """
     chosen = [i for i in range(len(node)) if not delta or node.states[i] & DIRTY] if isinstance(node, BIN) else None
     count = len(node) if chosen is None else len(chosen)
@@ -98,6 +101,7 @@ def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int) -
     cut = len(prefix) if prefix is not None else 0
     base = -1
     slots: tuple[Slot, ...] = ()
+    bloom: bytes | None = None
     if isinstance(node, BIN) and chosen is not None:
         flags |= HAS_SIZES if not node.db.duplicates else 0
         flags |= HAS_VLSNS if node.vlsns else 0
@@ -105,6 +109,10 @@ def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int) -
         flags |= EXPIRES_IN_HOURS if hours else 0
         slots = tuple(_bin_slot(node, i, stored[i][cut:], flags, base, hours) for i in chosen)
         max_entries = max(count, len(node) * 25 // 100) if delta else max(node.max_entries, count)
+        # A comparator may take keys of different bytes for equal, which a filter cannot know.
+        if delta and with_filter and node.db.order.comparator is None:
+            flags |= HAS_BLOOM_FILTER
+            bloom = bloom_filter(prefix, [stored[i][cut:] for i in range(len(node)) if not node.states[i] & DIRTY])
     else:
         slots = tuple(
             Slot(stored[i][cut:], lsn, 0, None, None, None, None, None, None) for i, lsn in enumerate(node.lsns)
@@ -113,7 +121,7 @@ def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int) -
     return Node(
         node.db.id, prev_full_lsn, 0, prev_delta_lsn, 0, base, -1, -1, node.node_id, unwrap(node.ident), flags, prefix,
         -1, count, node.level, max_entries, compact_base([slot.lsn for slot in slots]), slots,
-        len(node) if delta else 0, max(node.max_entries, len(node)) if delta else 0, None, None, None,
+        len(node) if delta else 0, max(node.max_entries, len(node)) if delta else 0, bloom, None, None,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.format.entry.ln import EMBEDDED, LN, encode_user_ln
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, encode_node
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, DIRTY, IN_TYPE, SLOT_EMBEDDED, encode_node
 from engine.format.header import HEADER_BYTES, Provisional
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import WRITTEN_VERSION
@@ -20,7 +20,7 @@ from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
-from engine.tree.state import TreeContext
+from engine.tree.state import Expiring, TreeContext
 
 INSERTION: Final = 34
 
@@ -45,12 +45,15 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
     old_delta = node.delta_lsn if isinstance(node, BIN) else NULL_LSN
-    record = node_to(node, delta=delta, prev_full_lsn=node.full_lsn, prev_delta_lsn=old_delta)
+    record = node_to(
+        node, delta=delta, prev_full_lsn=node.full_lsn, prev_delta_lsn=old_delta, with_filter=ctx.blind_puts
+    )
     number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
     counted = [] if provisional is Provisional.YES else previous + node.provisional_obsolete
+    body = encode_node(record, WRITTEN_VERSION, number)
     lsn = writer.log(
         number,
-        encode_node(record, WRITTEN_VERSION, number),
+        body,
         provisional=provisional,
         obsolete_nodes=[(old.lsn, old.is_delta) for old in counted],
     )
@@ -60,9 +63,18 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         # Recovery sees this version through the parent only.
         node.parent.pruned = True
     node.pruned = False
+    if ctx.expiring is not None and record.expiration_base != -1 and isinstance(node, BIN):
+        _count_expiring(ctx.expiring, node, lsn, (HEADER_BYTES + len(body)) // record.n_entries, delta)
     _logged(node, lsn, delta)
     _update_parent(node, lsn, previous if provisional is Provisional.YES else [])
     return lsn
+
+
+def _count_expiring(expiring: Expiring, node: BIN, lsn: int, share: int, delta: bool) -> None:
+    """Each slot that expires takes its share of the bytes along (R-CLN-51)."""
+    for expiration, state in zip(node.expirations, node.states, strict=True):
+        if expiration and (not delta or state & DIRTY):
+            expiring.expires(lsn, expiration, share)
 
 
 def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) -> None:

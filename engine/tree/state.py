@@ -155,16 +155,20 @@ class TreeContext:
         nodes: every node in memory, by identity (the INList, R-TREE-8).
         max_embedded: largest data, in bytes, that is embedded in a BIN.
         delta_percent: je.tree.binDelta.
+        blind_puts: je.tree.binDeltaBlindPuts: deltas get bloom filters.
         locks: who holds a lock on a record version; None while there are no transactions.
         root_logged: writes the MapLN of a database whose root has grown by a level (R-TREE-11).
         splits_watch: told of splits.
         used_bytes: estimate of the memory that nodes take.
+        expiring: told of bytes that expire; None while nobody counts them.
         ticks: counts searches; a node notes the last one that came by.
     """
 
     __slots__ = (
         "access",
+        "blind_puts",
         "delta_percent",
+        "expiring",
         "last_transient",
         "latch",
         "locks",
@@ -186,6 +190,8 @@ class TreeContext:
         self.nodes: dict[int, IN] = {}
         self.max_embedded = DEFAULT_MAX_EMBEDDED
         self.delta_percent = DEFAULT_BIN_DELTA_PERCENT
+        self.blind_puts = False
+        self.expiring: Expiring | None = None
         self.splits_watch: list[SplitWatcher] = []
         self.locks: SlotLocks | None = None
         self.root_logged: Callable[[DatabaseState], None] | None = None
@@ -203,6 +209,13 @@ class TreeContext:
         now = node.memory_bytes()
         self.used_bytes += now - node.accounted
         node.accounted = now
+
+
+class Expiring(Protocol):
+    """Told of what expires while it is logged (R-CLN-51)."""
+
+    def expires(self, lsn: int, expiration: int, size: int) -> None:
+        """So many bytes of an entry expire; ``expiration`` in days, or negative hours, since 1970."""
 
 
 class SplitWatcher(Protocol):

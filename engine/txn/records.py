@@ -209,6 +209,8 @@ class Records:
         else:
             lsn = writer.log_in_stream(number, body, locker.vlsn, obsolete_lns=obsolete, born_obsolete=born_obsolete)
             size = HEADER_WITH_VLSN_BYTES + len(body)
+        if payload.expiration and ctx.expiring is not None:
+            ctx.expiring.expires(lsn, payload.expiration, size)
         if locker.transactional:
             self._move_lock(locker, db, old_lsn, lsn, before)
         if payload.data is None:

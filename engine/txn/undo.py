@@ -43,18 +43,20 @@ def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
             db = find.by_id(record.db_id)
             if db is not None:
                 key = db.order.wrap(record.key)
-                undo_ln(ctx, db, key, lsn, version_before(record))
+                undone = undo_ln(ctx, db, key, lsn, version_before(record))
                 txn.deleted.append((db, key))
-                count_undone(ctx, db, record, lsn, entry.item_size)
+                # An earlier version was counted when the transaction replaced it.
+                if undone.tree_lsn == lsn:
+                    count_undone(ctx, db, record, lsn, entry.total_bytes)
         count += 1
         lsn = record.last_lsn
     return count
 
 
-def count_undone(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, item_size: int) -> None:
-    """An undone LN is obsolete, unless it was from the start (R-CLN-5, R-CLN-6)."""
+def count_undone(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, size: int) -> None:
+    """An undone LN, whose entry has so many bytes, is obsolete, unless it was from the start (R-CLN-5, R-CLN-6)."""
     born = record.data is None or bool(record.flags & EMBEDDED) or db.duplicates
     writer = ctx.writer
     if not born and writer is not None and writer.observer is not None:
         with writer.latch:
-            writer.observer.obsolete_ln(lsn, item_size)
+            writer.observer.obsolete_ln(lsn, size)

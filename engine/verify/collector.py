@@ -31,12 +31,20 @@ class Collector:
         self._seen: Counter[tuple[Rule, str]] = Counter()
 
     def add(
-        self, rule: Rule, message: str, *, lsn: int = NULL_LSN, db: DatabaseState | None = None, key: Key = _NO_KEY
+        self,
+        rule: Rule,
+        message: str,
+        *,
+        lsn: int = NULL_LSN,
+        file: str = "",
+        db: DatabaseState | None = None,
+        key: Key = _NO_KEY,
     ) -> None:
         """Take one finding.
 
         Arguments:
             lsn: where the damage is.
+            file: the file concerned, when it is not the one of the LSN.
             db, key: the database and the key, in comparable form, that are concerned.
         """
         label = db.label if db is not None else ""
@@ -44,7 +52,7 @@ class Collector:
         if self._seen[rule, label] > _KEPT:
             return
         stored = None if key is _NO_KEY or db is None else stored_key(db, key)
-        self._found.append(finding(rule, message, lsn=lsn, file=self._path(lsn), db=label or None, key=stored))
+        self._found.append(finding(rule, message, lsn=lsn, file=file or self._path(lsn), db=label or None, key=stored))
 
     def all(self) -> list[Finding]:
         """Everything that was found, in the order of the walk."""

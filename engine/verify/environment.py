@@ -1,8 +1,8 @@
 """Checking an environment on all levels that were asked for, in one report.
 
-``log`` and ``tail`` read the log from end to end and stop at nothing; ``tree``, ``refs`` and ``data`` recover the
-environment in memory and walk over its trees. ``refs`` includes ``tree``, ``data`` includes both. ``tail`` alone reads
-the last file only.
+``log`` and ``tail`` read the log from end to end and stop at nothing; ``tail`` alone reads the last file only.
+``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
+``space`` include ``tree``, ``data`` includes ``refs``.
 """
 
 from __future__ import annotations
@@ -14,20 +14,30 @@ from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
-from engine.verify import log, trees
+from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import verify_log
-from engine.verify.report import Report
+from engine.verify.report import Report, Rule
 from engine.verify.trees import verify_trees
 
 LEVELS: Final = (*log.LEVELS, *trees.LEVELS)
 QUICK: Final = ("tail",)
 DEFAULT: Final = log.LEVELS
 
+# The rules that each level checks.
+RULES: Final[dict[str, tuple[Rule, ...]]] = {
+    "log": tuple(rule for rule in log_rules.RULES if not rule.code.startswith("JE-TAIL")),
+    "tail": tuple(rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")),
+    "tree": tree_rules.RULES,
+    "refs": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-REF")),
+    "data": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-DATA")),
+    "space": space_rules.RULES,
+    "rep": rep_rules.REP_RULES,
+}
+
 # What a level is about, in the words of the summary; in its order.
-_WORDS: Final = {"refs": "references", "tree": "trees", "data": "data"}
+_WORDS: Final = {"refs": "references", "tree": "trees", "data": "data", "space": "utilization"}
 # What ``verify_environment`` leaves out; the replicated side has a check of its own (``engine.verify.rep``).
 NOT_REPLICATION: Final = "replication index"
-_NEVER: Final = ("utilization", NOT_REPLICATION)
 
 
 def verify_environment(
@@ -66,6 +76,7 @@ def verify_environment(
         if found.recovered:
             report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
         else:
+            # What could not be walked over is named below, with the reason.
             wanted = of_log
     return report._replace(
         checked=tuple(level for level in LEVELS if level in wanted), not_checked=(*_not_checked(wanted), *left)
@@ -82,7 +93,7 @@ def _with_implied(levels: Sequence[str]) -> list[str]:
     wanted = set(levels)
     if "data" in wanted:
         wanted.add("refs")
-    if "refs" in wanted:
+    if "refs" in wanted or "space" in wanted:
         wanted.add("tree")
     return [level for level in LEVELS if level in wanted]
 
@@ -90,4 +101,4 @@ def _with_implied(levels: Sequence[str]) -> list[str]:
 def _not_checked(wanted: Sequence[str]) -> list[str]:
     words = [level for level in log.LEVELS if level not in wanted]
     words.append("bodies of obsolete entries" if "data" in wanted else "bodies")
-    return words + [word for level, word in _WORDS.items() if level not in wanted] + list(_NEVER)
+    return words + [word for level, word in _WORDS.items() if level not in wanted] + [NOT_REPLICATION]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from engine.errors import DamageError, FormatError, UnsupportedError
+from engine.errors import DamageError, FormatError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, Node
 from engine.format.lsn import format_lsn, is_null
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
+from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import apply_delta, apply_old_delta, node_from
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import OLD_DELTA_TYPE
@@ -53,7 +54,7 @@ class NodeReader:
             return self._whole(db, entry, record)
         except _DOES_NOT_FIT as error:
             self._findings.add(rules.UNREADABLE, f"{entry.type_name}: {error}", lsn=lsn, db=db)
-        except UnsupportedError:
+        except UnknownOrderError:
             # An order that nobody registered and that no node has shown yet: a delta cannot be put in its place.
             pass
         return None

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from typing import Final
 
-from engine.errors import DamageError, UnsupportedError
+from engine.errors import DamageError, FormatError, UnsupportedError
 from engine.format.entry.ln_content import FileSummaryLN
 from engine.format.lsn import file_of, offset_of
 from engine.tree.state import DatabaseState, TreeContext
@@ -66,7 +66,7 @@ class ObsoleteOffsets:
                 if len(node) and node.keys[-1][:4] > prefix:
                     break
                 node = next_bin(self._ctx, node)
-        except (DamageError, UnsupportedError):
+        except (DamageError, FormatError, UnsupportedError):
             # The walk over the utilization database itself says what is damaged.
             return found
         return found

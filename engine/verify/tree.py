@@ -20,14 +20,13 @@ from itertools import islice
 from operator import lt
 from typing import Final, NamedTuple
 
-from engine.errors import UnsupportedError
 from engine.format.entry.node import Node
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, is_null
 from engine.log.access import LogAccess
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.in_node import IN
-from engine.tree.keys import Key
+from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.state import DatabaseState
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector, at
@@ -129,7 +128,7 @@ class TreeWalk:
             self._findings.add(rules.EMPTY_UPPER, f"node {node.node_id}", lsn=node.full_lsn, db=db)
         try:
             self._check_keys(db, node, extent)
-        except UnsupportedError:
+        except UnknownOrderError:
             self.unordered.add(db.label)
         visit(db, node)
         if isinstance(node, BIN):
@@ -187,7 +186,7 @@ class TreeWalk:
                 self._findings.add(rules.NO_LSN, message, lsn=node.full_lsn, db=db, key=node.keys[index])
 
     def _check_keys(self, db: DatabaseState, node: IN, extent: Range) -> None:
-        """Order, range and identifier key. UnsupportedError when the order of the keys is not known."""
+        """Order, range and identifier key. UnknownOrderError when the order of the keys is not known."""
         lsn = newest_version(node)
         # The key of slot 0 of an upper node counts as minus infinity, whatever it is (R-TREE-6).
         keys = node.keys if isinstance(node, BIN) else node.keys[1:]

@@ -1,4 +1,4 @@
-"""Checking trees, references and data of an environment: everything that ``verify --tree --refs --data`` does.
+"""Checking trees, references, data and utilization: everything that ``verify --tree --refs --data --space`` does.
 
 The environment is recovered in memory, as a reader does: nothing is locked or changed, and what is checked is what JE
 would see after opening it. First the naming and the mapping tree are walked, then the tree of every database they name,
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
-from engine.errors import DamageError
+from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener
 from engine.format.lsn import NULL_LSN
 from engine.log.access import LogAccess
@@ -23,7 +23,7 @@ from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.base import Storage
 from engine.tree.in_node import IN
-from engine.tree.keys import SortKey
+from engine.tree.keys import SortKey, UnknownOrderError
 from engine.tree.state import DatabaseState, TreeContext
 from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
@@ -32,11 +32,10 @@ from engine.verify.node_reader import NodeReader
 from engine.verify.obsolete import ObsoleteOffsets
 from engine.verify.records import RecordCheck
 from engine.verify.report import Finding
+from engine.verify.space import UTILIZATION, SpaceCheck
 from engine.verify.tree import Ids, TreeWalk, Visitor
 
-LEVELS: Final = ("tree", "refs", "data")
-
-_UTILIZATION: Final = "_jeUtilization"
+LEVELS: Final = ("tree", "refs", "data", "space")
 
 
 class Observer(Protocol):
@@ -79,7 +78,8 @@ def verify_trees(
     Arguments:
         storage, files: the environment and its log files. A restore marker among them is passed over: whether the
             records are whole is what an operator wants to know then.
-        levels: ``tree``, ``refs`` (which walks over the trees too) and ``data`` (which follows references too).
+        levels: ``tree``, ``refs`` (which walks over the trees too), ``data`` (which follows references too), and
+            ``space`` (which walks over the trees too, and over the headers of the log).
         comparators: sort keys by Java class name.
         listener: hears ``trees`` steps in databases.
 
@@ -91,6 +91,8 @@ def verify_trees(
     def prepare(check: _Check) -> None:
         if "refs" in levels or "data" in levels:
             check.follow_references(data="data" in levels)
+        if "space" in levels:
+            check.compare_space(files)
 
     return _recovered(storage, files, comparators, listener, prepare)
 
@@ -128,6 +130,9 @@ def _recovered(
         findings.add(rules.NOT_RECOVERED, str(error), lsn=NULL_LSN)
         access.close()
         return TreeReport(tuple(findings.all()), False, 0, 0, 0, ())
+    except UnknownOrderError as error:
+        access.close()
+        return TreeReport((), False, 0, 0, 0, (f"trees ({error.what}: {error.found})",))
     try:
         check = _Check(ctx, catalog, recovery, findings)
         prepare(check)
@@ -148,6 +153,8 @@ class _Check:
         self._catalogue = Catalogue(ctx, catalog, findings)
         reader = NodeReader(ctx, findings, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, Ids(result.ids.node), catalog.initial_log_version)
+        self._at_rest = result.last_entry_is_ckpt_end
+        self._space: tuple[SpaceCheck, LogFiles] | None = None
         self._visitors: list[Visitor] = [self._catalogue.visit]
         self.observers: list[Observer] = []
 
@@ -156,6 +163,12 @@ class _Check:
         obsolete = ObsoleteOffsets(self._ctx, _utilization(self._catalog))
         records = RecordCheck(self._ctx.access, self._findings, obsolete, self._end_lsn, data=data)
         self._visitors.append(records.visit)
+
+    def compare_space(self, files: LogFiles) -> None:
+        """Compare the utilization summaries with the log and the trees as well."""
+        space = SpaceCheck(self._ctx, self._findings)
+        self._space = space, files
+        self._visitors.append(space.visit)
 
     def run(self, listener: Listener) -> TreeReport:
         """Walk over everything."""
@@ -170,6 +183,9 @@ class _Check:
             else:
                 self._walk_one(db)
         listener.step("trees", len(databases), len(databases))
+        if self._space is not None:
+            space, files = self._space
+            space.compare(files, at_rest=self._at_rest)
         skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
         walk = self._walk
         return TreeReport(
@@ -190,6 +206,7 @@ class _Check:
 
 def _utilization(catalog: Catalog) -> DatabaseState | None:
     try:
-        return catalog.by_name(_UTILIZATION)
-    except DamageError:
+        return catalog.by_name(UTILIZATION)
+    except (DamageError, FormatError):
+        # The walk over the catalogue says what is damaged.
         return None

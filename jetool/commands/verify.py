@@ -9,10 +9,17 @@ import click
 from engine.errors import UsageError
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
-from engine.verify import log_rules, record_rules, rep_rules, tree_rules, trees
-from engine.verify.environment import DEFAULT, LEVELS, NOT_REPLICATION, QUICK, last_files, verify_environment
+from engine.verify import trees
+from engine.verify.environment import (
+    DEFAULT,
+    LEVELS,
+    NOT_REPLICATION,
+    QUICK,
+    RULES,
+    last_files,
+    verify_environment,
+)
 from engine.verify.report import ERROR, WARNING, Report
-from engine.verify.tree_rules import NOT_RECOVERED
 from jetool import exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
@@ -20,14 +27,6 @@ from jetool.output.findings import FINDING
 from jetool.output.verify_rows import OF_PAGES, SUMMARY, Shown, summary_row
 
 _REP: Final = "rep"
-_RULES: Final = {
-    "log": [rule for rule in log_rules.RULES if not rule.code.startswith("JE-TAIL")],
-    "tail": [rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")],
-    "tree": tree_rules.RULES,
-    "refs": [rule for rule in record_rules.RULES if rule.code.startswith("JE-REF")],
-    "rep": rep_rules.REP_RULES,
-    "data": [rule for rule in record_rules.RULES if rule.code.startswith("JE-DATA")],
-}
 
 
 @command(
@@ -55,6 +54,7 @@ _RULES: Final = {
 @click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree.")
 @click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
 @click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
+@click.option("--space", "space", is_flag=True, help="The figures that the cleaner goes by, against log and trees.")
 @click.option("--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group.")
 @click.option("--quick", is_flag=True, help="The last file only: --tail.")
 @click.option("--full", is_flag=True, help="All of it.")
@@ -64,8 +64,9 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
     rollback periods. --tree, --refs and --data recover the environment in memory and check what JE would find when it
-    opens it; each includes the one before. They take longer: every node, and every record, is read in key order. --rep
-    does the same for the replicated side: every mapping of the VLSN index is looked up in the log.
+    opens it; each includes the one before, --space includes --tree. They take longer: every node, and for --refs and
+    --data every record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN
+    index is looked up in the log.
 
     Of a Derby database both control files, the log and valid records behind its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
@@ -80,9 +81,9 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
         return _verify_derby(run, storage, quick=quick, full=full, strict=strict, asked=asked)
     files = list_log_files(storage)
     report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
-    if (asked["rep"] or full) and not _is_lost(report):
+    if (asked["rep"] or full) and not _is_lost(report, levels):
         report = _with_replication(run, env, report)
-    found = run.out.findings([(rule.code, rule.title) for level in report.checked for rule in _RULES[level]])
+    found = run.out.findings([(rule.code, rule.title) for level in report.checked for rule in RULES[level]])
     for finding in report.findings:
         found.add(Shown(finding))
     found.end(summary_row(report))
@@ -108,14 +109,14 @@ def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bo
     if report.count(WARNING) and strict:
         codes.append(exits.WARNINGS)
     of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
-    if report.files < len(of_log) or _is_lost(report):
+    if report.files < len(of_log) or _is_lost(report, levels):
         codes.append(exits.INCOMPLETE)
     return exits.worst(codes)
 
 
-def _is_lost(report: Report) -> bool:
-    """Whether recovery failed, so that trees and index could not be looked at."""
-    return any(finding.code == NOT_RECOVERED.code for finding in report.findings)
+def _is_lost(report: Report, levels: list[str]) -> bool:
+    """Whether the trees were to be walked over and could not be; neither can the index then."""
+    return report.nodes is None and any(level in trees.LEVELS for level in levels)
 
 
 def _with_replication(run: Run, env: str, report: Report) -> Report:

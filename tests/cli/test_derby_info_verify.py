@@ -353,7 +353,7 @@ def test_which_verbs_serve_one_kind_only() -> None:
 
 def test_levels_of_trees_mean_nothing_here(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path / "db")
-    for option in ("--tree", "--refs", "--data"):
+    for option in ("--tree", "--refs", "--data", "--space"):
         result = run("verify", database, option, "--json")
         assert result.code == 2
         assert_valid_error(result)

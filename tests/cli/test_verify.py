@@ -237,8 +237,8 @@ def test_full_walks_over_the_trees(tmp_path: Path) -> None:
     assert result.code == exits.DONE
     assert_valid("verify", result.out)
     summary = result.json()["summary"]
-    assert summary["checked"] == ["log", "tail", "tree", "refs", "data", "rep"]
-    assert summary["not_checked"] == ["bodies of obsolete entries", "utilization"]
+    assert summary["checked"] == ["log", "tail", "tree", "refs", "data", "space", "rep"]
+    assert summary["not_checked"] == ["bodies of obsolete entries"]
     assert summary["databases"] == 10
     assert summary["records"] > 800
     assert "nodes" not in run("verify", env, "--json").json()["summary"]

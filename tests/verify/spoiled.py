@@ -25,7 +25,7 @@ from engine.tree.tree import bins, child_of, root_of
 from engine.verify.report import Finding
 from engine.verify.trees import TreeReport, verify_trees
 
-ALL = ("tree", "refs", "data")
+ALL = ("tree", "refs", "data", "space")
 RECORDS = 200
 CONFIG = EnvironmentConfig(create=True, node_max_entries=6, checkpoint_bytes=0, file_max_bytes=20_000)
 Spoil = Callable[[Environment], None]

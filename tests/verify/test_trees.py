@@ -10,11 +10,15 @@ import pytest
 from engine.db.environment import Environment
 from engine.format.entry.ln_content import NameLN
 from engine.format.lsn import NULL_LSN, file_of, offset_of
+from engine.log.files import list_log_files
+from engine.recovery.manager import Recovery
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.keys import unknown_order
 from engine.tree.state import DatabaseState
 from engine.tree.tree import bins, find_bin
-from engine.verify import record_rules, tree_rules
+from engine.verify import record_rules, space_rules, tree_rules
+from engine.verify.environment import verify_environment
 from tests.verify.spoiled import (
     CONFIG,
     RECORDS,
@@ -329,8 +333,22 @@ def test_recovery_that_fails_is_a_finding() -> None:
 
 
 def test_codes_are_unique_and_numbered() -> None:
-    every = [rule.code for rule in (*tree_rules.RULES, *record_rules.RULES)]
+    every = [rule.code for rule in (*tree_rules.RULES, *record_rules.RULES, *space_rules.RULES)]
     assert len(every) == len(set(every))
-    for kind in ("JE-TREE", "JE-DB", "JE-REF", "JE-DATA"):
+    for kind in ("JE-TREE", "JE-DB", "JE-REF", "JE-DATA", "JE-SPACE"):
         numbers = [int(code[-3:]) for code in every if code.startswith(kind)]
         assert numbers == list(range(1, len(numbers) + 1)), kind
+
+
+def test_trees_whose_order_nobody_knows_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: Recovery) -> None:
+        raise unknown_order("org.example.ByTail")
+
+    monkeypatch.setattr("engine.verify.trees.Recovery", type("Unordered", (Recovery,), {"run": run}))
+    storage = sound()
+    said = report(storage)
+    assert (said.recovered, said.findings) == (False, ())
+    whole = verify_environment(storage, list_log_files(storage), ("log", "tree"))
+    assert whole.checked == ("log",)
+    assert whole.nodes is None
+    assert "trees (the order of a database is that of a Java class: org.example.ByTail)" in whole.not_checked

@@ -1,0 +1,126 @@
+"""The expiration profile: how many bytes of each finished file expire when (R-CLN-51, je-log-format.md 10.2).
+
+While a file is written, every record with an expiration adds the size of its entry to the hour at which it expires, and
+every bottom node that is logged adds, for each slot that expires, its share of the node's entry. When the file is
+finished its histogram becomes a record of ``_jeExpiration``, at the next checkpoint; an empty one too, so that nobody
+has to look into the file.
+
+Only files that this environment has begun are known completely. A file without a record, one that was half written
+before or whose checkpoint a crash prevented, is read by JE when it next opens the environment.
+
+Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes for the day after: the record of key 3 is
+``00 | day 20,000, 90 | 1, 80``, numbers packed, days since all values are whole days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from engine.catalog.catalog import Catalog
+from engine.format.lsn import file_of, offset_of
+from engine.format.packed import pack, sorted_pack, unpack
+from engine.tree.state import TreeContext
+from engine.txn.records import USER, Payload, PutMode, Records
+from engine.txn.txn import Durability, Txn
+
+DATABASE_NAME: Final = "_jeExpiration"
+_HOURS_A_DAY: Final = 24
+_IN_HOURS: Final = 1
+
+
+class Lockers(Protocol):
+    """Makes the lockers of operations; the transaction manager does."""
+
+    def begin(self, *, transactional: bool = True, durability: Durability = Durability.SYNC) -> Txn:
+        """A locker."""
+
+    def end_operation(self, locker: Txn) -> None:
+        """The operation is over."""
+
+
+class ExpirationProfile:
+    """Counts expiring bytes by file, and writes the histograms at checkpoints.
+
+    Arguments:
+        ctx: the trees.
+        catalog, records, lockers: through which records are written.
+        next_lsn: where the log ends; the first whole file begins behind it.
+    """
+
+    def __init__(self, ctx: TreeContext, catalog: Catalog, records: Records, lockers: Lockers, next_lsn: int) -> None:
+        self._ctx = ctx
+        self._catalog = catalog
+        self._records = records
+        self._lockers = lockers
+        self._next = file_of(next_lsn) + (1 if offset_of(next_lsn) else 0)
+        self._hours: dict[int, dict[int, int]] = {}
+
+    def expires(self, lsn: int, expiration: int, size: int) -> None:
+        """Bytes of an entry that expire.
+
+        Arguments:
+            expiration: days since 1970, or negative hours.
+            size: in bytes.
+        """
+        if file_of(lsn) >= self._next:
+            hours = self._hours.setdefault(file_of(lsn), {})
+            hour = expiration * _HOURS_A_DAY if expiration > 0 else -expiration
+            hours[hour] = hours.get(hour, 0) + size
+
+    # The checkpoint participant.
+
+    def checkpoint_begins(self) -> bool:
+        """No file is let go by this part."""
+        return False
+
+    def checkpoint_started(self) -> None:
+        """Nothing to be made consistent."""
+
+    def before_checkpoint_end(self) -> None:
+        """Write the histograms of the files that were finished since the last checkpoint."""
+        writer = self._ctx.writer
+        if writer is None or self._next >= file_of(writer.next_lsn):
+            return
+        with self._ctx.latch:
+            state = self._catalog.by_name(DATABASE_NAME)
+        while state is not None and self._next < file_of(writer.next_lsn):
+            locker = self._lockers.begin(transactional=False, durability=Durability.NO_SYNC)
+            data = encode_histogram(self._hours.pop(self._next, {}))
+            key = state.order.wrap(sorted_pack(self._next))
+            self._records.put(state, key, Payload(data, USER), locker, PutMode.OVERWRITE)
+            self._lockers.end_operation(locker)
+            self._next += 1
+
+    def checkpoint_ended(self) -> None:
+        """Nothing waits for it."""
+
+
+def encode_histogram(hours: Mapping[int, int]) -> bytes:
+    """A histogram, bytes by hour since 1970, as a record; empty when nothing expires."""
+    if not hours:
+        return b""
+    unit = 1 if any(hour % _HOURS_A_DAY for hour in hours) else _HOURS_A_DAY
+    parts = [bytes((_IN_HOURS if unit == 1 else 0,))]
+    before = 0
+    for hour in sorted(hours):
+        parts += [pack(hour // unit - before), pack(hours[hour])]
+        before = hour // unit
+    return b"".join(parts)
+
+
+def decode_histogram(data: bytes) -> dict[int, int]:
+    """The histogram of a record.
+
+    Raises:
+        FormatError, IndexError: the record is cut short.
+    """
+    found: dict[int, int] = {}
+    unit = 1 if data[:1] == bytes((_IN_HOURS,)) else _HOURS_A_DAY
+    pos, value = 1, 0
+    while pos < len(data):
+        step, pos = unpack(data, pos)
+        size, pos = unpack(data, pos)
+        value += step
+        found[value * unit] = size
+    return found

@@ -1,0 +1,114 @@
+"""The expiration profile: what a file's record says is what its entries say (R-CLN-51, je-log-format.md 10.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cleaner.expiration import DATABASE_NAME, decode_histogram, encode_histogram
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.format.entry.ln import LN
+from engine.format.entry.node import EXPIRES_IN_HOURS, Node
+from engine.format.packed import sorted_unpack
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+from engine.storage.memory import MemoryStorage
+
+CONFIG = EnvironmentConfig(create=True, node_max_entries=16, file_max_bytes=10_000, checkpoint_bytes=0)
+DAYS, HOURS = 20_000, 480_007
+
+
+def histogram(storage: Storage, number: int) -> dict[int, int]:
+    """Expiring bytes of a file by hour, from its entries: user LNs whole, BINs and deltas by slot."""
+    file = next(file for file in list_log_files(storage).files if file.number == number)
+    found: Counter[int] = Counter()
+    with FileReader(storage, file, is_last=False) as reader:
+        for entry in reader.entries():
+            assert isinstance(entry, LogEntry)
+            record = entry.record()
+            if isinstance(record, LN) and record.expiration:
+                found[_hour(record.expiration)] += entry.total_bytes
+            elif isinstance(record, Node) and record.expiration_base != -1:
+                for slot in record.slots:
+                    if slot.expiration:
+                        value = record.expiration_base + slot.expiration - 1
+                        hour = value if record.flags & EXPIRES_IN_HOURS else value * 24
+                        found[hour] += entry.total_bytes // record.n_entries
+    return dict(found)
+
+
+def _hour(expiration: int) -> int:
+    return expiration * 24 if expiration > 0 else -expiration
+
+
+def stored(storage: Storage) -> dict[int, bytes]:
+    """The records of the profile by file."""
+    with Environment(storage, EnvironmentConfig(read_only=True)) as env, env.open_database(DATABASE_NAME) as db:
+        return {sorted_unpack(key)[0]: data for key, data in db.items()}
+
+
+def written(*, expirations: tuple[int, ...]) -> MemoryStorage:
+    storage = MemoryStorage()
+    with Environment(storage, CONFIG) as env, env.create_database("d") as db:
+        for i in range(600):
+            data = b"v" * (60 if i % 3 else 5)
+            db.put(b"%04d" % (i % 300), data, expiration=expirations[i % len(expirations)])
+            if i % 97 == 0:
+                env.checkpoint(force=True)
+    return storage
+
+
+def test_every_finished_file_has_the_record_of_its_entries() -> None:
+    storage = written(expirations=(0, DAYS, DAYS + 3, -HOURS))
+    records = stored(storage)
+    last = list_log_files(storage).files[-1].number
+    # The checkpoint of the close can finish one more file.
+    assert set(records) >= set(range(last - 1))
+    assert last > 5
+    for number, data in records.items():
+        assert decode_histogram(data) == histogram(storage, number), number
+    assert any(data[:1] == b"\x01" for data in records.values())
+
+
+def test_whole_days_are_stored_as_days() -> None:
+    storage = written(expirations=(DAYS, DAYS + 1))
+    for number, data in stored(storage).items():
+        assert data[:1] == b"\x00"
+        assert decode_histogram(data) == histogram(storage, number)
+
+
+def test_where_nothing_expires_records_are_empty() -> None:
+    records = stored(written(expirations=(0,)))
+    assert len(records) > 3
+    assert set(records.values()) == {b""}
+
+
+def test_files_begun_before_are_left_to_je() -> None:
+    """What was in the last file before it was opened was not counted, so that file gets no record."""
+    storage = MemoryStorage()
+    with Environment(storage, CONFIG) as env, env.create_database("d") as db:
+        db.put(b"k", b"v", expiration=DAYS)
+    with Environment(storage, CONFIG) as env, env.open_database("d") as db:
+        for i in range(400):
+            db.put(b"%04d" % i, b"." * 60, expiration=DAYS)
+    records = stored(storage)
+    assert 0 not in records
+    assert len(records) > 1
+    for number, data in records.items():
+        assert decode_histogram(data) == histogram(storage, number)
+
+
+@given(st.dictionaries(st.integers(1, 1_000_000), st.integers(1, 1 << 30)))
+def test_histograms_come_back(hours: dict[int, int]) -> None:
+    assert decode_histogram(encode_histogram(hours)) == hours
+    days = {hour * 24: size for hour, size in hours.items()}
+    assert decode_histogram(encode_histogram(days)) == days
+
+
+def test_an_example() -> None:
+    assert encode_histogram({20_000 * 24: 90, 20_001 * 24: 80}) == bytes.fromhex("00 79a94d 5a 01 50")

@@ -1,0 +1,121 @@
+"""Wrong utilization figures are found; right ones, and ones that recovery has counted inexactly, are not (R-CLN-1 to
+R-CLN-13)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.db.environment import Environment
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.lsn import file_of
+from engine.storage.memory import MemoryStorage
+from engine.tree.bin_node import DELETED
+from engine.tree.tree import bins, edge_bin
+from engine.verify.report import NOTE, WARNING
+from tests.verify.spoiled import CONFIG, codes, found, rewrite, sound, spoiled
+
+SPACE = ("space",)
+
+
+def one_entry_more(env: Environment) -> None:
+    counters = env.utilization.counters(0)
+    counters.total_count += 1
+    counters.changed = True
+
+
+def bytes_missing(env: Environment) -> None:
+    counters = env.utilization.counters(1)
+    counters.total_size -= 1
+    counters.changed = True
+
+
+def everything_obsolete(env: Environment) -> None:
+    counters = env.utilization.counters(0)
+    counters.obsolete_ln_count = counters.total_ln_count
+    counters.changed = True
+
+
+def one_too_many(env: Environment) -> None:
+    """The smallest figure that cannot be."""
+    counters = env.utilization.counters(0)
+    used = _in_use(env, 0)
+    counters.obsolete_ln_count = counters.total_ln_count - used + 1
+    counters.changed = True
+
+
+def as_many_as_can_be(env: Environment) -> None:
+    counters = env.utilization.counters(0)
+    counters.obsolete_ln_count = counters.total_ln_count - _in_use(env, 0)
+    counters.changed = True
+
+
+def _in_use(env: Environment, number: int) -> int:
+    """LNs of a file that slots need: those of the two databases with larger records, and of the catalogue."""
+    count = 0
+    with env.ctx.latch:
+        named = [env.catalog.by_name(name) for name, _ in list(env.catalog.names(internal=True))]
+        for state in (env.catalog.mapping, env.catalog.naming, *named):
+            if state is None or state.duplicates or state.root_lsn == -1:
+                continue
+            for node in bins(env.ctx, state):
+                for lsn, flags in zip(node.lsns, node.states, strict=True):
+                    count += file_of(lsn) == number and not flags & (DELETED | SLOT_EMBEDDED)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (one_entry_more, {"JE-SPACE-001"}),
+        (bytes_missing, {"JE-SPACE-001"}),
+        (everything_obsolete, {"JE-SPACE-002"}),
+        (one_too_many, {"JE-SPACE-002"}),
+        (as_many_as_can_be, set()),
+    ],
+    ids=lambda c: getattr(c, "__name__", ""),
+)
+def test_wrong_figures(spoil: Any, expected: set[str]) -> None:
+    storage = spoiled(spoil)
+    assert codes(storage, ("tree",)) == set()
+    assert codes(storage, SPACE) == expected
+    for finding in found(storage, SPACE):
+        assert finding.severity == WARNING
+        assert finding.file in ("00000000.jdb", "00000001.jdb")
+
+
+def test_uncounted_garbage_is_noted() -> None:
+    storage = MemoryStorage()
+    config = replace(CONFIG, file_max_bytes=400_000)
+    with Environment(storage, config) as env, env.create_database("d") as db:
+        for _ in range(3):
+            for i in range(1500):
+                db.put(b"%05d" % i, b"." * 100)
+    assert found(storage, SPACE) == ()
+    with Environment(storage, config) as env:
+        counters = env.utilization.counters(0)
+        counters.obsolete_ln_count = counters.obsolete_ln_size = counters.obsolete_ln_size_counted = 0
+        counters.changed = True
+        env.checkpoint(force=True)
+    assert [(f.code, f.severity, f.file) for f in found(storage, SPACE)] == [("JE-SPACE-003", NOTE, "00000000.jdb")]
+
+
+def test_a_summary_that_cannot_be_read() -> None:
+    storage = sound()
+    for _ in range(2):
+        # Two more checkpoints: the summaries of the first files are now in front of what recovery redoes.
+        with Environment(storage, CONFIG) as env, env.open_database("small") as db:
+            db.put(b"k", b"v")
+    with Environment(storage, CONFIG) as env:
+        state = env.catalog.by_name("_jeUtilization")
+        assert state is not None
+        node = edge_bin(env.ctx, state)
+        assert node is not None
+        index = next(i for i in range(len(node)) if node.is_live(i))
+        lsn, name = node.lsns[index], f"{int.from_bytes(node.keys[index][:4], 'big'):08x}.jdb"
+    rewrite(storage, lsn, lambda record: record._replace(db_id=7))  # type: ignore[attr-defined]
+    (one,) = found(storage, SPACE)
+    assert (one.code, one.lsn, one.severity) == ("JE-SPACE-004", lsn, WARNING)
+    assert name in one.message
