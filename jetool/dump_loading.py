@@ -78,7 +78,8 @@ def _opened(file: str | None) -> Iterator[BinaryIO]:
     try:
         lines = open(str(file), "rb")  # noqa: PTH123, SIM115 - the user's file, not one of the engine
     except OSError as error:
-        raise NotFoundError("cannot open the dump", file=file, found=error.strerror) from error
+        hint = "check the path; - reads the dump from standard input"
+        raise NotFoundError("cannot open the dump", file=file, found=error.strerror, hint=hint) from error
     with lines:
         yield lines
 
