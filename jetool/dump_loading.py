@@ -15,6 +15,7 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, StorageError
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
+from jetool import kinds
 from jetool.je_load import DumpReader, require_same_kind
 from jetool.opening import lead_if_replicated, open_to_write
 from jetool.options import Run
@@ -61,6 +62,11 @@ def load_dump(
         name = name or reader.header.database
         if name is None:
             raise click.UsageError("name the database with --db; the dump does not", click.get_current_context())
+        if kinds.is_derby(env):
+            from jetool.derby.store import load_records
+
+            part = load_records(run, env, name, reader, create=create, overwrite=overwrite, batch=batch)
+            return DumpLoaded(name, *part)
         with open_to_write(run, env) as found:
             lead_if_replicated(found)
             created, db = _database(found, name, reader, create=create)

@@ -13,6 +13,7 @@ from typing import Final
 
 from engine.errors import NotFoundError, UsageError
 from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
 
 JE: Final = "je"
 DERBY: Final = "derby"
@@ -49,6 +50,11 @@ def kind_of(storage: Storage) -> str:
     if not is_je and not is_derby:
         raise _neither(storage, names)
     return DERBY if is_derby else JE
+
+
+def is_derby(directory: str) -> bool:
+    """Whether a directory is a Derby database; errors as ``kind_of``."""
+    return kind_of(DiskStorage(directory)) == DERBY
 
 
 def require(kind: str, storage: Storage, verb: str) -> None:

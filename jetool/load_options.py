@@ -93,6 +93,8 @@ def in_order(env: str, sources: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 def _is_environment(path: str) -> bool:
+    if (Path(path) / "log" / "log.ctrl").exists():
+        return True
     return any(Path(path).glob("*.jdb")) or any(Path(path).glob("data[0-9][0-9][0-9]/*.jdb"))
 
 

@@ -339,6 +339,25 @@ class HostPortType(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
+class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
+    """``NAME``, with ``:dups`` for sorted duplicates and ``:prefix`` for key prefixing behind it."""
+
+    name = "NAME[:dups][:prefix]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, bool, bool]:
+        """Name, duplicates, key prefixing. Raises BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        text = str(value)
+        marks = set()
+        while text.endswith((":dups", ":prefix")):
+            text, _, mark = text.rpartition(":")
+            marks.add(mark)
+        if not text:
+            self.fail(f"{value!r} has no name", param, ctx)
+        return text, "dups" in marks, "prefix" in marks
+
+
 class FieldsType(click.ParamType[tuple[str, ...]]):
     """Names of fields, with commas between them."""
 
@@ -368,3 +387,4 @@ FILE: Final = FileType()
 FILES: Final = AnyFileType()
 HOST: Final = HostPortType()
 FIELDS: Final = FieldsType()
+NEW_DATABASE: Final = NewDatabaseType()

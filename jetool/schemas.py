@@ -81,7 +81,8 @@ def _value(outputs: Outputs) -> dict[str, Any]:
         documents = [shape.schema(with_rec=False) for shape in outputs.shapes]
         return {"oneOf": documents} if len(documents) > 1 else documents[0]
     if outputs.form == "table":
-        return {"type": "array", "items": outputs.shapes[0].schema(with_rec=False)}
+        rows = [shape.schema(with_rec=False) for shape in outputs.shapes]
+        return {"type": "array", "items": {"oneOf": rows} if len(rows) > 1 else rows[0]}
     assert outputs.summary is not None
     key = "findings" if outputs.form == "findings" else "records"
     records = [shape.schema(with_rec=True) for shape in outputs.shapes]

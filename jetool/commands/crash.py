@@ -22,6 +22,7 @@ from jetool import crashing, exits, kinds
 from jetool.command import Outputs, command, environment
 from jetool.opening import WRITE_EXITS, WRITER_BYTE, backup_directory
 from jetool.options import Run
+from jetool.output import derby_crash
 from jetool.output.crash_rows import CASE, CRASH, SUMMARY, text_line
 from jetool.recovering import log_sizes
 
@@ -30,9 +31,8 @@ _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 
 @command(
     "crash",
-    outputs=lambda: Outputs("stream", (CRASH, CASE), SUMMARY),
+    outputs=lambda: Outputs("stream", (CRASH, CASE, derby_crash.CRASH, derby_crash.CASE), SUMMARY),
     features=("fields", "progress", "write"),
-    only=kinds.JE,
     examples=(
         ("A crash inside the last checkpoint, on a copy", "jetool crash /data/env --at step:checkpoint --out /tmp/d"),
         ("A torn last entry", "jetool crash /data/env --mode torn-write --seed 7 --out /tmp/d"),
@@ -65,7 +65,17 @@ def crash(
     jetool undo takes it back.
 
     --matrix does it in memory at many places, recovers each time, and compares with the committed records of the log.
+
+    Of a Derby database PLACE is a record behind the last checkpoint (FILE,POSITION, end, entry:N, type:NAME[:n]), or a
+    place in the work of recovery and its checkpoint: write:N, its N-th write or sync, or step:NAME[:n]. --matrix lets
+    recovery die at each of its writes and syncs, and compares with recovery that was not interrupted.
     """
+    if kinds.is_derby(env):
+        from jetool.derby.crash import check_database, crash_database
+
+        if matrix is None:
+            return crash_database(run, env, place, mode, seed, out, in_place=in_place)
+        return check_database(run, env, mode, seed, _count(matrix))
     disk = DiskStorage(env)
     files = list_log_files(disk)
     points = crash_points(disk, files)
@@ -87,7 +97,7 @@ def crash(
 
 
 def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage], CrashEffect]) -> CrashEffect:
-    """Damage the environment itself: confirmed, locked, with the old bytes saved."""
+    """Damage the environment itself, saved first."""
     if not run.yes:
         raise RefusedError(
             "--in-place damages the environment itself", file=env, hint="add --yes, or leave out --in-place for a copy"

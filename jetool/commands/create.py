@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import PROPERTIES_FILE, EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import NotFoundError, RefusedError
+from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.group import check_name, form_group
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool import exits, params
+from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
 
+_LEAST_FILE: Final = 1_000_000
 CREATED: Final = Shape(
     "created",
     "The new environment.",
@@ -33,28 +34,15 @@ CREATED: Final = Shape(
 )
 
 
-class NewDatabase(click.ParamType[tuple[str, bool, bool]]):
-    """``NAME``, with ``:dups`` for sorted duplicates and ``:prefix`` for key prefixing behind it."""
+def _outputs() -> Outputs:
+    from jetool.output import derby_records
 
-    name = "NAME[:dups][:prefix]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, bool, bool]:
-        """Name, duplicates, key prefixing. Raises BadParameter."""
-        if isinstance(value, tuple):
-            return value
-        text = str(value)
-        marks = set()
-        while text.endswith((":dups", ":prefix")):
-            text, _, mark = text.rpartition(":")
-            marks.add(mark)
-        if not text:
-            self.fail(f"{value!r} has no name", param, ctx)
-        return text, "dups" in marks, "prefix" in marks
+    return Outputs("document", (CREATED, derby_records.CREATED))
 
 
 @command(
     "create",
-    outputs=lambda: Outputs("document", (CREATED,)),
+    outputs=_outputs,
     features=("fields", "write"),
     examples=(
         ("An environment with two databases", "jetool create /data/new --db orders --db tags:dups"),
@@ -62,6 +50,7 @@ class NewDatabase(click.ParamType[tuple[str, bool, bool]]):
             "The first node of a replication group",
             "jetool create /data/n1 --replicated --group orders --node n1 --address db1.example.org:5001",
         ),
+        ("A page store on Derby's format, with one table", "jetool create /data/pages --store derby --db orders"),
         ("Small files and nodes, for a drill", "jetool create /tmp/drill --db t --file-max 1000000 --node-max 8"),
     ),
     exits={
@@ -71,8 +60,10 @@ class NewDatabase(click.ParamType[tuple[str, bool, bool]]):
     },
 )
 @environment
-@click.option("--db", "dbs", type=NewDatabase(), multiple=True, help="A database to make in it; repeat for more.")
-@click.option("--file-max", type=click.IntRange(1_000_000, 1 << 30), metavar="BYTES",
+@click.option("--db", "dbs", type=params.NEW_DATABASE, multiple=True, help="A database to make in it; repeat for more.")
+@click.option("--store", type=click.Choice((kinds.JE, kinds.DERBY)), default=kinds.JE,
+              help="What to make: a JE environment, or a page store in Derby's format.  [default: je]")  # fmt: skip
+@click.option("--file-max", type=click.IntRange(100_000, 1 << 30), metavar="BYTES",
               help="Largest log file; kept in je.properties as je.log.fileMax.  [default: 10000000]")  # fmt: skip
 @click.option("--node-max", type=click.IntRange(4, 32_767), metavar="N", default=128,
               help="Slots of a node of these databases.  [default: 128]")  # fmt: skip
@@ -85,6 +76,7 @@ def create(
     run: Run,
     env: str,
     dbs: tuple[tuple[str, bool, bool], ...],
+    store: str,
     file_max: int | None,
     node_max: int,
     replicated: bool,
@@ -96,9 +88,18 @@ def create(
 
     The directory is made when it is not there, and must be empty otherwise. With --replicated the environment is a
     replication group of one node: put, load and delete write to it as its master, and others join with jetool node.
+
+    With --store derby it is a page store: tables of keys and values in Apache Derby's files, with its logging and
+    recovery, and no SQL. --file-max is the log switch interval then, from 100000 to 134217728.  [default: 1048576]
     """
+    if store == kinds.DERBY:
+        from jetool.derby.store import create_store
+
+        return create_store(run, env, dbs, file_max)
     check_name("group", group)
     check_name("node", node)
+    if file_max is not None and file_max < _LEAST_FILE:
+        raise UsageError("--file-max is too small", expected=f"{_LEAST_FILE} at least", found=str(file_max))
     disk = DiskStorage(env)
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     _require_empty(disk)

@@ -34,10 +34,15 @@ DATABASE: Final = Shape(
 )
 
 
+def _outputs() -> Outputs:
+    from jetool.output import derby_records
+
+    return Outputs("table", (DATABASE, derby_records.TABLE))
+
+
 @command(
     "dbs",
-    only=kinds.JE,
-    outputs=lambda: Outputs("table", (DATABASE,)),
+    outputs=_outputs,
     features=("fields", "progress"),
     examples=(
         ("Names and sizes", "jetool dbs /data/env --count --fields name,id,records"),
@@ -55,6 +60,12 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...])
     Recovery runs in memory: committed work behind the last checkpoint is seen, uncommitted work is not. Nothing is
     locked, created or changed; a running environment can be read.
     """
+    if kinds.is_derby(env):
+        from jetool.derby.store import print_tables
+
+        if internal:
+            raise kinds.not_for(kinds.DERBY, "--internal")
+        return print_tables(run, env, names, count=count)
     with open_to_read(run, env) as found:
         listed = found.database_names(internal=internal or bool(names))
         absent = sorted(set(names) - set(listed))

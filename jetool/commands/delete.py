@@ -28,10 +28,15 @@ DELETED: Final = Shape(
 )
 
 
+def _outputs() -> Outputs:
+    from jetool.output import derby_records
+
+    return Outputs("document", (DELETED, derby_records.DELETED))
+
+
 @command(
     "delete",
-    only=kinds.JE,
-    outputs=lambda: Outputs("document", (DELETED,)),
+    outputs=_outputs,
     features=("fields", "keys", "lock", "write"),
     examples=(
         ("One record", "jetool delete /data/env user0001 --db users"),
@@ -53,6 +58,12 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
 
     The environment is recovered first when it needs it, and closed with a checkpoint.
     """
+    if kinds.is_derby(env):
+        from jetool.derby.store import delete_record
+
+        if data is not None:
+            raise kinds.not_for(kinds.DERBY, "--data")
+        return delete_record(run, env, name, key)
     with open_to_write(run, env) as found:
         lead_if_replicated(found)
         with found.open_database(name) as db, found.begin() as txn:

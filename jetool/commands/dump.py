@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import click
@@ -28,7 +29,6 @@ SUMMARY: Final = Shape(
 
 @command(
     "dump",
-    only=kinds.JE,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys"),
@@ -54,9 +54,19 @@ def dump(run: Run, env: str, name: str, printable: bool) -> int:
         raise UsageError("--printable is for --format je", hint="use --key-format and --data-format instead")
     if je and run.out.selected is not None:
         raise UsageError("--fields is not for --format je", hint="use --format ndjson or csv")
+    if kinds.is_derby(env):
+        from jetool.derby import store
+
+        with store.records(run, env, name, None, None, reverse=False) as (records, opened):
+            _print(run, name, records, duplicates=False, printable=printable)
+        return store.reading_code(opened)
     with open_to_read(run, env) as found, found.open_database(name) as db:
-        encoder = JeDumpEncoder(duplicates=db.duplicates, printable=printable) if je else None
-        with run.out.stream(RECORD, encoder=encoder) as stream:
-            count = write_records(stream, db.items())
-            stream.end(SUMMARY.row((name, db.duplicates, count)))
+        _print(run, name, db.items(), duplicates=db.duplicates, printable=printable)
     return reading_code(found)
+
+
+def _print(run: Run, name: str, records: Iterable[tuple[bytes, bytes]], *, duplicates: bool, printable: bool) -> None:
+    encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
+    with run.out.stream(RECORD, encoder=encoder) as stream:
+        count = write_records(stream, records)
+        stream.end(SUMMARY.row((name, duplicates, count)))

@@ -16,7 +16,6 @@ from jetool.output.record_rows import RECORD, record_row
 
 @command(
     "get",
-    only=kinds.JE,
     outputs=lambda: Outputs("table", (RECORD,)),
     features=("fields", "progress", "keys"),
     examples=(
@@ -37,6 +36,10 @@ def get(run: Run, env: str, key: bytes, name: str) -> int:
 
     The record is the one that recovery would leave; it runs in memory. Nothing is locked, created or changed.
     """
+    if kinds.is_derby(env):
+        from jetool.derby.store import get_record
+
+        return get_record(run, env, name, key)
     with open_to_read(run, env) as found, found.open_database(name) as db:
         records = _find(db, key)
     if not records:

@@ -34,7 +34,6 @@ LOADED: Final = Shape(
 
 @command(
     "load",
-    only=kinds.JE,
     outputs=lambda: Outputs("document", (LOADED,)),
     features=("fields", "progress", "keys", "jobs", "lock", "spark", "write"),
     examples=(
@@ -64,7 +63,7 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     transactions of --batch records.
 
     A JE dump is loaded as DbLoad does. When a line is bad, what was loaded before it stays, and the message says how
-    much that is.
+    much that is. A page store (create --store derby) takes JE dumps only.
     """
     env, sources = load_options.in_order(env, sources)
     name: str | None = options["name"]
@@ -76,6 +75,8 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
         read = dump.records + dump.rejected
         run.out.document(LOADED, LOADED.row((*dump, run.dry_run, read, 0, 0, 0, None)))
         return exits.FINDINGS if dump.rejected else exits.DONE
+    if kinds.is_derby(env):
+        raise kinds.not_for(kinds.DERBY, "sources other than a JE dump")
     done = loading.load(run, load_options.request(env, sources, options))
     found = done.loaded
     transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // batch)

@@ -31,10 +31,15 @@ WRITTEN: Final = Shape(
 )
 
 
+def _outputs() -> Outputs:
+    from jetool.output import derby_records
+
+    return Outputs("document", (WRITTEN, derby_records.WRITTEN))
+
+
 @command(
     "put",
-    only=kinds.JE,
-    outputs=lambda: Outputs("document", (WRITTEN,)),
+    outputs=_outputs,
     features=("fields", "keys", "lock", "write"),
     examples=(
         ("One record", "jetool put /data/env user0001 Ada --db users"),
@@ -61,6 +66,10 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
     """
     if data == b"-":
         data = sys.stdin.buffer.read()
+    if kinds.is_derby(env):
+        from jetool.derby.store import put_record
+
+        return put_record(run, env, name, (key, data), overwrite=not no_overwrite, commit=not no_commit)
     with open_to_write(run, env) as found:
         lead_if_replicated(found)
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -27,7 +28,6 @@ SUMMARY: Final = Shape(
 
 @command(
     "scan",
-    only=kinds.JE,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     features=("fields", "progress", "keys"),
     examples=(
@@ -62,13 +62,25 @@ def scan(
     """
     if prefix is not None and (first is not None or last is not None):
         raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
+    # The smallest key behind the last one: in the order of bytes that is the same with a zero byte.
+    end = None if last is None else last + b"\0"
+    if kinds.is_derby(env):
+        from jetool.derby import store
+
+        if prefix is not None:
+            first, end = prefix, store.behind_prefix(prefix)
+        with store.records(run, env, name, first, end, reverse=reverse) as (records, opened):
+            _print(run, records, limit)
+        return store.reading_code(opened)
     with open_to_read(run, env) as found, found.open_database(name) as db:
         require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
-        # The smallest key behind the last one: in the order of bytes that is the same with a zero byte.
-        end = None if last is None else last + b"\0"
         records = db.items(first, end, prefix=prefix, reverse=reverse)
-        with run.out.stream(RECORD, line=text_line) as stream:
-            count = write_records(stream, islice(records, limit))
-            complete = limit is None or count < limit or next(records, None) is None
-            stream.end(SUMMARY.row((count, complete)))
+        _print(run, records, limit)
     return reading_code(found)
+
+
+def _print(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None) -> None:
+    with run.out.stream(RECORD, line=text_line) as stream:
+        count = write_records(stream, islice(records, limit))
+        complete = limit is None or count < limit or next(records, None) is None
+        stream.end(SUMMARY.row((count, complete)))

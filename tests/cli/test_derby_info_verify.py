@@ -314,7 +314,6 @@ def test_every_damage_has_valid_output(case: int, tmp_path: Path) -> None:
 
 
 JE_ONLY = {
-    "crash": ["-n"],
     "vlsn map": [],
     "group show": [],
     "group reset": ["-n", "--group", "a", "--node", "b", "--address", "c:1"],
@@ -324,16 +323,19 @@ JE_ONLY = {
     "vlsn check": [],
     "vlsn rebuild": ["-n"],
     "vlsn gaps": [],
-    "dbs": [],
     "rollbacks": [],
     "diff": ["."],
+    "history": ["0x00", "--db", "a"],
+}
+# These serve page stores of jetool; the tables of other databases are SQL's.
+STORE_ONLY = {
+    "dbs": [],
     "scan": ["--db", "a"],
     "dump": ["--db", "a"],
     "get": ["0x00", "--db", "a"],
     "put": ["0x00", "0x00", "--db", "a"],
     "delete": ["0x00", "--db", "a"],
-    "history": ["0x00", "--db", "a"],
-    "load": ["--db", "a"],
+    "load": ["--db", "a", "--text"],
 }
 
 
@@ -344,6 +346,16 @@ def test_verbs_that_mean_nothing_for_a_kind_say_so(verb: str, tmp_path: Path) ->
     result = run(*verb.split(), database, *JE_ONLY[verb], "--json")
     assert result.code == 2, result.err
     assert "not available for Derby databases" in result.err, result.err
+    assert state_of(database) == before
+
+
+@pytest.mark.parametrize("verb", STORE_ONLY)
+def test_verbs_of_records_do_not_touch_sql_tables(verb: str, tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path)
+    before = state_of(database)
+    result = run(verb, database, *STORE_ONLY[verb], "--json" if verb != "dump" else "--format=json", stdin=b"")
+    assert (result.code, result.out) == (2, b""), result.err
+    assert "no page store of jetool" in result.err
     assert state_of(database) == before
 
 

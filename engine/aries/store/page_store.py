@@ -39,7 +39,7 @@ from engine.aries.store.commits import GroupCommit
 from engine.aries.store.core import Core
 from engine.aries.store.layout import make_files, require_store, switch_bytes, write_properties
 from engine.aries.store.locks import Locks
-from engine.aries.store.tables import CATALOGUE, DEFAULT_PAGE_BYTES, Tables, make_heap
+from engine.aries.store.tables import CATALOGUE, DEFAULT_PAGE_BYTES, TablePlace, Tables, make_heap
 from engine.aries.store.transaction import Parts, StoreTransaction
 from engine.aries.undo import Undo
 from engine.events import SILENT, Listener
@@ -171,6 +171,12 @@ class PageStore:
         """Names of the tables, sorted; those that open transactions have made included."""
         with self._core.latch:
             return self._parts.tables.names()
+
+    def places(self) -> list[TablePlace]:
+        """Where each table is and how large it is, in the order of their names."""
+        with self._core.latch:
+            self._core.require_whole()
+            return [self._parts.tables.place(name) for name in self._parts.tables.names()]
 
     def create_table(self, name: str, page_bytes: int = DEFAULT_PAGE_BYTES) -> None:
         """Make a table in a transaction of its own; errors as ``StoreTransaction.create_table``."""

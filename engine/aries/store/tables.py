@@ -10,7 +10,7 @@ commit.
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.aries.containers import Container
 from engine.aries.format import btree, column, container, page, row
@@ -22,7 +22,7 @@ from engine.aries.format.row import Field, Row, RowHeader
 from engine.aries.store.core import Core, Running
 from engine.aries.store.heap import FIRST_PAGE, Heap, descriptor
 from engine.aries.store.index import Index
-from engine.aries.store.space import initialise_container
+from engine.aries.store.space import highest_page, initialise_container
 from engine.errors import DamageError, NotFoundError, RefusedError, UsageError
 
 CATALOGUE: Final = ContainerKey(0, 32)
@@ -51,6 +51,18 @@ class Table:
         self.heap = heap
         self.index = index
         self.row = at
+
+
+class TablePlace(NamedTuple):
+    """Where a table is: containers, page size in bytes, pages in use, levels of the index."""
+
+    name: str
+    heap_container: int
+    index_container: int
+    page_bytes: int
+    heap_pages: int
+    index_pages: int
+    index_levels: int
 
 
 class Tables:
@@ -87,6 +99,20 @@ class Tables:
             known = ", ".join(self.names()[:5]) or "none"
             raise NotFoundError(f"no table of the name {name!r}", expected=f"one of: {known}", found=name)
         return found
+
+    def place(self, name: str) -> TablePlace:
+        """Where a table is. NotFoundError when there is none of the name."""
+        table = self.get(name)
+        heap, index = table.heap.container, table.index.container
+        return TablePlace(
+            name,
+            heap.key.container,
+            index.key.container,
+            heap.header.page_size,
+            highest_page(self._core, heap),
+            highest_page(self._core, index),
+            len(table.index.path(b"")),
+        )
 
     def create(self, running: Running, name: str, page_bytes: int) -> Table:
         """Make a table. RefusedError when there is one of the name; UsageError for an impossible name or page size."""

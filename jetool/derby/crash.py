@@ -1,0 +1,190 @@
+"""``crash`` on Derby databases and page stores."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from engine.aries import crash_drill
+from engine.aries.crash_drill import LogPlace, Operation
+from engine.aries.database import Database
+from engine.aries.format import instant
+from engine.aries.recovery import unlock
+from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.storage.base import Storage
+from engine.storage.crash import CrashMode
+from engine.storage.disk import DiskStorage
+from engine.storage.memory import MemoryStorage
+from engine.storage.saved import SavingStorage
+from jetool import exits
+from jetool.derby.recover import wait_for_lock
+from jetool.derby.saving import backup_of
+from jetool.options import Run
+from jetool.output.crash_rows import SUMMARY
+from jetool.output.derby_crash import CASE, CRASH, text_line
+
+_NUMBERED: Final = re.compile(r"(entry|type|step|write):([A-Za-z_.-]+|\d+)(?::(\d+))?")
+
+
+def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: str | None, *, in_place: bool) -> int:
+    """Leave a copy of a database, or itself, as a crash at a place would.
+
+    Arguments:
+        run: the run.
+        env: the directory.
+        place: ``FILE,POSITION``, ``end``, ``entry:N``, ``type:NAME[:n]``, ``write:N`` or ``step:NAME[:n]``.
+        mode: what is left.
+        seed: chooses torn lengths and what survives.
+        out: directory of the copy.
+        in_place: damage the database itself, with its old bytes saved.
+
+    Raises:
+        UsageError: no such mode, or the text names no place. NotFoundError: there is no such place.
+        RefusedError: the directory for the copy is not empty; in place without ``--yes``.
+    """
+    disk = DiskStorage(env)
+    Database(disk).require_clear()
+    files = crash_drill.files_of(disk)
+    found = find_place(files, place)
+    modes = crash_drill.LOG_MODES if isinstance(found, LogPlace) else crash_drill.WORK_MODES
+    if mode not in modes:
+        raise UsageError(f"there is no such mode at {place}", expected=" or ".join(modes), found=mode)
+    target = env if in_place else out or os.path.normpath(env) + ".crashed"
+    if isinstance(found, LogPlace):
+        image = MemoryStorage(files, root=target)
+        left = crash_drill.crash_in_log(image, found, mode, seed)
+        hit: tuple[int, int | None, str] = (found.record.instant, None, found.name)
+    else:
+        image = crash_drill.crash_in_work(files, found.number, CrashMode(mode), seed)
+        left = crash_drill.Left(0, 0, tuple(sorted(files.keys() - image.contents().keys())))
+        hit = (0, found.number, found.what)
+    if not run.dry_run:
+        _put(run, disk, image, target, in_place=in_place)
+    with run.out.stream(CRASH, CASE, line=text_line) as stream:
+        stream.row("crash", CRASH.row((target, *hit, mode, seed, *left, run.dry_run)))
+        stream.end(SUMMARY.row((1, 0, 0)))
+    return exits.DONE
+
+
+def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) -> int:
+    """Let recovery die at ``count`` of its operations, or all, in memory; recover each time and compare.
+
+    Raises:
+        UsageError: the matrix has no such mode.
+    """
+    if mode not in crash_drill.WORK_MODES:
+        raise UsageError("the matrix has no such mode", expected=" or ".join(crash_drill.WORK_MODES), found=mode)
+    disk = DiskStorage(env)
+    Database(disk).require_clear()
+    files = crash_drill.files_of(disk)
+    operations = crash_drill.operations_of(files)
+    if count is not None and count < len(operations):
+        operations = sorted(random.Random(seed).sample(operations, count))
+    failed = 0
+    with run.out.stream(CRASH, CASE, line=text_line) as stream:
+        cases = crash_drill.check_operations(files, operations, CrashMode(mode), seed)
+        for done, case in enumerate(cases, 1):
+            failed += case.problem is not None
+            row = (*case.operation, mode, case.problem is None, case.problem)
+            stream.row("case", CASE.row(row))
+            run.listener.step("crash", done, len(operations))
+        stream.end(SUMMARY.row((len(operations), failed, len(operations))))
+    return exits.FINDINGS if failed else exits.DONE
+
+
+def find_place(files: dict[str, bytes], place: str) -> LogPlace | Operation:
+    """The place that ``--at`` names. UsageError when it names none; NotFoundError when there is none."""
+    found = _NUMBERED.fullmatch(place)
+    kind, name, nth = (found[1], found[2], found[3]) if found else ("end" if place == "end" else "at", place, None)
+    if kind in ("entry", "write") and not name.isdigit():
+        raise UsageError(f"{place!r} names no place", expected=f"{kind}:N", found=place)
+    chosen: Sequence[LogPlace | Operation]
+    if kind in ("write", "step"):
+        operations = crash_drill.operations_of(files)
+        if kind == "write":
+            chosen = operations[int(name) - 1 : int(name)] if int(name) else []
+        else:
+            chosen = _numbered([one for one in operations if one.step == name], nth)
+    else:
+        places = crash_drill.log_places(Database(MemoryStorage(files)))
+        if kind == "entry":
+            chosen = places[int(name) - 1 : int(name)] if int(name) else []
+        elif kind == "type":
+            chosen = _numbered([one for one in places if one.name.lower() == name.lower()], nth)
+        else:
+            at = instant.NONE if kind == "end" else instant.parse(f"({place.strip('()')})")
+            chosen = [one for one in places if at in (instant.NONE, one.record.instant)]
+    if not chosen:
+        raise NotFoundError(
+            f"there is no place {place!r}",
+            expected="a record behind the last checkpoint, or an operation or step of recovery",
+            consequence="what lies in front of the checkpoint is on the pages already",
+            hint="jetool dump-log --from ckpt lists the records; jetool crash --matrix all the operations",
+        )
+    return chosen[-1]
+
+
+def _numbered(found: Sequence[LogPlace | Operation], nth: str | None) -> Sequence[LogPlace | Operation]:
+    if nth is None:
+        return found
+    return found[int(nth) - 1 : int(nth)] if int(nth) else []
+
+
+def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_place: bool) -> None:
+    """Write the files that are left, into a new directory or over the database."""
+    if not in_place:
+        copy = DiskStorage(target)
+        if copy.stat() is not None and copy.names():
+            raise RefusedError(
+                "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
+            )
+        Path(target).mkdir(parents=True, exist_ok=True)
+        for directory in ("log", "seg0"):
+            copy.make_directory(directory)
+        _write(copy, image)
+        return
+    if not run.yes:
+        raise RefusedError(
+            "--in-place damages the database itself",
+            file=target,
+            hint="add --yes, or leave out --in-place for a copy",
+        )
+    database = Database(disk)
+    wait_for_lock(run, database)
+    lock = database.lock()
+    try:
+        with backup_of(disk, run.backup_dir, dry_run=False) as backup:
+            if backup is None:
+                _write(disk, image)
+                return
+            saving = SavingStorage(disk, backup)
+            _write(saving, image)
+            saving.finish({"operation": "crash"})
+            hint = f"jetool undo {target} --backup-dir {backup.root}"
+            run.messages.notice("the old bytes were saved; undo takes the crash back", file=backup.root, hint=hint)
+    finally:
+        unlock(disk, lock)
+
+
+def _write(storage: Storage, image: MemoryStorage) -> None:
+    """Make a directory hold the files of an image: those that differ are written, those that are gone removed."""
+    wanted = image.contents()
+    present = crash_drill.files_of(storage)
+    for path in sorted(present.keys() - wanted.keys()):
+        storage.remove(path)
+    for path, data in sorted(wanted.items()):
+        if present.get(path) == data or path.endswith(".lck"):
+            continue
+        file = storage.open_rw(path, create=True)
+        try:
+            file.write(0, data)
+            file.truncate(len(data))
+            file.sync()
+        finally:
+            file.close()
+    for directory in ("log", "seg0", ""):
+        storage.sync_directory(directory)

@@ -1,0 +1,229 @@
+"""The verbs of records on a page store of our own: create, put, get, delete, scan, dump, load, dbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Final
+
+import click
+from click.core import ParameterSource
+
+from engine.aries.database import Database
+from engine.aries.log_writer import DEFAULT_SWITCH_BYTES
+from engine.aries.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
+from engine.aries.store.page_store import PageStore, StoreOptions
+from engine.aries.store.transaction import StoreTransaction
+from engine.errors import JetoolError, NotFoundError, RefusedError, UsageError
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from jetool import exits, kinds
+from jetool.derby.ends import note_holder
+from jetool.derby.recover import wait_for_lock
+from jetool.derby.saving import backup_of, has_saved
+from jetool.je_load import DumpReader
+from jetool.options import Run
+from jetool.output.derby_records import CREATED, DELETED, TABLE, WRITTEN
+from jetool.output.keyformats import show
+from jetool.output.record_rows import RECORD, record_row
+
+_ONLY_JE: Final = ("node-max", "replicated", "group", "node", "address")
+
+
+def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], file_max: int | None) -> int:
+    """Make a store with tables, and print it.
+
+    Arguments:
+        run: the run; its dry run makes it in memory.
+        env: a directory that is empty, or not there.
+        dbs: name, duplicates and key prefixing of each table; the last two do not exist here.
+        file_max: log switch interval in bytes, None for the default.
+
+    Raises:
+        UsageError: an option that means nothing here, a table with duplicates or prefixes, or an impossible interval.
+        RefusedError: the directory is not empty, or a table is named twice.
+    """
+    given = click.get_current_context().get_parameter_source
+    foreign = [f"--{name}" for name in _ONLY_JE if given(name.replace("-", "_")) is ParameterSource.COMMANDLINE]
+    if foreign:
+        raise kinds.not_for(kinds.DERBY, ", ".join(foreign))
+    marks = [f"{name}{':dups' * dups}{':prefix' * prefix}" for name, dups, prefix in dbs if dups or prefix]
+    if marks:
+        raise kinds.not_for(kinds.DERBY, f"--db {', --db '.join(marks)}")
+    if file_max is not None and not SMALLEST_SWITCH <= file_max <= LARGEST_SWITCH:
+        raise UsageError(
+            "--file-max is out of range", expected=f"{SMALLEST_SWITCH} to {LARGEST_SWITCH}", found=str(file_max)
+        )
+    disk = DiskStorage(env)
+    storage: Storage = OverlayStorage(disk) if run.dry_run else disk
+    log_file_bytes = DEFAULT_SWITCH_BYTES if file_max is None else file_max
+    with PageStore.create(storage, log_file_bytes=log_file_bytes, listener=run.listener) as store:
+        for name, _, _ in dbs:
+            store.create_table(name)
+        store.checkpoint()
+        names, end = store.tables(), store.end
+    run.out.document(CREATED, CREATED.row((env, "derby", names, end, run.dry_run)))
+    return exits.DONE
+
+
+def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, overwrite: bool, commit: bool) -> int:
+    """Write one record and print where; without ``commit`` the transaction stays open, as a crash leaves it.
+
+    Raises:
+        RefusedError: there is a record and it must not be overwritten, or the store is locked.
+        NotFoundError: no such table.
+    """
+    with _to_write(run, env) as store:
+        txn = store.begin()
+        if not txn.put(name, *record, overwrite=overwrite):
+            raise RefusedError(f"there is a record of this key in table {name!r}", file=env)
+        at, end = txn.last_instant, 0
+        if commit:
+            end = txn.commit()
+        else:
+            store.flush()
+            store.crash()
+    run.out.document(WRITTEN, WRITTEN.row((name, record[0], txn.number, at, end, run.dry_run)))
+    return exits.DONE
+
+
+def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
+    """Delete one record. NotFoundError when there is no such table or key."""
+    with _to_write(run, env) as store, store.begin() as txn:
+        if not txn.delete(name, key):
+            raise _no_record(run, env, name, key, "nothing was deleted")
+        number, end = txn.number, txn.commit()
+    run.out.document(DELETED, DELETED.row((name, key, 1, number, end, run.dry_run)))
+    return exits.DONE
+
+
+def get_record(run: Run, env: str, name: str, key: bytes) -> int:
+    """Print one record. NotFoundError when there is no such table or key."""
+    with open_to_read(run, env) as store:
+        value = store.get(name, key)
+    if value is None:
+        raise _no_record(run, env, name, key, None)
+    run.out.table(RECORD, [record_row((key, value))])
+    return reading_code(store)
+
+
+def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> int:
+    """List the tables. NotFoundError when one that is named is not there."""
+    with open_to_read(run, env) as store, store.begin() as txn:
+        known = store.tables()
+        absent = sorted(set(names) - set(known))
+        if absent:
+            raise NotFoundError(f"no table of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
+        rows = [
+            TABLE.row((*place, sum(1 for _ in txn.scan(place.name)) if count else None))
+            for place in store.places()
+            if not names or place.name in names
+        ]
+    run.out.table(TABLE, rows)
+    return reading_code(store)
+
+
+@contextmanager
+def records(
+    run: Run, env: str, name: str, first: bytes | None, end: bytes | None, *, reverse: bool
+) -> Iterator[tuple[Iterator[tuple[bytes, bytes]], PageStore]]:
+    """The records of a table from a key on and in front of another one, while the store is open."""
+    with open_to_read(run, env) as store, store.begin() as txn:
+        if name not in store.tables():
+            raise NotFoundError(f"no table of the name {name!r}", file=env, hint=f"jetool dbs {env}")
+        yield txn.scan(name, first, end, reverse=reverse), store
+
+
+def behind_prefix(prefix: bytes) -> bytes | None:
+    """The smallest key behind all that begin so; None when there is none."""
+    front = prefix.rstrip(b"\xff")
+    return front[:-1] + bytes((front[-1] + 1,)) if front else None
+
+
+class Loading:
+    """How far a load has come."""
+
+    def __init__(self) -> None:
+        self.records = self.rejected = self.transactions = 0
+
+
+def load_records(
+    run: Run, env: str, name: str, reader: DumpReader, *, create: bool, overwrite: bool, batch: int
+) -> tuple[bool, int, int, int]:
+    """Load records in transactions of ``batch`` records.
+
+    Returns: whether the table was made, records written, records rejected, transactions.
+
+    Raises:
+        NotFoundError: no such table, and it is not to be created. UsageError: the dump has duplicates.
+    """
+    if reader.header.duplicates:
+        raise kinds.not_for(kinds.DERBY, "a dump with duplicates=1")
+    done = Loading()
+    with _to_write(run, env) as store:
+        created = name not in store.tables()
+        if created and not create:
+            raise NotFoundError(f"no table of the name {name!r}", file=env, hint="--create makes it")
+        if created:
+            store.create_table(name)
+        found = reader.records()
+        try:
+            while part := list(islice(found, batch)):
+                with store.begin() as txn:
+                    _load(txn, name, part, done, overwrite=overwrite)
+                    txn.commit(durable=False)
+                done.transactions += 1
+                run.listener.step("load", done.records, 0)
+        except JetoolError as error:
+            before = f"{done.records} records before it were loaded" if done.records else "no record was loaded"
+            error.consequence = f"{error.consequence}; {before}" if error.consequence else before
+            raise
+    return created, done.records, done.rejected, done.transactions
+
+
+def _load(txn: StoreTransaction, name: str, part: list[tuple[bytes, bytes]], done: Loading, *, overwrite: bool) -> None:
+    for key, value in part:
+        written = txn.put(name, key, value, overwrite=overwrite)
+        done.records += written
+        done.rejected += not written
+
+
+@contextmanager
+def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
+    """Recover a store in memory; nothing is locked or changed. Says what cannot be seen."""
+    note_holder(run, Database(DiskStorage(env)))
+    with PageStore(DiskStorage(env), StoreOptions(accept_loss=True), read_only=True, listener=run.listener) as store:
+        if store.recovered.lost_commits:
+            run.messages.warning(
+                f"{store.recovered.lost_commits} committed transactions lie behind the end of the log and are not seen",
+                file=env,
+                hint=f"jetool verify {env}",
+            )
+        yield store
+
+
+def reading_code(store: PageStore) -> int:
+    """The exit code of a command that has printed what recovery sees: committed work may be missing from it."""
+    return exits.FINDINGS if store.recovered.lost_commits else exits.DONE
+
+
+@contextmanager
+def _to_write(run: Run, env: str) -> Iterator[PageStore]:
+    """Open a store for writing: recovered, locked, with a checkpoint at the end; a dry run works in memory."""
+    wait_for_lock(run, Database(DiskStorage(env)))
+    with backup_of(DiskStorage(env), run.backup_dir, dry_run=run.dry_run) as backup:
+        with PageStore(DiskStorage(env), read_only=run.dry_run, backup=backup, listener=run.listener) as store:
+            yield store
+        if isinstance(backup, DiskStorage) and has_saved(backup):
+            run.messages.notice(f"the bytes that recovery changed were saved in {backup.root}")
+
+
+def _no_record(run: Run, env: str, name: str, key: bytes, consequence: str | None) -> NotFoundError:
+    return NotFoundError(
+        f"no record with the key {show(key, run.out.style.key_format)} in table {name!r}",
+        file=env,
+        consequence=consequence,
+        hint=f"jetool scan {env} --db {name} shows what there is",
+    )
