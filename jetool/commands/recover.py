@@ -17,9 +17,9 @@ from jetool.output.recover_rows import RECOVERED, recovered_row
 
 
 def _outputs() -> Outputs:
-    from jetool.output import derby_recover
+    from jetool.output import derby_explain, derby_recover
 
-    return Outputs("document", (RECOVERED, derby_recover.RECOVERED))
+    return Outputs("document", (RECOVERED, derby_recover.RECOVERED, derby_explain.EXPLAINED))
 
 
 @command(
@@ -41,24 +41,32 @@ def _outputs() -> Outputs:
 @environment
 @click.option("--accept-loss", is_flag=True, help="Go on when committed transactions have to be cut off (exit 6).")
 @click.option("--je-default", is_flag=True, help="Do what JE does: cut at the first bad entry, whatever follows.")
-def recover(run: Run, env: str, accept_loss: bool, je_default: bool) -> int:
+@click.option(
+    "--explain", is_flag=True, help="Derby: each record, beside what textbook ARIES would do; change nothing."
+)
+def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool) -> int:
     """Recover an environment as JE (or, for a Derby database, Derby) does when it opens it, and end with a checkpoint.
 
     Nothing is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
     committed transactions, which JE would cut off without a word, it refuses and changes nothing. Every byte that is
     cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
     the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are
-    kept.
+    kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
+    the textbooks, with page LSNs, a dirty page table and an analysis pass, would do.
     """
     if accept_loss and je_default:
         raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
     disk = DiskStorage(env)
     if kinds.kind_of(disk) == kinds.DERBY:
-        from jetool.derby.recover import recover_database
+        from jetool.derby.recover import explain_database, recover_database
 
         if je_default:
             raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
+        if explain:
+            return explain_database(run, disk)
         return recover_database(run, disk, accept_loss=accept_loss, force_checkpoint=False)
+    if explain:
+        raise kinds.not_for(kinds.JE, "--explain")
     before = _vlsns(env)
     done = recovering.recover(run, env, accept_loss=accept_loss or je_default)
     run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))

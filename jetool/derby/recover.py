@@ -7,12 +7,15 @@ from typing import Final
 
 from engine.aries.database import Database
 from engine.aries.recovery import Options, recover, take_back
+from engine.aries.textbook import compare
 from engine.storage.base import Storage
 from engine.storage.journal import undo
 from engine.storage.overlay import OverlayStorage
 from jetool import exits
+from jetool.derby.ends import note_holder
 from jetool.derby.saving import backup_of, has_saved, last_backup
 from jetool.options import Run
+from jetool.output.derby_explain import EXPLAINED, explained_row
 from jetool.output.derby_recover import RECOVERED, recovered_row
 from jetool.output.shape import Field, Shape
 
@@ -66,6 +69,28 @@ def recover_database(run: Run, storage: Storage, *, accept_loss: bool, force_che
     if saved_in is not None:
         _name_saved(run, storage, saved_in, "the old bytes were saved", "")
     return exits.DATA_GIVEN_UP if found.lost_commits else exits.DONE
+
+
+def explain_database(run: Run, storage: Storage) -> int:
+    """Print what recovery would do with each record, and what textbook ARIES would; nothing is changed.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnsupportedError: encrypted, or of a release that is not known.
+        DamageError: a log file or a page that recovery needs is missing or damaged.
+    """
+    database = Database(storage)
+    database.require_clear()
+    database.require_version(database.controls())
+    note_holder(run, database)
+    run.out.document(EXPLAINED, explained_row(storage.root, list(compare(storage))))
+    return exits.DONE
 
 
 def undo_database(run: Run, storage: Storage, *, force: bool) -> int:

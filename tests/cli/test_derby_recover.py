@@ -246,3 +246,17 @@ def test_writing_verbs_are_kept_from_the_shared_fixtures(shared: Path) -> None:
     for verb in ("recover", "checkpoint", "undo"):
         with pytest.raises(AssertionError, match="copy it first"):
             run(verb, shared / "fixtures" / "je" / "nothing-here")
+
+
+def test_explain_beside_textbook_aries(tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path)
+    before = state_of(database)
+    result = run("recover", database, "--explain", "--json")
+    assert (result.code, state_of(database)) == (0, before)
+    assert_valid("recover", result.out)
+    rows = {row["instant"]: row for row in result.json()["records"]}
+    assert (rows["(1,40710)"]["derby"], rows["(1,40710)"]["textbook"]) == ("in front", "unread")
+    assert rows["(1,41924)"]["page_lsn"] == "(1,41609)"
+    assert rows["(1,41034)"]["textbook_undo"] == "undone"
+    assert sum(row["records"] for row in result.json()["counts"]) > len(rows)
+    assert "textbook" in run("recover", database, "--explain").text
