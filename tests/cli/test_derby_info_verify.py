@@ -314,7 +314,6 @@ def test_every_damage_has_valid_output(case: int, tmp_path: Path) -> None:
 
 
 JE_ONLY = {
-    "node run": [],
     "vlsn map": [],
     "group show": [],
     "group reset": ["-n", "--group", "a", "--node", "b", "--address", "c:1"],
@@ -344,8 +343,7 @@ STORE_ONLY = {
 def test_verbs_that_mean_nothing_for_a_kind_say_so(verb: str, tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     before = state_of(database)
-    plain = verb == "node run"  # has no formats
-    result = run(*verb.split(), database, *JE_ONLY[verb], *([] if plain else ["--json"]))
+    result = run(*verb.split(), database, *JE_ONLY[verb], "--json")
     assert result.code == 2, result.err
     assert "not available for Derby databases" in result.err, result.err
     assert state_of(database) == before
