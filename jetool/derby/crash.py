@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.aries import crash_drill
 from engine.aries.crash_drill import LogPlace, Operation
-from engine.aries.database import Database
+from engine.aries.database import NEWEST_RECOVERED, Database
 from engine.aries.format import instant
 from engine.aries.recovery import unlock
 from engine.errors import NotFoundError, RefusedError, UsageError
@@ -47,7 +47,7 @@ def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: st
         RefusedError: the directory for the copy is not empty; in place without ``--yes``.
     """
     disk = DiskStorage(env)
-    Database(disk).require_clear()
+    _require_readable(Database(disk))
     files = crash_drill.files_of(disk)
     found = find_place(files, place)
     modes = crash_drill.LOG_MODES if isinstance(found, LogPlace) else crash_drill.WORK_MODES
@@ -79,7 +79,7 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
     if mode not in crash_drill.WORK_MODES:
         raise UsageError("the matrix has no such mode", expected=" or ".join(crash_drill.WORK_MODES), found=mode)
     disk = DiskStorage(env)
-    Database(disk).require_clear()
+    _require_readable(Database(disk))
     files = crash_drill.files_of(disk)
     operations = crash_drill.operations_of(files)
     if count is not None and count < len(operations):
@@ -94,6 +94,12 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
             run.listener.step("crash", done, len(operations))
         stream.end(SUMMARY.row((len(operations), failed, len(operations))))
     return exits.FINDINGS if failed else exits.DONE
+
+
+def _require_readable(database: Database) -> None:
+    """UnsupportedError when the database is enciphered, or of a release that recovery was not compared for."""
+    database.require_clear()
+    database.require_version(database.controls(), NEWEST_RECOVERED)
 
 
 def find_place(files: dict[str, bytes], place: str) -> LogPlace | Operation:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.derby_databases import FIVE, extract, state_of
+from tests.cli.test_derby_recover import open_elsewhere
 from tests.harness import assert_valid, run
 
 
@@ -175,3 +176,46 @@ def test_places_and_modes_that_do_not_exist(store: Path) -> None:
         assert run("crash", store, "--at", place, "-n").code == code, place
     assert run("crash", store, "--at", "write:3", "--mode", "bit-flip", "-n").code == 2
     assert run("crash", store, "--matrix", "3", "--mode", "bit-flip").code == 2
+
+
+def test_a_store_that_another_process_has_open(store: Path) -> None:
+    """Writers are refused and name the process; readers go on with a note."""
+    put(store, "k1", "v1")
+    before = {path: state[2] for path, state in state_of(store).items()}
+    with open_elsewhere(store, 30) as pid:
+        writers = (("put", "k2", "v"), ("delete", "k1"), ("load", "/dev/null", "--text"))
+        for words in writers:
+            result = run(words[0], store, *words[1:], "--db", "orders")
+            assert result.code == 3, words
+            assert f"process {pid}" in result.err
+        for words in (("crash", "--in-place", "--yes"), ("checkpoint",), ("recover",)):
+            assert run(words[0], store, *words[1:]).code == 3, words
+        for words in (("get", "k1", "--db", "orders"), ("scan", "--db", "orders"), ("dbs",), ("info",)):
+            result = run(words[0], store, *words[1:])
+            assert result.code == 0, words
+            assert str(pid) in result.err + result.text
+    assert {path: state[2] for path, state in state_of(store).items() if not path.endswith(".lck")} == before
+
+
+@pytest.mark.parametrize("words", [("--matrix", "2"), ("-n",), ("--at", "write:2", "-n")])
+def test_crash_of_what_cannot_be_recovered(tmp_path: Path, words: tuple[str, ...]) -> None:
+    database = extract(FIVE, tmp_path)
+    with (database / "service.properties").open("a") as properties:
+        properties.write("dataEncryption=true\n")
+    result = run("crash", database, *words)
+    assert result.code == 5
+    assert "encrypted" in result.err
+
+
+def test_damaged_stores_give_clear_errors(store: Path) -> None:
+    """Whatever is broken: a declared exit code and a message, never a stack trace."""
+    put(store, "k1", "v1")
+    whole = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    for path, data in whole.items():
+        for damaged in (b"", data[: len(data) // 2], bytes(len(data)), b"\xff" * len(data)):
+            path.write_bytes(damaged)
+            for words in (("scan", "--db", "orders"), ("put", "k2", "v2", "--db", "orders", "-n"), ("dbs",)):
+                result = run(words[0], store, *words[1:])
+                assert result.code in (0, 1, 2, 3, 4, 5, 7), (path.name, words)
+                assert "Traceback" not in result.err
+        path.write_bytes(data)
