@@ -1,0 +1,199 @@
+"""Loads that die: the environment is as it was, and the same command works the next time."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from pyarrow import parquet  # noqa: E402
+
+from engine.db.config import EnvironmentConfig  # noqa: E402
+from engine.db.environment import Environment  # noqa: E402
+from engine.pipeline.load import staging  # noqa: E402
+from tests import harness  # noqa: E402
+from tests.harness import run  # noqa: E402
+from tests.pipeline.conftest import require_spark  # noqa: E402
+from tests.pipeline.loads import contents  # noqa: E402
+
+RECORDS = 40_000
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    home = tmp_path / "env"
+    with Environment(home, EnvironmentConfig(create=True)) as opened:
+        opened.create_database("old").put(b"kept", b"as it was")
+    return home
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    keys = [b"%016d" % (number * 7919 % RECORDS) for number in range(RECORDS)]
+    table = pa.table({"k": keys, "v": [b"v" * 100] * RECORDS})
+    directory = tmp_path / "source"
+    directory.mkdir()
+    for part in range(4):
+        parquet.write_table(table.slice(part * RECORDS // 4, RECORDS // 4), directory / f"part-{part}.parquet")
+    return directory
+
+
+def words(source: Path, env: Path, engine: str, *more: str) -> list[str]:
+    line = [str(source), str(env), "--db", "d", "--create", "--key", "k", "--engine", engine, "--progress", "json"]
+    return [sys.executable, "-m", "jetool", "load", *line, "--json", "--conf", "spark.driver.memory=600m", *more]
+
+
+def start(command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command, env=harness.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/"
+    )
+
+
+def wait_for(process: subprocess.Popen[str], step: str) -> None:
+    """Read progress until a step is heard of."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if json.loads(line).get("step") == step:
+            return
+    raise AssertionError(f"the load ended before {step}")
+
+
+def files_of(env: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+
+
+def check_unharmed(env: Path, before: dict[str, bytes]) -> None:
+    assert files_of(env) == before
+    assert contents(env, "old") == {b"kept": b"as it was"}
+    assert run("verify", env, "--full").code == 0
+
+
+def check_rerun(source: Path, env: Path) -> None:
+    result = run("load", source, env, "--db", "d", "--create", "--key", "k", "--engine", "local", "--json")
+    assert result.code == 0, result.err
+    assert result.json()["records"] == RECORDS
+    assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
+    assert not (env / staging.DIRECTORY).exists()
+
+
+@pytest.mark.parametrize("step", ["read", "write"])
+def test_the_driver_is_killed(env: Path, source: Path, step: str) -> None:
+    before = files_of(env)
+    process = start(words(source, env, "local", "--jobs", "1"))
+    wait_for(process, step)
+    process.kill()
+    process.communicate()
+    assert (env / staging.DIRECTORY).exists()
+    check_unharmed(env, before)
+    check_rerun(source, env)
+
+
+@pytest.mark.parametrize("step", ["read", "write"])
+def test_an_interrupt_cleans_up(env: Path, source: Path, step: str) -> None:
+    before = files_of(env)
+    process = start(words(source, env, "local", "--jobs", "1"))
+    wait_for(process, step)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not (env / staging.DIRECTORY).exists()
+    check_unharmed(env, before)
+
+
+def test_a_full_disk(env: Path, source: Path) -> None:
+    before = files_of(env)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    command = words(source, env, "local", "--jobs", "1")
+    done = subprocess.run(
+        command, env=harness.environment(), capture_output=True, text=True, cwd="/", preexec_fn=limit, check=False
+    )
+    assert done.returncode == 7
+    assert "the environment is as it was" in done.stderr
+    assert "run the same command again" in done.stderr
+    assert not (env / staging.DIRECTORY).exists()
+    check_unharmed(env, before)
+    check_rerun(source, env)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["start spark", "read", "write"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: signal.Signals) -> None:
+    require_spark()
+    before = files_of(env)
+    process = start(words(source, env, "spark"))
+    wait_for(process, step)
+    process.send_signal(number)
+    process.communicate(timeout=120)
+    assert process.returncode == (-9 if number == signal.SIGKILL else 130)
+    check_unharmed(env, before)
+    if number == signal.SIGINT:
+        assert not (env / staging.DIRECTORY).exists()
+    check_rerun(source, env)
+
+
+@pytest.mark.slow
+def test_a_worker_is_killed(env: Path, source: Path) -> None:
+    """Local mode runs a task once: the load fails, says so, and leaves nothing."""
+    require_spark()
+    before = files_of(env)
+    process = start(words(source, env, "spark"))
+    wait_for(process, "read")
+    victims = [pid for pid in descendants(process.pid) if b"pyspark.daemon" in command_line(pid)]
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode in (0, 7), err
+    if process.returncode == 7:
+        assert "the environment is as it was" in err
+        check_unharmed(env, before)
+        check_rerun(source, env)
+    assert not (env / staging.DIRECTORY).exists()
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_workers(env: Path, source: Path, tmp_path: Path) -> None:
+    require_spark()
+    from tests.pipeline.cluster import standalone
+
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    with standalone(directory) as master:
+        conf = ["--conf", "spark.executor.memory=600m", "--partitions", "4", "--master", master]
+        process = start(words(source, env, "spark", *conf))
+        out, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err
+    assert json.loads(out)["records"] == RECORDS
+    assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
+    assert run("verify", env, "--full").code == 0
+
+
+def descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(entry.parent.name)
+            found += [child, *descendants(child)]
+    return found
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
