@@ -14,8 +14,8 @@ T<=M                   soft rollback to M
 T>M                    hard recovery; network restore when a CkptEnd with deleted files or a gap was passed
 =====  =====  =======  ====================================================================
 
-The published table rolls a log without any commit back to nothing. Here such a log is replaced by the master's: nothing
-in it was ever committed, and one way less has to be right.
+The published table, which ``engine.vlsn.decision`` predicts by, rolls a log without any commit back to nothing. Here
+such a log is replaced by the master's: nothing in it was ever committed, and one way less has to be right.
 
 Example: the replica has Commit 10, LN 11, Commit 12; the master Commit 10, Commit 11. 12 is asked for: beyond the
 master's range, which offers its own 11. The replica has no sync-able entry there and goes on to 10: equal. T = 12 > 10,
@@ -40,6 +40,7 @@ from engine.log.access import LogAccess
 from engine.log.passes import LogRange, Raw, backward
 from engine.rep.rollback import Matchpoint, RollbackProhibitedError
 from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, to_stream
+from engine.vlsn import decision
 
 DEFAULT_ROLLBACK_LIMIT: Final = 10
 _LOOKED_AT: Final = frozenset((COMMIT, ABORT, MATCHPOINT, CKPT_END))
@@ -70,6 +71,14 @@ class Action(Enum):
     SOFT_ROLLBACK = "soft rollback"
     HARD_RECOVERY = "hard recovery"
     NETWORK_RESTORE = "network restore"
+
+
+_ACTIONS: Final = {
+    decision.NOTHING: Action.START,
+    decision.SOFT_ROLLBACK: Action.SOFT_ROLLBACK,
+    decision.NETWORK_RESTORE: Action.NETWORK_RESTORE,
+    decision.HARD_RECOVERY: Action.HARD_RECOVERY,
+}
 
 
 class PassedCommit(NamedTuple):
@@ -131,7 +140,7 @@ class LocalLog:
         self._entries = backward(self._access, LogRange(NULL_LSN, env.writer.next_lsn), _LOOKED_AT)
         self._commits: list[PassedCommit] = []
         self._first_dtvlsn: int | None = None
-        self._deleted_files = self._gap = False
+        self._deleted_files = self._gap = self._wrote = False
         self.current: Matchpoint | None = None
         self._form: StreamEntry | None = None
 
@@ -151,6 +160,9 @@ class LocalLog:
             elif raw.type_number in SYNCABLE and raw.vlsn != NULL_VLSN:
                 self.current = Matchpoint(raw.vlsn, raw.lsn)
                 self._form = to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
+                # The form of the stream has no LSNs.
+                ends = raw.type_number != MATCHPOINT
+                self._wrote = ends and decode_txn_end(raw.body, raw.version).last_lsn != NULL_LSN
                 return raw.vlsn >= self.range.first
         return False
 
@@ -177,7 +189,8 @@ class LocalLog:
         if self._first_dtvlsn is None:
             self._first_dtvlsn = end.dtvlsn
         if self.form.type_number == COMMIT:
-            durable = self._first_dtvlsn <= 0 or self.current.vlsn <= self._first_dtvlsn
+            known = self._first_dtvlsn <= 0 or self.current.vlsn <= self._first_dtvlsn
+            durable = known and self._wrote
             self._commits.append(PassedCommit(*self.current, end.id, end.time, durable))
 
 
@@ -222,14 +235,15 @@ def _find(log: LocalLog, ask: Ask) -> Plan:
 
 
 def decide(last_txn_end: int, last: int, matchpoint: Matchpoint, passed: Passed) -> Plan:
-    """The decision table, for a matchpoint that was found."""
-    start = matchpoint.vlsn + 1
-    if last_txn_end <= matchpoint.vlsn:
-        action = Action.SOFT_ROLLBACK if last > matchpoint.vlsn else Action.START
-        return Plan(action, matchpoint, passed, start)
-    if passed.deleted_files or passed.gap:
-        return Plan(Action.NETWORK_RESTORE, matchpoint, passed, FIRST_VLSN)
-    return Plan(Action.HARD_RECOVERY, matchpoint, passed, start)
+    """The decision table of ``engine.vlsn.decision``, for a matchpoint that was found.
+
+    The limit is not asked for here: ``check_rollback_limit`` refuses with the commits at hand.
+    """
+    standing = decision.Standing(last, NULL_VLSN, last_txn_end)
+    seen = decision.Passed(len(passed.commits), passed.durable, passed.deleted_files, passed.gap)
+    outcome = decision.decide(standing, matchpoint.vlsn, seen, decision.Policy(limit=len(passed.commits))).outcome
+    start = FIRST_VLSN if outcome == decision.NETWORK_RESTORE else matchpoint.vlsn + 1
+    return Plan(_ACTIONS[outcome], matchpoint, passed, start)
 
 
 def check_rollback_limit(env: Environment, plan: Plan, limit: int) -> None:

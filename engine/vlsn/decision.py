@@ -1,7 +1,7 @@
 """What a replica does when its matchpoint with the master is known: the decision table of syncup, as a pure function.
 
 Rules R-SYNC-7, 10, 20 to 27. The syncup of a running replica and the prediction for one that has not rejoined yet ask
-the same function, so that a prediction cannot differ from what happens.
+the same function when there is a matchpoint, so that a prediction cannot differ from what happens.
 
 T is the replica's last commit or abort, S its last sync point, M the matchpoint, - is none:
 
