@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine.aries.format.operations import registry
 from engine.aries.textbook import Compared
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Shape, row_of
 from jetool.output.values import Row
 
 _RECORD_FIELDS: Final = (
@@ -49,8 +49,8 @@ def explained_row(root: str, found: list[Compared]) -> Row:
         (
             root,
             "derby",
-            [Shape("", "", _COUNT_FIELDS).row((*pair, count)) for pair, count in sorted(counts.items())],
-            [Shape("", "", _RECORD_FIELDS).row(_record(one)) for one in read],
+            [row_of(_COUNT_FIELDS, (*pair, count)) for pair, count in sorted(counts.items())],
+            [row_of(_RECORD_FIELDS, _record(one)) for one in read],
         )
     )
 

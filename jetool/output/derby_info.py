@@ -8,7 +8,7 @@ from engine.aries.database import Controls, Copy
 from engine.aries.format import control
 from engine.aries.format.operations.layout import GlobalId
 from engine.aries.info import Analysis, Info, OpenTransaction
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Shape, row_of
 
 _CONTROL_FIELDS: Final = (
     Field("path", "text", "file below the database directory"),
@@ -118,10 +118,10 @@ def info_row(found: Info, lock_files: list[str]) -> Any:
             *head,
             [_control(copy, found.controls) for copy in (found.controls.primary, found.controls.mirror)],
             _checkpoint(analysis),
-            [_row(_FILE_FIELDS, file) for file in files],
+            [row_of(_FILE_FIELDS, file) for file in files],
             _recovery(analysis) if analysis else None,
             _open(analysis) if analysis else [],
-            _row(_BEHIND_FIELDS, analysis.behind) if analysis else None,
+            row_of(_BEHIND_FIELDS, analysis.behind) if analysis else None,
         )
     )
 
@@ -142,7 +142,7 @@ def _control(copy: Copy, controls: Controls) -> Any:
         for bit, name in ((control.FLAG_BETA, "beta"), (control.FLAG_NO_SYNC, "no-sync"))
         if read is not None and read.flags & bit
     ]
-    return _row(
+    return row_of(
         _CONTROL_FIELDS,
         (
             copy.path,
@@ -161,12 +161,12 @@ def _checkpoint(analysis: Analysis | None) -> Any:
         return None
     marks = analysis.start.checkpoint
     values = (analysis.start.checkpoint_at, marks.redo_lwm, marks.undo_lwm, len(marks.table or ()))
-    return _row(_CHECKPOINT_FIELDS, values)
+    return row_of(_CHECKPOINT_FIELDS, values)
 
 
 def _recovery(analysis: Analysis) -> Any:
     start, losers = analysis.start, analysis.losers
-    return _row(
+    return row_of(
         _RECOVERY_FIELDS,
         (
             start.undo_lwm,
@@ -190,8 +190,4 @@ def _open(analysis: Analysis) -> list[Any]:
 
 def _transaction(one: OpenTransaction, state: str) -> Any:
     values = (one.number, state, one.internal, one.first, one.last, one.records, global_id_text(one.global_id))
-    return _row(_OPEN_FIELDS, values)
-
-
-def _row(fields: tuple[Field, ...], record: Any) -> Any:
-    return Shape("", "", fields).row(record)
+    return row_of(_OPEN_FIELDS, values)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from engine.aries.checkpoint import CheckpointResult
 from engine.aries.recovery import Recovered
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Shape, row_of
 
 _PASS_FIELDS: Final = (
     Field("pass", "text", "what was done", choices=("analysis", "redo", "undo")),
@@ -72,10 +72,10 @@ def recovered_row(root: str, found: Recovered, *, dry_run: bool, saved_in: str |
             saved_in,
             duration_ms,
             found.notes,
-            [_row(_PASS_FIELDS, one) for one in _passes(found)],
-            [_row(_UNDONE_FIELDS, (one.transaction, one.internal, one.clrs)) for one in found.undone],
+            [row_of(_PASS_FIELDS, one) for one in _passes(found)],
+            [row_of(_UNDONE_FIELDS, (one.transaction, one.internal, one.clrs)) for one in found.undone],
             None if found.checkpoint is None else _checkpoint(found.checkpoint),
-            [_row(_CHANGE_FIELDS, one) for one in sorted(found.changed.items())],
+            [row_of(_CHANGE_FIELDS, one) for one in sorted(found.changed.items())],
         )
     )
 
@@ -91,8 +91,4 @@ def _passes(found: Recovered) -> list[tuple[Any, ...]]:
 
 
 def _checkpoint(found: CheckpointResult) -> Any:
-    return _row(_CHECKPOINT_FIELDS, found)
-
-
-def _row(fields: tuple[Field, ...], record: Any) -> Any:
-    return Shape("", "", fields).row(record)
+    return row_of(_CHECKPOINT_FIELDS, found)

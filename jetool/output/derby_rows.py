@@ -18,7 +18,7 @@ from engine.aries.format.record import Record
 from engine.aries.walk import Damage
 from engine.errors import FormatError
 from jetool.output.derby_info import global_id_text
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Shape, row_of
 from jetool.output.values import Row
 
 _HEAD: Final = (
@@ -187,12 +187,12 @@ def _value(operation: registry.Operation, name: str, value: Any) -> Any:
     if isinstance(operation, Checkpoint) and name == "table":
         return [_table_entry(entry) for entry in value or ()]
     if isinstance(operation, page.CopyRows) and name == "rows":
-        return [Shape("", "", _COPIED).row(copied) for copied in value]
+        return [row_of(_COPIED, copied) for copied in value]
     return value
 
 
 def _table_entry(entry: TableEntry) -> Row:
-    return Shape("", "", _TABLE).row(entry._replace(global_id=global_id_text(entry.global_id)))  # type: ignore[arg-type]
+    return row_of(_TABLE, entry._replace(global_id=global_id_text(entry.global_id)))  # type: ignore[arg-type]
 
 
 def _image(part: row.Row | row.Field) -> Row:

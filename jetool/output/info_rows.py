@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.format.versions import JE_RELEASES
 from engine.log.survey import Survey
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Shape, row_of
 
 if TYPE_CHECKING:
     from engine.verify.tree_stats import TreeStats
@@ -101,7 +101,7 @@ def info_row(env: str, found: Survey, trees: Sequence[TreeStats] | None) -> Any:
     """The survey as a row of the shape INFO; ``trees`` is None when they were not asked for."""
     if trees is None:
         return _WITHOUT_TREES.row(_values(env, found))
-    return INFO.row((*_values(env, found), [_row(_TREE_FIELDS, tree) for tree in trees]))
+    return INFO.row((*_values(env, found), [row_of(_TREE_FIELDS, tree) for tree in trees]))
 
 
 def _values(env: str, found: Survey) -> tuple[Any, ...]:
@@ -130,11 +130,11 @@ def _values(env: str, found: Survey) -> tuple[Any, ...]:
         root.initial_log_version if root is not None else None,
         found.lock_holder,
         found.marker.failure_type if found.marker else None,
-        [_row(_VERSION_FIELDS, (v.version, JE_RELEASES[v.version], _name(v.first_file), _name(v.last_file)))
+        [row_of(_VERSION_FIELDS, (v.version, JE_RELEASES[v.version], _name(v.first_file), _name(v.last_file)))
          for v in found.versions],
         _checkpoint(found),
-        _row(_RECOVERY_FIELDS, found.work) if found.work is not None else None,
-        [_row(_ROLLBACK_FIELDS, (r.lsn, r.record.matchpoint_lsn, r.record.matchpoint_vlsn, r.record.active_txn_ids))
+        row_of(_RECOVERY_FIELDS, found.work) if found.work is not None else None,
+        [row_of(_ROLLBACK_FIELDS, (r.lsn, r.record.matchpoint_lsn, r.record.matchpoint_vlsn, r.record.active_txn_ids))
          for r in found.open_rollbacks],
     )  # fmt: skip
 
@@ -143,17 +143,13 @@ def _checkpoint(found: Survey) -> Any:
     if found.checkpoint is None:
         return None
     lsn, c = found.checkpoint
-    return _row(
+    return row_of(
         _CHECKPOINT_FIELDS,
         (
             c.id, c.invoker, c.time, c.ckpt_start_lsn, lsn, c.first_active_lsn, c.root_lsn, c.last_local_txn_id,
             c.last_local_db_id, c.last_local_node_id,
         ),
     )  # fmt: skip
-
-
-def _row(fields: tuple[Field, ...], record: Any) -> Any:
-    return Shape("", "", fields).row(record)
 
 
 def _name(number: int) -> str:

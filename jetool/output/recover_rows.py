@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.info import PassCount
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Shape, row_of
 from jetool.output.values import Row
 from jetool.recovering import Recovered
 
@@ -91,13 +91,9 @@ def _periods(done: Recovered) -> list[Row]:
         for top in done.result.periods
         for period in top.walk()
     ]
-    return [_row(_PERIOD, value) for value in values]
+    return [row_of(_PERIOD, value) for value in values]
 
 
 def _pass(count: PassCount) -> Row:
     ignored = max(0, count.read - count.processed - count.deleted)
-    return _row(_PASS, (count.name, count.start, count.end, count.read, count.processed, ignored, count.deleted))
-
-
-def _row(fields: tuple[Field, ...], record: tuple[Any, ...]) -> Row:
-    return [(field.name, field.kind, value) for field, value in zip(fields, record, strict=True)]
+    return row_of(_PASS, (count.name, count.start, count.end, count.read, count.processed, ignored, count.deleted))

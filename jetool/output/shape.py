@@ -64,7 +64,7 @@ class Shape(NamedTuple):
 
     def row(self, record: Sequence[Any]) -> Row:
         """Values in the order of the fields, with their names and kinds."""
-        return [(field.name, field.kind, value) for field, value in zip(self.fields, record, strict=True)]
+        return row_of(self.fields, record)
 
     def names(self) -> list[str]:
         """Names of the fields."""
@@ -81,6 +81,11 @@ class Shape(NamedTuple):
             found["properties"] = {"rec": {"const": self.rec}} | found["properties"]
             found["required"] = ["rec", *found["required"]]
         return {"description": self.help, **found}
+
+
+def row_of(fields: Iterable[Field], record: Sequence[Any]) -> Row:
+    """Values in the order of some fields, with their names and kinds; of a shape, or of a record nested in one."""
+    return [(field.name, field.kind, value) for field, value in zip(fields, record, strict=True)]
 
 
 def object_schema(fields: Iterable[Field]) -> dict[str, Any]:
