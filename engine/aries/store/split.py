@@ -122,9 +122,14 @@ def _move(index: Index, running: Running, source: int, first: int, goal: int) ->
         return
     next_id = index.page(goal).header.next_record_id
     copied = tuple(operations.CopiedRow(next_id + n, len(one.slack)) for n, one in enumerate(rows))
-    data = b"".join(one.record for one in rows)
+    # Derby takes the ids from the rows, too.
+    data = b"".join(_renamed(one.decoded(), next_id + n) for n, one in enumerate(rows))
     index.core.change(running, index.container, goal, operations.CopyRows, FIRST_ROW, copied, data=data)
     _purge(index, running, source, first, len(rows))
+
+
+def _renamed(image: Row, record_id: int) -> bytes:
+    return row.encode_row(Row(image.header._replace(record_id=record_id), image.fields))
 
 
 def _purge(index: Index, running: Running, number: int, first: int, count: int) -> None:
