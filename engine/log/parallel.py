@@ -158,8 +158,7 @@ class _Workers:
 
     def look(self) -> None:
         """Receive what is there, without waiting."""
-        ready, _, _ = select.select(list(self._received), [], [], 0)
-        for handle in ready:
+        for handle in _ready(self._received, wait=False):
             self._receive(handle)
 
     def wait_for(self, number: int, worker: int | None = None) -> Any:
@@ -171,7 +170,7 @@ class _Workers:
         """
         handles = list(self._received)
         while number not in self.done:
-            ready = select.select(handles, [], [])[0] if worker is None else [handles[worker]]
+            ready = _ready(handles, wait=True) if worker is None else [handles[worker]]
             open_ones = [handle for handle in ready if self._receive(handle)]
             if len(open_ones) < len(ready) and number not in self.done:
                 handles = [handle for handle in handles if handle in open_ones or handle not in ready]
@@ -198,6 +197,14 @@ class _Workers:
             del data[:end]
             self.done[number] = outcome
         return bool(piece)
+
+
+def _ready(handles: Iterable[int], *, wait: bool) -> list[int]:
+    """Those of the descriptors that can be read; ``poll``, since ``select`` ends at descriptor 1023."""
+    poll = select.poll()
+    for handle in handles:
+        poll.register(handle, select.POLLIN)
+    return [handle for handle, _ in poll.poll(None if wait else 0)]
 
 
 def _work(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -131,3 +132,20 @@ def unsendable(number: int) -> object:
 def test_a_result_that_cannot_be_sent_is_an_error() -> None:
     with pytest.raises(JetoolError, match="a worker process was killed"):
         list(map_in_order(unsendable, range(4), 2))
+
+
+@pytest.mark.parametrize("spread", [map_in_order, map_small])
+def test_a_process_with_many_files_open(spread: Callable[..., Iterator[tuple[int, int]]]) -> None:
+    """Descriptors beyond 1023, where ``select`` ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many = 1100
+    if hard != resource.RLIM_INFINITY and hard < 2 * many:
+        pytest.skip("the limit of open files is too low")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * many), hard))
+    handles = [os.open(os.devnull, os.O_RDONLY) for _ in range(many)]
+    try:
+        assert [square for square, _ in spread(squared, range(7), 2)] == [number * number for number in range(7)]
+    finally:
+        for handle in handles:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
