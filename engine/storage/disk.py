@@ -192,6 +192,10 @@ class _DiskFile:
             os.close(self._handle)
             self._handle = -1
 
+    def __del__(self) -> None:
+        # An error on the way to the close: the descriptor goes with its last user, as with files of Python's own.
+        self.close()
+
 
 def _plain(root: str) -> str:
     """A directory without what does not change its meaning: ``./env//`` is ``env``."""

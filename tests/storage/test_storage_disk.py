@@ -186,3 +186,13 @@ def test_writing_to_a_full_device_is_a_storage_error() -> None:
     with pytest.raises(StorageError, match="no space left"):
         file.write(0, b"x")
     file.close()
+
+
+def test_a_dropped_file_gives_its_descriptor_back(tmp_path: Path) -> None:
+    """An error between open and close leaves nothing open."""
+    (tmp_path / "00000000.jdb").write_bytes(b"x")
+    storage = DiskStorage(str(tmp_path))
+    for _ in range(3):
+        storage.open("00000000.jdb").read(0, 1)
+    opened = [os.path.realpath(handle) for handle in Path("/proc/self/fd").glob("*")]
+    assert not [path for path in opened if path.endswith("00000000.jdb")]
