@@ -43,3 +43,8 @@ def test_the_first_command_line_names_an_environment_of_this_repository() -> Non
     line = next(line for line in README.splitlines() if "pip install -q '.[spark]' " in line)
     assert (REPOSITORY / line.split()[-1]).is_dir()
     assert all((REPOSITORY / word).is_file() for word in line.split() if word.startswith("examples/"))
+
+
+def test_the_output_of_the_quick_start() -> None:
+    """The examples' own test compares the expected output with what the script prints."""
+    assert (REPOSITORY / "examples" / "expected" / "quickstart.txt").read_text().strip("\n") in README
