@@ -178,7 +178,8 @@ def test_what_the_flusher_has_synced_survives_a_crash() -> None:
 def test_a_thread_that_fails_stops_the_environment() -> None:
     rules: list[Rule] = []
     storage = FaultyStorage(MemoryStorage(), rules)
-    env = opened(storage, run_checkpointer=True, checkpoint_bytes=10_000)
+    # One file, so that only checkpoints sync: the flip of a file would fail in the writer.
+    env = opened(storage, run_checkpointer=True, checkpoint_bytes=10_000, file_max_bytes=100_000_000)
     env.create_database("d").close()
     rules.append(Rule("sync", Effect.FAIL, nth=0, path="*.jdb"))
     assert "invalid" in write_until_refused(env)

@@ -11,7 +11,6 @@ from engine.db.environment import Environment
 from engine.format.entry.ln_content import NameLN
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.log.files import list_log_files
-from engine.recovery.manager import Recovery
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
 from engine.tree.keys import unknown_order
@@ -341,10 +340,13 @@ def test_codes_are_unique_and_numbered() -> None:
 
 
 def test_trees_whose_order_nobody_knows_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(self: Recovery) -> None:
-        raise unknown_order("org.example.ByTail")
+    class Unordered:
+        def __init__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr("engine.verify.trees.Recovery", type("Unordered", (Recovery,), {"run": run}))
+        def run(self) -> None:
+            raise unknown_order("org.example.ByTail")
+
+    monkeypatch.setattr("engine.verify.trees.Recovery", Unordered)
     storage = sound()
     said = report(storage)
     assert (said.recovered, said.findings) == (False, ())
