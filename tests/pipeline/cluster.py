@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
-
 from engine.pipeline import java
 from tests import harness
 
@@ -43,6 +41,8 @@ def standalone(directory: Path) -> Iterator[str]:
 
 
 def _start(directory: Path, name: str, started: list[subprocess.Popen[bytes]], *words: str) -> Path:
+    import pyspark  # only where Spark is installed
+
     home = Path(pyspark.__file__).parent
     role = "master.Master" if name == "master" else "worker.Worker"
     environment = harness.environment() | {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from zlib import adler32
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
 from engine.format.entry.ln import EMBEDDED, LN, encode_user_ln  # noqa: E402

@@ -173,6 +173,7 @@ def test_a_path_is_needed_and_must_match(session: Session, tmp_path: Path) -> No
 
 
 def test_usage_errors_are_ours() -> None:
+    pytest.importorskip("pyspark")
     from engine.pipeline.log_source import environments_of, least_bytes_of
 
     with pytest.raises(UsageError, match="files of this machine"):
