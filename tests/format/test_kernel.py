@@ -73,6 +73,7 @@ def test_intact_logs(version: int, number: int) -> None:
 
 @given(st.data())
 def test_damaged_and_cut_logs(source: st.DataObject) -> None:
+    """Whatever was done to a log, both walks stop at the same place for the same reason (``agree``)."""
     version, number = source.draw(st.sampled_from(CASES))
     data = bytearray(files(version)[number])
     places = boundaries(bytes(data), version)

@@ -71,6 +71,8 @@ def test_leaving_early_leaves_no_process() -> None:
     results = map_in_order(large, range(50), 2)
     next(results)
     results.close()  # type: ignore[attr-defined]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
@@ -123,6 +125,8 @@ def test_leaving_small_tasks_early_leaves_no_process() -> None:
     results = map_small(large, range(50), 2)
     next(results)
     results.close()  # type: ignore[attr-defined]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 def unsendable(number: int) -> object:
