@@ -58,6 +58,18 @@ ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED)
 _PRECEDENCE: Final = (INTERNAL, INCOMPLETE, FINDINGS, DATA_GIVEN_UP, WARNINGS, DONE)
 
 
+# The next command of an error that names none itself; ``{}`` is the command that ran.
+_NEXT: Final = {
+    "usage": "{} --help",
+    "refused": "{} --help says when it may run",
+    "not_found": "check the path and the name",
+    "unsupported": "jetool --version says which log versions are read and written",
+    "damage": "copy the environment first; jetool verify says what is damaged",
+    "storage": "check permissions, free space and the disk, then run it again",
+    "job": "{} --help; --master and --conf say where and how Spark runs it",
+}
+
+
 class OutputClosedError(Exception):
     """The reader of standard output has gone away. Not an error of this program."""
 
@@ -144,7 +156,10 @@ def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, s
     from engine.errors import JetoolError
 
     if isinstance(error, JetoolError) and code != INTERNAL:
-        return error.fields()
+        fields = error.fields()
+        if error.kind in _NEXT:
+            fields.setdefault("hint", _NEXT[error.kind].format(_named(args)))
+        return fields
     if code == INTERRUPTED:
         return {"kind": "interrupted", "exit_code": code, "what": "interrupted"}
     if isinstance(error, click.ClickException):
@@ -152,6 +167,14 @@ def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, s
     from jetool import crashreport
 
     return crashreport.fields(error, code, args)
+
+
+def _named(args: Sequence[str]) -> str:
+    """The command of a command line, for a message: ``jetool verify``, or ``jetool`` when there is none."""
+    from jetool import table
+
+    known = {name for row in table.COMMANDS for name in (row.name, *row.aliases)}
+    return " ".join(["jetool", *[word for word in args if word in known][:1]])
 
 
 def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import JetoolError, UsageError
 from jetool import exits
 from tests.cli.conftest import shell, start
 from tests.harness import assert_valid_error, environment, run, spawn
@@ -113,8 +115,30 @@ def test_message_says_what_where_consequence_and_next() -> None:
     )
     assert run("fail", "/data", "--how", "unsupported").err == (
         "jetool: error: log version in 0.jdb: expected 6 to 26, found 27\n"
+        "  next: jetool --version says which log versions are read and written\n"
     )
-    assert run("fail", "/data", "--how", "damage").err == "jetool: error: bad entry in 0.jdb at 0x0/0x1\n"
+    assert run("fail", "/data", "--how", "damage").err == (
+        "jetool: error: bad entry in 0.jdb at 0x0/0x1\n"
+        "  next: copy the environment first; jetool verify says what is damaged\n"
+    )
+
+
+@pytest.mark.parametrize("kind", JetoolError.__subclasses__(), ids=lambda kind: kind.kind)
+def test_an_error_that_names_no_next_command_gets_one(
+    kind: type[JetoolError], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By its kind; an error that names one keeps it."""
+    assert exits.report(kind("it is wrong", file="env"), ["verify", "env"]) == kind.exit_code
+    said = capfd.readouterr().err
+    assert re.fullmatch(r"jetool: error: it is wrong in env\n  next: \S.*\n", said), said
+    exits.report(kind("it is wrong", hint="jetool info"), ["verify", "env"])
+    assert capfd.readouterr().err.endswith("  next: jetool info\n")
+
+
+def test_the_next_command_is_that_of_the_command_that_ran(capfd: pytest.CaptureFixture[str]) -> None:
+    for words, next_command in ((["--quiet", "dump-log", "env"], "jetool dump-log --help"), ([], "jetool --help")):
+        exits.report(UsageError("no such field"), words)
+        assert f"next: {next_command}\n" in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("samples")
@@ -221,7 +245,9 @@ def test_full_disk_ends_with_7(words: str, tmp_path: Path) -> None:
     done = shell(f"$SAMPLE {words} >/dev/full", tmp_path)
     assert done.returncode == 7
     assert done.stderr.decode().startswith("jetool: error: cannot write the results to standard output: No space left")
-    assert done.stderr.count(b"\n") == 1
+    assert done.stderr.decode().splitlines()[1:] == [
+        "  next: check permissions, free space and the disk, then run it again"
+    ]
 
 
 def test_closed_standard_streams(tmp_path: Path) -> None:
