@@ -67,9 +67,8 @@ class JetoolError(Exception):
         where = " ".join(p for p in (f"in {self.file}" if self.file else "", f"at {self.lsn}" if self.lsn else "") if p)
         text = f"{self.what} {where}".rstrip()
         if self.expected is not None or self.found is not None:
-            text += (
-                f": expected {self.expected}, found {self.found}" if self.expected is not None else f": {self.found}"
-            )
+            found = "nothing" if self.found is None else self.found
+            text += f": expected {self.expected}, found {found}" if self.expected is not None else f": {found}"
         if self.consequence:
             text += f"; {self.consequence}"
         return text

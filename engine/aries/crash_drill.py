@@ -164,14 +164,7 @@ def check_operations(
 
 def files_of(storage: Storage) -> dict[str, bytes]:
     """Every file of a database by path, lock files left out."""
-    found: dict[str, bytes] = {}
-    for name in storage.names():
-        stat = storage.stat(name)
-        if stat is not None and stat.is_directory:
-            found |= {f"{name}/{inner}": _content(storage, f"{name}/{inner}") for inner in _files_in(storage, name)}
-        elif not name.endswith(".lck"):
-            found[name] = _content(storage, name)
-    return found
+    return {path: _content(storage, path) for path in _paths(storage, "") if not path.endswith(".lck")}
 
 
 class _Steps:
@@ -249,9 +242,15 @@ def _remove_later(storage: Storage, number: int) -> tuple[str, ...]:
     return removed
 
 
-def _files_in(storage: Storage, directory: str) -> list[str]:
-    stats = ((name, storage.stat(f"{directory}/{name}")) for name in storage.names(directory))
-    return [name for name, stat in stats if stat is not None and not stat.is_directory]
+def _paths(storage: Storage, directory: str) -> Iterator[str]:
+    """Every file in a directory and below it: Derby also has ``tmp``, and ``jar`` with its schemas."""
+    for name in storage.names(directory):
+        path = f"{directory}/{name}" if directory else name
+        stat = storage.stat(path)
+        if stat is not None and stat.is_directory:
+            yield from _paths(storage, path)
+        elif stat is not None:
+            yield path
 
 
 def _content(storage: Storage, path: str) -> bytes:

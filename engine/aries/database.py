@@ -90,7 +90,7 @@ class Database:
         self.storage = storage
         if not is_database(storage):
             raise NotFoundError(
-                f"no Derby database in {storage.root}",
+                "no Derby database",
                 file=storage.root,
                 expected="service.properties or log/log.ctrl",
                 hint="name the directory that holds service.properties",

@@ -49,7 +49,7 @@ def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: st
     disk = DiskStorage(env)
     _require_readable(Database(disk))
     files = crash_drill.files_of(disk)
-    found = find_place(files, place)
+    found = find_place(files, place, env)
     modes = crash_drill.LOG_MODES if isinstance(found, LogPlace) else crash_drill.WORK_MODES
     if mode not in modes:
         raise UsageError(f"there is no such mode at {place}", expected=" or ".join(modes), found=mode)
@@ -102,7 +102,7 @@ def _require_readable(database: Database) -> None:
     database.require_version(database.controls(), NEWEST_RECOVERED)
 
 
-def find_place(files: dict[str, bytes], place: str) -> LogPlace | Operation:
+def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Operation:
     """The place that ``--at`` names. UsageError when it names none; NotFoundError when there is none."""
     found = _NUMBERED.fullmatch(place)
     kind, name, nth = (found[1], found[2], found[3]) if found else ("end" if place == "end" else "at", place, None)
@@ -127,9 +127,10 @@ def find_place(files: dict[str, bytes], place: str) -> LogPlace | Operation:
     if not chosen:
         raise NotFoundError(
             f"there is no place {place!r}",
+            file=env,
             expected="a record behind the last checkpoint, or an operation or step of recovery",
             consequence="what lies in front of the checkpoint is on the pages already",
-            hint="jetool dump-log --from ckpt lists the records; jetool crash --matrix all the operations",
+            hint=f"jetool dump-log {env} --from ckpt lists the records; jetool crash {env} --matrix all the operations",
         )
     return chosen[-1]
 
@@ -148,9 +149,8 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
             raise RefusedError(
                 "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
             )
-        Path(target).mkdir(parents=True, exist_ok=True)
-        for directory in ("log", "seg0"):
-            copy.make_directory(directory)
+        for directory in {str(Path(path).parent) for path in image.contents()}:
+            Path(target, directory).mkdir(parents=True, exist_ok=True)
         _write(copy, image)
         return
     if not run.yes:

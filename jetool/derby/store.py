@@ -76,9 +76,15 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
         NotFoundError: no such table.
     """
     with _to_write(run, env) as store:
+        _require_table(store, env, name)
         txn = store.begin()
         if not txn.put(name, *record, overwrite=overwrite):
-            raise RefusedError(f"there is a record of this key in table {name!r}", file=env)
+            raise RefusedError(
+                f"there is a record of this key in table {name!r}",
+                file=env,
+                consequence="nothing was written",
+                hint="leave out --no-overwrite to replace it",
+            )
         at, end = txn.last_instant, 0
         if commit:
             end = txn.commit()
@@ -92,6 +98,7 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
 def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
     """Delete one record. NotFoundError when there is no such table or key."""
     with _to_write(run, env) as store, store.begin() as txn:
+        _require_table(store, env, name)
         if not txn.delete(name, key):
             raise _no_record(run, env, name, key, "nothing was deleted")
         number, end = txn.number, txn.commit()
@@ -102,6 +109,7 @@ def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
 def get_record(run: Run, env: str, name: str, key: bytes) -> int:
     """Print one record. NotFoundError when there is no such table or key."""
     with open_to_read(run, env) as store:
+        _require_table(store, env, name)
         value = store.get(name, key)
     if value is None:
         raise _no_record(run, env, name, key, None)
@@ -112,10 +120,8 @@ def get_record(run: Run, env: str, name: str, key: bytes) -> int:
 def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> int:
     """List the tables. NotFoundError when one that is named is not there."""
     with open_to_read(run, env) as store, store.begin() as txn:
-        known = store.tables()
-        absent = sorted(set(names) - set(known))
-        if absent:
-            raise NotFoundError(f"no table of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
+        for name in names:
+            _require_table(store, env, name)
         rows = [
             TABLE.row((*place, sum(1 for _ in txn.scan(place.name)) if count else None))
             for place in store.places()
@@ -131,8 +137,7 @@ def records(
 ) -> Iterator[tuple[Iterator[tuple[bytes, bytes]], PageStore]]:
     """The records of a table from a key on and in front of another one, while the store is open."""
     with open_to_read(run, env) as store, store.begin() as txn:
-        if name not in store.tables():
-            raise NotFoundError(f"no table of the name {name!r}", file=env, hint=f"jetool dbs {env}")
+        _require_table(store, env, name)
         yield txn.scan(name, first, end, reverse=reverse), store
 
 
@@ -218,6 +223,11 @@ def _to_write(run: Run, env: str) -> Iterator[PageStore]:
             yield store
         if isinstance(backup, DiskStorage) and has_saved(backup):
             run.messages.notice(f"the bytes that recovery changed were saved in {backup.root}")
+
+
+def _require_table(store: PageStore, env: str, name: str) -> None:
+    if name not in store.tables():
+        raise NotFoundError(f"no table of the name {name!r}", file=env, hint=f"jetool dbs {env}")
 
 
 def _no_record(run: Run, env: str, name: str, key: bytes, consequence: str | None) -> NotFoundError:

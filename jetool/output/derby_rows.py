@@ -192,7 +192,7 @@ def _value(operation: registry.Operation, name: str, value: Any) -> Any:
 
 
 def _table_entry(entry: TableEntry) -> Row:
-    return row_of(_TABLE, entry._replace(global_id=global_id_text(entry.global_id)))  # type: ignore[arg-type]
+    return row_of(_TABLE, (entry.transaction, global_id_text(entry.global_id), *entry[2:]))
 
 
 def _image(part: row.Row | row.Field) -> Row:

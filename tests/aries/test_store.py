@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -13,7 +14,8 @@ from engine import PageStore, StoreOptions
 from engine.aries import loggable
 from engine.aries.database import Database
 from engine.aries.findings import NOTE
-from engine.aries.format import container, describe, instant
+from engine.aries.format import container, describe, instant, row
+from engine.aries.format.codec import Cursor
 from engine.aries.format.operations import page as operations
 from engine.aries.format.operations import registry
 from engine.aries.history import fates
@@ -421,6 +423,30 @@ def test_the_log_says_what_happened(files: MemoryStorage, store: PageStore) -> N
     assert not any(getattr(r.operation, "logical", False) for r in records if r.transaction in internal_numbers)
     for one in records:
         describe.describe(one, rows=True)
+
+
+def test_copied_rows_carry_the_ids_that_the_operation_gives_them(files: MemoryStorage, store: PageStore) -> None:
+    """Derby's redo puts the rows on the page as they are logged; under an old id above 63 each is a byte longer."""
+    start = store.end
+    with store.begin() as txn:
+        for number in range(400):
+            txn.put("t", b"%03d" % (number * 7 % 400), b"")
+    store.flush()
+    records = list(ForwardScan(LogFiles(Database(files)), start))
+    gone: set[int] = set()
+    for copied, purged in pairwise(records):
+        if not isinstance(copied.operation, operations.CopyRows):
+            continue
+        # A split copies rows, then purges them from the page on which they were.
+        assert isinstance(purged.operation, operations.Purge)
+        gone |= set(purged.operation.record_ids)
+        cursor = Cursor(copied.data)
+        rows = [row.read_row(cursor) for _ in copied.operation.rows]
+        assert cursor.remaining() == 0
+        assert [one.header.record_id for one in rows] == [one.record_id for one in copied.operation.rows]
+    assert max(gone) > 63
+    store.close()
+    assert_clean(files)
 
 
 class Stamp(NamedTuple):

@@ -132,7 +132,10 @@ class Core:
         target = self.cache.get(found, number)
         if target is None:
             raise DamageError(
-                f"page {number} of {found.key} is not there", file=found.path, consequence="the store cannot go on"
+                f"page {number} of {found.key} is not there",
+                file=found.path,
+                consequence="the store cannot go on",
+                hint="run verify; restore from a backup and roll forward",
             )
         return target
 

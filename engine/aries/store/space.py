@@ -108,6 +108,9 @@ def _map(core: Core, found: Container, number: int) -> LiveAllocation:
     target = core.page(found, number)
     if not isinstance(target, LiveAllocation):
         raise DamageError(
-            f"page {number} of {found.key} is no allocation page", file=found.path, consequence="the store cannot go on"
+            f"page {number} of {found.key} is no allocation page",
+            file=found.path,
+            consequence="the store cannot go on",
+            hint="run verify; restore from a backup and roll forward",
         )
     return target

@@ -156,7 +156,14 @@ class Tables:
 
     def _table(self, name: str, numbers: bytes, at: Location) -> Table:
         if len(numbers) != _NUMBERS.size:
-            raise DamageError(f"the catalogue says nothing sensible of table {name!r}", found=numbers.hex())
+            raise DamageError(
+                f"the catalogue names no two containers for table {name!r}",
+                file=container.path_of(CATALOGUE),
+                expected=f"{_NUMBERS.size} bytes",
+                found=numbers.hex() or "none",
+                consequence="its table cannot be read",
+                hint="run verify; restore from a backup and roll forward",
+            )
         heap, index = (self._container(ContainerKey(0, number)) for number in _NUMBERS.unpack(numbers))
         return Table(name, Heap(self._core, heap), Index(self._core, index), at)
 
