@@ -102,10 +102,19 @@ class GroupGate:
             self._acked.pop(node, None)
 
     def hold(self, timeout_s: float) -> None:
-        """Let no commit begin, while mastership is being transferred, and wait for those that have."""
+        """Let no commit begin, while mastership is being transferred, and wait for those that have.
+
+        Raises:
+            RefusedError: one is not logged in time. It would come behind what the next master has, and be lost.
+        """
         with self._changed:
             self._held = True
-            self._changed.wait_for(lambda: not self._under_way, timeout_s)
+            if not self._changed.wait_for(lambda: not self._under_way, timeout_s):
+                raise RefusedError(
+                    f"a commit is still being written after {timeout_s:g} s",
+                    consequence="this node is still the master",
+                    hint="ask again",
+                )
 
     def go_on(self) -> None:
         """Let commits begin again."""
@@ -160,18 +169,26 @@ class GroupGate:
             while self._closed is None and (self._held or len(self._connected) < self.needed):
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
-                    raise InsufficientReplicasError(
-                        "too few replicas are connected for a commit",
-                        expected=f"{self.needed} (policy {self._policy.value}, {self.electable} electable members)",
-                        found=", ".join(sorted(self._connected)) or "none",
-                        consequence="nothing was committed; the transaction is still open",
-                        hint="commit again when replicas are back, or abort",
-                    )
+                    raise self._not_begun()
             if self._closed is not None:
                 raise RefusedError(
                     f"this node is no longer the master: {self._closed}", consequence="nothing was committed"
                 )
             self._under_way += 1
+
+    def _not_begun(self) -> InsufficientReplicasError:
+        consequence = "nothing was committed; the transaction is still open"
+        if self._held:
+            return InsufficientReplicasError(
+                "another node is to become the master", consequence=consequence, hint="commit again, there or here"
+            )
+        return InsufficientReplicasError(
+            "too few replicas are connected for a commit",
+            expected=f"{self.needed} (policy {self._policy.value}, {self.electable} electable members)",
+            found=", ".join(sorted(self._connected)) or "none",
+            consequence=consequence,
+            hint="commit again when replicas are back, or abort",
+        )
 
     def stamp(self) -> Stamp:
         """Under the log write latch."""

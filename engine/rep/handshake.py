@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError, UsageError
 from engine.format.bytecursor import ByteReader, ByteWriter
-from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
+from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError, address_text
 
 PROTOCOL_VERSION: Final = 1
 LEAST_SECRET_BYTES: Final = 16
@@ -109,11 +109,13 @@ def call(address: tuple[str, int], mine: Identity, purpose: Purpose, secret: byt
         DisconnectedError: nobody is there. PeerError: it refuses us, or cannot prove that it knows the secret.
         NotMasterError: it is not the master, and the purpose needs one.
     """
-    name = f"{address[0]}:{address[1]}"
+    name = address_text(address)
     try:
         sock = socket.create_connection(address, timeout_s)
-    except OSError as error:
-        raise DisconnectedError(f"{name} cannot be reached", found=error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:  # ValueError: no host can have the name.
+        raise DisconnectedError(
+            f"{name} cannot be reached", found=getattr(error, "strerror", "") or str(error)
+        ) from error
     channel = Channel(sock, name)
     try:
         _prove(channel, mine, purpose, secret)

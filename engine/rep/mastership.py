@@ -87,13 +87,14 @@ class Mastership:
         """Make a connected replica the master. Afterwards this term is over; commits are still held.
 
         Raises:
-            RefusedError: the replica does not catch up in time; commits go on. NotFoundError: it is not connected.
+            RefusedError: a commit is not logged, or the replica does not catch up, in time; commits go on.
+            NotFoundError: it is not connected.
         """
         feeder = self._feeders.get(node)
         if feeder is None or not feeder.fed:
             raise NotFoundError(f"no replica {node!r} is connected", hint="jetool node status lists them")
-        self.gate.hold(timeout_s)
         try:
+            self.gate.hold(timeout_s)
             if not self.gate.await_acked(node, self._index.range.last_txn_end, timeout_s):
                 raise RefusedError(
                     f"{node!r} did not catch up within {timeout_s:g} s", consequence="this node is still the master"

@@ -27,7 +27,7 @@ against the bytes that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -145,15 +145,13 @@ def encode_entries(entries: Iterable[StreamEntry]) -> bytes:
     return writer.getvalue()
 
 
-def decode_entries(payload: bytes) -> list[StreamEntry]:
-    """Entries with consecutive VLSNs."""
+def decode_entries(payload: bytes) -> Iterator[StreamEntry]:
+    """Entries with consecutive VLSNs, one by one: two bytes of a frame make an entry, and an object is far larger."""
     reader = ByteReader(payload)
     vlsn = reader.i64()
-    entries = []
     while reader.remaining():
-        entries.append(StreamEntry(vlsn, reader.u8(), reader.byte_array()))
+        yield StreamEntry(vlsn, reader.u8(), reader.byte_array())
         vlsn += 1
-    return entries
 
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:

@@ -38,8 +38,8 @@ from engine.rep.messages import NodeStatus
 from engine.rep.reception import Reception
 from engine.rep.replica import Ended, Limits, ReplicaSession, replica_config, restore
 from engine.rep.restore import MARKER
-from engine.rep.settings import Address, NodeConfig, Role, address_text
-from engine.rep.wire import Channel, DisconnectedError, PeerError
+from engine.rep.settings import Address, NodeConfig, Role
+from engine.rep.wire import Channel, DisconnectedError, PeerError, address_text
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.vlsn.vlsn_range import EMPTY_RANGE
@@ -79,7 +79,7 @@ class Node:
         self._master: Address | None = None
         self._reception = Reception(self, config, self._secret)
         self._thread: threading.Thread | None = None
-        self.failure: JetoolError | None = None
+        self.failure: Exception | None = None
         self.problem: JetoolError | None = None
 
     # What callers use.
@@ -233,11 +233,11 @@ class Node:
                     self._be_master()
                 else:
                     self._be_replica()
-        except JetoolError as error:
-            if not self._stopping:
+        except Exception as error:  # A bug too must be told, and not leave a node that seems to run.
+            if not self._stopping or not isinstance(error, JetoolError):
                 self._fail(error)
 
-    def _fail(self, error: JetoolError) -> None:
+    def _fail(self, error: Exception) -> None:
         with self._changed:
             self.failure, self._role = error, Role.UNKNOWN
             self._changed.notify_all()

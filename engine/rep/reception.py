@@ -9,17 +9,19 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from typing import Final, Protocol
 
 from engine.errors import JetoolError, StorageError
 from engine.rep import messages
 from engine.rep.handshake import Answerer, Hello, Identity, Purpose
 from engine.rep.messages import Message, NodeStatus
-from engine.rep.settings import NodeConfig, address_text
-from engine.rep.wire import Channel
+from engine.rep.settings import NodeConfig
+from engine.rep.wire import Channel, address_text
 
 _MOST_CONNECTIONS: Final = 64
 _REQUEST_S: Final = 3.0
+_PAUSE_S: Final = 0.05
 
 
 class Host(Protocol):
@@ -53,6 +55,7 @@ class Reception:
         self._secret = secret
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
+        self._closing = False
         self.connections: set[Channel] = set()
 
     def start(self) -> None:
@@ -63,16 +66,18 @@ class Reception:
         """
         listen = self._config.listen
         try:
-            self._socket = socket.create_server(listen, backlog=16)
-        except OSError as error:
+            family, _, _, _, address = socket.getaddrinfo(*listen, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            self._socket = socket.create_server(address, family=family, backlog=16)
+        except (OSError, ValueError) as error:  # ValueError: no host can have the name.
             raise StorageError(
-                f"cannot listen on {address_text(listen)}", found=error.strerror or str(error)
+                f"cannot listen on {address_text(listen)}", found=getattr(error, "strerror", "") or str(error)
             ) from error
         self._thread = threading.Thread(target=self._listen, name=f"{self._config.name} listens", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Take no more calls, and end all connections."""
+        self._closing = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)  # Wakes the thread that listens; closing alone does not.
@@ -84,15 +89,20 @@ class Reception:
 
     def _listen(self) -> None:
         assert self._socket is not None
-        while True:
+        while not self._closing:
             try:
                 sock, address = self._socket.accept()
-            except OSError:
-                return
+            except OSError:  # No descriptor is free, or the caller has gone already.
+                time.sleep(_PAUSE_S)
+                continue
             if len(self.connections) >= _MOST_CONNECTIONS:
                 sock.close()
                 continue
-            channel = Channel(sock, address_text(address))
+            try:
+                channel = Channel(sock, address_text(address))
+            except OSError:  # The caller has gone.
+                sock.close()
+                continue
             self.connections.add(channel)
             threading.Thread(target=self._answer, args=(channel,), name=f"{channel.peer} calls", daemon=True).start()
 

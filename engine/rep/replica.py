@@ -21,6 +21,8 @@ from engine.db.environment import Environment
 from engine.db.opening import WriterLock
 from engine.errors import FormatError
 from engine.events import Listener
+from engine.format.entry_types import decode_body
+from engine.format.versions import WRITTEN_VERSION
 from engine.rep import messages
 from engine.rep.messages import Message, nonsense
 from engine.rep.replay import Replay
@@ -60,17 +62,18 @@ class ReplicaSession:
     """One connection with a master.
 
     Arguments:
-        env: detached; it may be replaced by another one, for the same directory, during syncup.
+        env: detached.
         channel: past the handshake.
         limits: what is allowed.
         listener: hears the steps of rollback and restore.
 
     Attributes:
+        env: of that directory, opened again where syncup needs that; None when a network restore was cut off.
         replay: once the stream has begun.
     """
 
     def __init__(self, env: Environment, channel: Channel, limits: Limits, listener: Listener) -> None:
-        self.env = env
+        self.env: Environment | None = env
         self._channel = channel
         self._limits = limits
         self._listener = listener
@@ -83,14 +86,16 @@ class ReplicaSession:
             RollbackProhibitedError: too much would be given up. RefusedError: a network restore is needed and not
                 allowed. PeerError, DamageError, StorageError: see the parts.
         """
+        env = self.env
         while True:
-            plan = find_plan(self.env, self._asker())
+            assert env is not None
+            plan = find_plan(env, self._asker())
             if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
-                SoftRollback(self.env, plan.matchpoint, self._listener).run()
+                SoftRollback(env, plan.matchpoint, self._listener).run()
             if plan.action in (Action.START, Action.SOFT_ROLLBACK):
                 break
-            self._begin_again(plan)
-        self.replay = Replay(self.env)
+            env = self.env = self._begin_again(env, plan)
+        self.replay = Replay(env)
         self._channel.send(Message.START, messages.encode_vlsn(plan.start))
         return self.replay
 
@@ -133,16 +138,17 @@ class ReplicaSession:
             raise nonsense(self._channel.peer, f"message {frame.type}")
         return frame.type == Message.PROMOTE
 
-    def _begin_again(self, plan: Plan) -> None:
+    def _begin_again(self, env: Environment, plan: Plan) -> Environment:
+        """Cut the log or replace it, and open what is then there."""
         if plan.action is Action.HARD_RECOVERY and plan.matchpoint is not None:
-            check_rollback_limit(self.env, plan, self._limits.rollback_limit)
-            self.env = hard_recover(self.env, plan.matchpoint, self._listener)
-            return
+            check_rollback_limit(env, plan, self._limits.rollback_limit)
+            return hard_recover(env, plan.matchpoint, self._listener)
         if not self._limits.restore:
-            refuse_without_restore(plan, self.env.storage.root)
-        self.env.crash()
-        restore(self.env.storage, self._channel, self._listener)
-        self.env = Environment(self.env.storage, self.env.config, self._listener)
+            refuse_without_restore(plan, env.storage.root)
+        env.crash()
+        self.env = None
+        restore(env.storage, self._channel, self._listener)
+        return Environment(env.storage, env.config, self._listener)
 
     def _asker(self) -> Callable[[int], Answer]:
         first = True
@@ -161,7 +167,9 @@ class ReplicaSession:
             if frame.type not in _KINDS:
                 raise nonsense(self._channel.peer, f"message {frame.type}")
             try:
-                return Answer(_KINDS[Message(frame.type)], messages.decode_entry(frame.payload))
+                entry = messages.decode_entry(frame.payload)
+                decode_body(entry.type_number, WRITTEN_VERSION, entry.body)
+                return Answer(_KINDS[Message(frame.type)], entry)
             except FormatError as error:
                 raise nonsense(self._channel.peer, error) from error
 

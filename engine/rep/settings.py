@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -55,9 +54,3 @@ class NodeConfig:
     retry_s: float = 0.3
     max_skew_ms: int = DEFAULT_MAX_SKEW_MS
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
-
-
-def address_text(address: Sequence[object]) -> str:
-    """An address as operators write it."""
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

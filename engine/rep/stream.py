@@ -122,12 +122,7 @@ class StreamReader:
         """
         for raw in self._raw():
             self.next_vlsn = raw.vlsn + 1
-            try:
-                yield to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
-            except FormatError as error:
-                raise DamageError(
-                    "an entry of the replication stream is malformed", lsn=format_lsn(raw.lsn), found=str(error)
-                ) from error
+            yield form_of(raw)
 
     def skip(self, item: LogItem) -> None:
         """The entry at ``next_vlsn`` has been had from elsewhere."""
@@ -162,6 +157,24 @@ class StreamReader:
             yield raw
 
 
+def form_of(raw: Raw) -> StreamEntry:
+    """The form of an entry of this node's own log.
+
+    Raises:
+        DamageError: it is malformed. UnsupportedError: see ``to_stream``.
+    """
+    try:
+        return to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
+    except FormatError as error:
+        raise DamageError(
+            "an entry of the replication stream is malformed",
+            lsn=format_lsn(raw.lsn),
+            found=str(error),
+            consequence="the stream cannot be read on, nor compared",
+            hint="run jetool verify; restore this node from another one",
+        ) from error
+
+
 def entry_at(env: Environment, vlsn: int) -> tuple[int, StreamEntry]:
     """LSN and form of the visible entry at a VLSN of the range.
 
@@ -171,7 +184,7 @@ def entry_at(env: Environment, vlsn: int) -> tuple[int, StreamEntry]:
     reader = StreamReader(env, vlsn)
     try:
         for raw in reader._raw():
-            return raw.lsn, to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
+            return raw.lsn, form_of(raw)
     finally:
         reader.close()
     raise DamageError(f"VLSN {vlsn} is not in the log", file=env.storage.root, hint="run jetool vlsn check")

@@ -39,7 +39,7 @@ from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, Raw, backward
 from engine.rep.rollback import Matchpoint, RollbackProhibitedError
-from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, to_stream
+from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, form_of
 from engine.vlsn import decision
 
 DEFAULT_ROLLBACK_LIMIT: Final = 10
@@ -159,7 +159,7 @@ class LocalLog:
                 self._deleted_files = self._deleted_files or bool(end.flags & CLEANED_FILES_TO_DELETE)
             elif raw.type_number in SYNCABLE and raw.vlsn != NULL_VLSN:
                 self.current = Matchpoint(raw.vlsn, raw.lsn)
-                self._form = to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)
+                self._form = form_of(raw)
                 # The form of the stream has no LSNs.
                 ends = raw.type_number != MATCHPOINT
                 self._wrote = ends and decode_txn_end(raw.body, raw.version).last_lsn != NULL_LSN

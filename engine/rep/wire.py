@@ -24,6 +24,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -55,6 +56,12 @@ class Frame(NamedTuple):
 
     type: int
     payload: bytes
+
+
+def address_text(address: Sequence[object]) -> str:
+    """An address as operators write it."""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 
 
 class Channel:

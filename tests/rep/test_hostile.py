@@ -210,11 +210,15 @@ def test_nonsense_from_one_who_knows_the_secret() -> None:
     node.stop()
 
 
+def decode_all(payload: bytes) -> list[StreamEntry]:
+    return list(messages.decode_entries(payload))
+
+
 def test_decoders_of_messages_refuse_every_cut_and_flip() -> None:
     status = NodeStatus("G", "n", "master", "h:1", 1, 9, 9, 9, 8, (ReplicaProgress("r", True, 9),))
     samples = [
         (messages.decode_vlsn, messages.encode_vlsn(7)), (messages.decode_ask, messages.encode_vlsn(7, 1)),
-        (messages.decode_entries, messages.encode_entries([StreamEntry(5, 17, b"abc"), StreamEntry(6, 33, b"")])),
+        (decode_all, messages.encode_entries([StreamEntry(5, 17, b"abc"), StreamEntry(6, 33, b"")])),
         (messages.decode_entry, messages.encode_entry(StreamEntry(5, 17, b"abc"))),
         (messages.decode_heartbeat, messages.encode_heartbeat(messages.Heartbeat(1, 2, 3))),
         (messages.decode_file, messages.encode_file("00000000.jdb", 9)),
@@ -222,7 +226,7 @@ def test_decoders_of_messages_refuse_every_cut_and_flip() -> None:
         (messages.decode_status, messages.encode_status(status)),
     ]  # fmt: skip
     assert messages.decode_status(samples[-1][1]) == status
-    assert messages.decode_entries(samples[2][1]) == [StreamEntry(5, 17, b"abc"), StreamEntry(6, 33, b"")]
+    assert decode_all(samples[2][1]) == [StreamEntry(5, 17, b"abc"), StreamEntry(6, 33, b"")]
     seeded = random.Random(4)
     for decode, payload in samples:
         for cut in range(len(payload)):
@@ -231,7 +235,7 @@ def test_decoders_of_messages_refuse_every_cut_and_flip() -> None:
             for body in (payload[:cut], bytes(flipped), payload + b"x"):
                 try:
                     decode(body)
-                except (FormatError, ValueError):
+                except FormatError:
                     continue
 
 
