@@ -5,8 +5,7 @@
 3. Log CkptStart; then read firstActive: a transaction that begins later logs its first LN behind CkptStart.
 4. Build the dirty map; state COMPLETE.
 5. Flush it level by level, upwards. The bottom two levels go by sub-tree: BIN, its dirty siblings, their parent. A
-logged
-   root takes its MapLN along. Then the remaining MapLNs and the root entry.
+   logged root takes its MapLN along. Then the remaining MapLNs and the root entry.
 6., 7. Participants write the VLSN index and the utilization.
 8. Log CkptEnd and fsync.
 9., 10. Participants let files go; state NONE.

@@ -357,11 +357,13 @@ class Environment:
 
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
         """Commit and run what waits for the commit."""
-        lsn = self.txns.commit(locker, durability)
-        if self._ends:
-            for action in self._ends.pop(locker.id, []):
-                action.committed()
-        return lsn
+        try:
+            return self.txns.commit(locker, durability)
+        finally:
+            # A group that has not acknowledged it is told to the caller; it is committed here all the same.
+            if self._ends and locker.state is TxnState.COMMITTED:
+                for action in self._ends.pop(locker.id, []):
+                    action.committed()
 
     def at_end(
         self, locker: Txn, *, committed: Callable[[], None] = _nothing, aborted: Callable[[], None] = _nothing

@@ -1,10 +1,8 @@
 """A record's fields in on-disk order, said once; text, JSON, CSV, XML and the Spark schema are renderers of this.
 
 Most records are shown as their shape says (``fields``). Leaf entries and nodes are shown by functions of their own,
-since
-what they hold depends on flags: a field that the flags leave out is left out here, apart from those that a reader of
-many
-entries wants to find in every one (``_ALWAYS`` in the table below).
+since what they hold depends on flags: a field that the flags leave out is left out here, apart from those that a reader
+of many entries wants to find in every one (``_ALWAYS`` in the table below).
 
 ==========  ======================================================================================================
 entry       fields that are always there

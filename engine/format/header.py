@@ -12,8 +12,7 @@ offset  type  field
 ======  ====  =====================================================================
 
 Flags: 0x80 provisional YES, 0x40 provisional BEFORE_CKPT_END (ignored under 0x80), 0x20 replicated, 0x10 invisible
-(since
-v7), 0x08 VLSN present (since v8). Version 6 keeps the log version in the low five bits instead.
+(since v7), 0x08 VLSN present (since v8). Version 6 keeps the log version in the low five bits instead.
 """
 
 from __future__ import annotations

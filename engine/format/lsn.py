@@ -1,9 +1,8 @@
 """Log sequence numbers: where an entry stands.
 
 An LSN is a 64-bit integer, file number in the upper half and byte offset of the entry's header in the lower half; on
-disk
-it is signed, and so it is here. ``NULL_LSN`` is -1. Comparison of the integers is log order (file numbers stay below
-0x80000000). JE prints ``0xFILE/0xOFFSET`` in lower-case hexadecimal; so do we.
+disk it is signed, and so it is here. ``NULL_LSN`` is -1. Comparison of the integers is log order (file numbers stay
+below 0x80000000). JE prints ``0xFILE/0xOFFSET`` in lower-case hexadecimal; so do we.
 
 An LSN with file number 0xffffffff was never written (*transient*); until log version 11 abort LSNs can hold one, and it
 reads as NULL.

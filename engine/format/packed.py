@@ -1,8 +1,7 @@
 """Packed integers, JE's variable-length numbers (je-log-format.md 4.1 to 4.3).
 
 * *Packed* (``pint``, ``plong``; same bytes for equal values): -119..119 in one byte; otherwise a length byte 119 + n
-(or
-  -(119 + n) when negative) and then |v| - 119 in n bytes, little-endian, n as small as possible.
+  (or -(119 + n) when negative) and then |v| - 119 in n bytes, little-endian, n as small as possible.
 * *Reverse packed*: the same bytes in reverse order, so that it can be read from its end; closes two-part keys.
 * *Sorted packed*: order-preserving under unsigned byte comparison; used in keys of internal databases.
 

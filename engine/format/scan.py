@@ -1,8 +1,7 @@
 """Walking the entries of one buffer: headers and checksums, no bodies.
 
 Three users share this module: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. It
-takes
-bytes and returns positions and counts, so that a pass over a log pays for nothing that it does not use.
+takes bytes and returns positions and counts, so that a pass over a log pays for nothing that it does not use.
 
 *Plain* entries are checked in one tight loop (``check_plain``): known type, size within the buffer, prevOffset equal to
 the entry before, checksum right, and for entries of the replication stream a VLSN above the one before. The loop stops

@@ -2,8 +2,7 @@
 
 Source: je-log-format.md sections 1 and 15. A file states its version in its header; all of its entries have it. This
 project reads versions 6 to 26 and writes 17. Real logs of versions 16 and 18 to 25 were never at hand: these are
-decoded
-by the same rules that the sources give for them.
+decoded by the same rules that the sources give for them.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ entry is looked at here and the loop goes on behind it. The first replicated ent
 how its VLSN becomes known.
 
 VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they begin
-again
-behind its matchpoint; entries that the rollback made invisible do not count.
+again behind its matchpoint; entries that the rollback made invisible do not count.
 """
 
 from __future__ import annotations

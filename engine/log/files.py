@@ -2,10 +2,8 @@
 
 ``%08x.jdb`` are log files; numbers may have gaps, since the cleaner deletes files in any order. Data sub-directories
 ``data001`` ... hold them instead when ``je.log.nDataDirectories`` is set. ``%08x.del`` are cleaned files that were
-kept,
-``%08x.bad`` last files that JE set aside, and ``7fffffff.jdb`` is not data but the marker "restore required".
-Everything
-else is none of our business.
+kept, ``%08x.bad`` last files that JE set aside, and ``7fffffff.jdb`` is not data but the marker "restore required".
+Everything else is none of our business.
 """
 
 from __future__ import annotations

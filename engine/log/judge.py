@@ -1,9 +1,8 @@
 """Judging damage: the torn tail that every crash leaves, or something lost.
 
 Damage in any file but the last is damage. In the last file (R-LOG-31) it is the tail of the log, cut off by whoever
-opens
-it for writing. That is harmless unless something durable stands intact behind it: a Commit, a CkptEnd, or a record
-outside transactions (deviation D-5). A file header is no such tail: JE refuses a file with a bad one. Only where
+opens it for writing. That is harmless unless something durable stands intact behind it: a Commit, a CkptEnd, or a
+record outside transactions (deviation D-5). A file header is no such tail: JE refuses a file with a bad one. Only where
 nothing stands behind it, in a file behind the one that the log ends in, JE was about to begin that file (R-LOG-30).
 """
 

@@ -1,8 +1,7 @@
 """Counting a log by type, file, database or transaction (``dump-log --stats``; DbPrintLog -S, R-UTIL-13).
 
 By type and by file nothing needs to be decoded, and without a selection ``check_file`` counts in bulk. Everything else
-is
-counted entry by entry. Per-file results are merged, so several processes can count.
+is counted entry by entry. Per-file results are merged, so several processes can count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A sliding buffer over one file, so that memory does not grow with the file.
 
 The buffer covers ``[base, base + len(data))`` of the file. ``reach`` moves it so that it begins at an offset and holds
-at
-least so many bytes, as far as the file goes. Files up to ``WINDOW_BYTES`` are read in one piece.
+at least so many bytes, as far as the file goes. Files up to ``WINDOW_BYTES`` are read in one piece.
 """
 
 from __future__ import annotations

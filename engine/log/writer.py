@@ -4,8 +4,7 @@ Rules:
 
 * One mutex, the log write latch, decides where an entry goes: flip, LSN, prevOffset, counting, buffer (R-LOG-4).
 * Bytes collect in a buffer and go to the file when it is full, at a flip and at a flush. Readers of an LSN look into
-the
-  buffer first (``find``). An entry larger than the buffer goes straight to the file.
+  the buffer first (``find``). An entry larger than the buffer goes straight to the file.
 * A flip writes everything, fsyncs the old file, then makes the new one: every file but the last is durable before
   anything is written to its successor (R-LOG-13), and a commit syncs one file only.
 * An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; the stream
@@ -131,7 +130,8 @@ class LogWriter:
         self._data_directories = data_directories
         self._buffer_bytes = buffer_bytes
         self._queue_bytes = queue_bytes
-        self._syncing = 0
+        # Files that somebody is syncing outside the latch, once for each of them.
+        self._syncing: list[WriteFile] = []
         self._clock = clock or (lambda: int(time.time() * 1000))
         self._number = end_lsn >> 32
         self._offset = end_lsn & 0xFFFFFFFF
@@ -282,9 +282,7 @@ class LogWriter:
             self.check()
             self._write_out()
             if self._file is not None:
-                self._file.sync()
-                self._file.close()
-                self._file = None
+                self._end_file()
             for file in files:
                 self._access.add(file, WRITTEN_VERSION)
             self._number, self._offset = files[-1].number, files[-1].size_bytes
@@ -322,13 +320,13 @@ class LogWriter:
     def close(self) -> None:
         """Write and sync what is left, and close the file."""
         with self.latch:
-            if self._failure is None and self._file is not None:
-                self._write_out()
-                self._file.sync()
-            if self._file is not None:
-                self._file.close()
-                self._file = None
-            self._access.unwritten = None
+            try:
+                if self._failure is None and self._file is not None:
+                    self._write_out()
+                    self._sync(self._file)
+            finally:
+                self._let_go()
+                self._access.unwritten = None
 
     def _append(self, type_number: int, flags: int, body: bytes, vlsn: int = NULL_VLSN) -> None:
         if vlsn != NULL_VLSN:
@@ -348,13 +346,28 @@ class LogWriter:
             return  # An entry larger than a file stands alone behind the header.
         if not first:
             self._write_out()
-            self._open().sync()
-            self._open().close()
-            self._file = None
+            self._end_file()
         last_offset = 0 if first else self._prev_offset
         number = self._number if first else self._number + 1
         self._begin_file(number, last_offset)
         self.flips += 0 if first else 1
+
+    def _end_file(self) -> None:
+        self._sync(self._open())
+        self._let_go()
+
+    def _sync(self, file: WriteFile) -> None:
+        try:
+            file.sync()
+        except JetoolError as error:
+            self._failure = self._failure or error
+            raise
+
+    def _let_go(self) -> None:
+        """Be done with the present file; who is still syncing it closes it."""
+        file, self._file = self._file, None
+        if file is not None and file not in self._syncing:
+            file.close()
 
     def _begin_file(self, number: int, last_offset: int) -> None:
         directory = f"data{number % self._data_directories + 1:03d}" if self._data_directories else ""
@@ -400,18 +413,18 @@ class LogWriter:
             self.check()
             self._write_out()
             end, file = self.next_lsn, self._open()
-            self._syncing += 1
+            self._syncing.append(file)
         try:
             file.sync()
         except JetoolError as error:
-            with self.latch:
-                # A flip has synced and closed the file meanwhile: then nothing is lost.
-                if self._file is file:
-                    self._failure = error
-                    raise
+            # A flip may have synced the file meanwhile, and heard nothing: systems report a failure once.
+            self.invalidate(error)
+            raise
         finally:
             with self.latch:
-                self._syncing -= 1
+                self._syncing.remove(file)
+                if file is not self._file and file not in self._syncing:
+                    file.close()
         self._drain_queue()
         return end
 

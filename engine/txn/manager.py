@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from engine.errors import JetoolError
+from engine.errors import JetoolError, RefusedError
 from engine.format.entry.txn_end import Prepare, TxnEnd, encode_local_end, encode_prepare, encode_txn_end
 from engine.format.entry_types import ABORT, COMMIT, PREPARE
 from engine.format.lsn import NULL_LSN
@@ -137,8 +137,8 @@ class TxnManager:
         Raises:
             RefusedError: the transaction is not open; or, in a group, too few replicas are there or have acknowledged
                 it: in the latter case it is committed here all the same.
-            StorageError: the Commit could not be written or synced; the transaction is then possibly committed and the
-                environment invalid.
+            StorageError: the Commit could not be written or synced. Then, and when it was interrupted, the transaction
+                is possibly committed and the environment invalid (R-TXN-45).
         """
         if txn.state is not TxnState.PREPARED:
             txn.check_usable()
@@ -154,9 +154,9 @@ class TxnManager:
                 lsn = self._log_end(writer, COMMIT, txn, old)
                 if wanted is not Durability.NO_SYNC:
                     writer.flush(sync=wanted is Durability.SYNC)
-            except JetoolError as error:
+            except BaseException as error:
                 txn.state = TxnState.POSSIBLY_COMMITTED
-                writer.invalidate(error)
+                writer.invalidate(error if isinstance(error, JetoolError) else _interrupted(error))
                 raise
         txn.state = TxnState.COMMITTED
         self.commits += 1
@@ -242,3 +242,7 @@ class TxnManager:
         with self._mutex:
             self.registered.pop(txn.id, None)
             self.serializable -= txn.isolation is Isolation.SERIALIZABLE
+
+
+def _interrupted(error: BaseException) -> JetoolError:
+    return RefusedError(f"a commit was interrupted by {type(error).__name__}")

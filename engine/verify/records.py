@@ -1,8 +1,7 @@
 """Checking what the slots of bottom nodes lead to (R-UTIL-2 and more).
 
 References (``--refs``): the file is there, an entry begins at the LSN and ends inside the file, it is a record of a
-type
-that the database holds, of the same database, of the size that the slot says, visible, not provisional, and not on
+type that the database holds, of the same database, of the size that the slot says, visible, not provisional, and not on
 record as obsolete. Of each entry the header and the first bytes are read.
 
 Data (``--data``): the entry is whole by its checksum, can be decoded, has the key of the slot and is no deletion.

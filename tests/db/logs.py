@@ -11,19 +11,24 @@ from engine.format.header import Provisional
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
+from engine.storage.base import Storage
 
 
 def entries(env: Environment, after: int = -1) -> Iterator[LogEntry]:
     """Every entry behind an LSN; what is still in the buffer is written out first."""
     assert env.writer is not None
     env.writer.flush(sync=False)
-    files = list_log_files(env.storage).files
+    return (entry for entry in stored_entries(env.storage) if entry.lsn > after)
+
+
+def stored_entries(storage: Storage) -> Iterator[LogEntry]:
+    """Every entry of the files of an environment."""
+    files = list_log_files(storage).files
     for file in files:
-        with FileReader(env.storage, file, is_last=file is files[-1]) as reader:
+        with FileReader(storage, file, is_last=file is files[-1]) as reader:
             for entry in reader.entries():
                 assert isinstance(entry, LogEntry), entry
-                if entry.lsn > after:
-                    yield entry
+                yield entry
 
 
 def node_flags(env: Environment, after: int, db_id: int) -> list[tuple[str, int, Provisional]]:

@@ -9,10 +9,14 @@ from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.transaction import Transaction
 from engine.errors import RefusedError, StorageError
+from engine.format.entry_types import ABORT, COMMIT
+from engine.storage.base import WriteFile
 from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
+from engine.storage.wrapping import WrappedFile, WrappedStorage
 from engine.txn.lock_errors import LockConflictError
-from engine.txn.txn import Durability
+from engine.txn.txn import Durability, TxnState
+from tests.db.logs import stored_entries
 
 CONFIG = EnvironmentConfig(create=True, buffer_bytes=1024, lock_timeout_ms=30, checkpoint_bytes=0)
 
@@ -71,6 +75,58 @@ def test_an_error_in_the_block_is_not_replaced_by_that_of_closing() -> None:
         raise ZeroDivisionError
     with pytest.raises(RefusedError, match="closed"):
         list(db.items())
+
+
+class Interrupting(WrappedStorage):
+    """A storage whose next sync is interrupted, as by Ctrl-C, once ``armed`` is set."""
+
+    def __init__(self, base: MemoryStorage) -> None:
+        super().__init__(base)
+        self.armed = False
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        return _InterruptingFile(self, self._base.open_rw(path, create=create))
+
+
+class _InterruptingFile(WrappedFile):
+    def __init__(self, storage: Interrupting, file: WriteFile) -> None:
+        super().__init__(file)
+        self._storage = storage
+
+    def sync(self) -> None:
+        if self._storage.armed:
+            self._storage.armed = False
+            raise KeyboardInterrupt
+        self._file.sync()
+
+
+def put_interrupted(storage: Interrupting, db: Database, txn: Transaction | None) -> None:
+    """Put a record through a transaction of one's own, or one of the operation's, and be interrupted in its commit."""
+    if txn is None:
+        storage.armed = True
+        db.put(b"k", b"new")
+        return
+    with txn:
+        db.put(b"k", b"new", txn)
+        storage.armed = True
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_commit_that_is_interrupted_is_not_aborted(given: bool) -> None:
+    """R-TXN-45: the Commit is in the log; an Abort behind it would contradict it, and recovery believes the Commit."""
+    storage = Interrupting(MemoryStorage())
+    env = Environment(storage, CONFIG)
+    db = env.create_database("db")
+    db.put(b"k", b"old")
+    txn = env.begin() if given else None
+    with pytest.raises(KeyboardInterrupt), env:
+        put_interrupted(storage, db, txn)
+    assert txn is None or txn.state is TxnState.POSSIBLY_COMMITTED
+    assert env.txns.aborts == 0
+    ends = [entry.type_number for entry in stored_entries(storage) if entry.type_number in (COMMIT, ABORT)]
+    assert ABORT not in ends
+    with Environment(storage, EnvironmentConfig()) as again:
+        assert again.open_database("db").get(b"k") == b"new"
 
 
 def write_much(db: Database, txn: Transaction) -> None:

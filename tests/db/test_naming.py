@@ -10,11 +10,13 @@ import pytest
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.db.stream import AloneGate
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import LockTimeoutError
+from engine.txn.txn import Txn
 from tests.db.logs import entries
 
 
@@ -162,3 +164,29 @@ def test_a_temporary_database_cut_anywhere_leaves_nothing(env: Environment) -> N
         assert list(cut.catalog.names()) == []
         cut.create_database("temp", DatabaseOptions(temporary=True)).close()
         cut.close()
+
+
+class Unacknowledged(AloneGate):
+    """A group whose replicas do not answer."""
+
+    def committed(self, txn: Txn) -> None:
+        raise RefusedError("too few replicas have acknowledged it")
+
+
+def test_what_waits_for_a_commit_is_done_although_nobody_acknowledges_it() -> None:
+    """The operation is committed here; only the caller is told that the group may not have it."""
+    env = Environment(MemoryStorage(), EnvironmentConfig(create=True, replicated=True, checkpoint_bytes=0))
+    assert env.vlsn_index is not None
+    env.lead(AloneGate(env.vlsn_index, 1))
+    gone, old = (env.create_database(name) for name in ("gone", "old"))
+    gone.close()
+    old.close()
+    env.lead(Unacknowledged(env.vlsn_index, 1))
+    with pytest.raises(RefusedError, match="acknowledged"):
+        env.remove_database("gone")
+    with pytest.raises(RefusedError, match="acknowledged"):
+        env.rename_database("old", "new")
+    assert env.database_names() == ["new"]
+    assert gone.state.id not in env.catalog.ids()
+    assert old.state.name == "new"
+    env.close()

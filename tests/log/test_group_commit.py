@@ -108,15 +108,17 @@ def test_a_failed_sync_is_raised_by_who_led_and_tried_again_by_the_next() -> Non
 
 
 class SlowSync(WrappedStorage):
-    """A storage whose syncs wait until they are let go, once ``hold`` is set."""
+    """A storage whose syncs wait until they are let go, while ``hold`` is set, and then fail if they are to."""
 
     def __init__(self, base: MemoryStorage) -> None:
         super().__init__(base)
-        self.hold = False
+        self.hold = self.fails = False
+        self.open_files = 0
         self.inside = threading.Event()
         self.go = threading.Event()
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        self.open_files += 1
         return _SlowFile(self, self._base.open_rw(path, create=create))
 
 
@@ -129,7 +131,13 @@ class _SlowFile(WrappedFile):
         if self._storage.hold:
             self._storage.inside.set()
             assert self._storage.go.wait(SECONDS)
+            if self._storage.fails:
+                raise StorageError("injected")
         self._file.sync()
+
+    def close(self) -> None:
+        self._storage.open_files -= 1
+        self._file.close()
 
 
 def writer_on(storage: SlowSync, queue_bytes: int) -> LogWriter:
@@ -195,3 +203,32 @@ def test_who_needs_the_bytes_in_the_file_gets_them_there() -> None:
     assert writer.find(0, lsn) is None
     storage.go.set()
     join(threads)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_fsync_that_a_flip_overtakes(fails: bool) -> None:
+    """The flip's own fsync may succeed because the other was told of the failure: systems tell it once (R-LOG-7)."""
+    storage = SlowSync(MemoryStorage())
+    writer = LogWriter(LogAccess(storage, ()), 0, -1, file_max=400, buffer_bytes=200)
+    heard: list[BaseException] = []
+
+    def commit(_: int) -> None:
+        try:
+            writer.flush(sync=True)
+        except StorageError as error:
+            heard.append(error)
+
+    writer.log(TRACE, b"x" * 50)
+    storage.hold = True
+    threads = in_threads(1, commit)
+    assert storage.inside.wait(SECONDS)
+    storage.hold, storage.fails = False, fails
+    while writer.flips == 0:
+        writer.log(TRACE, b"x" * 50)
+    assert storage.open_files == 2, "nobody closes a file that is being synced"
+    storage.hold = True
+    storage.go.set()
+    join(threads)
+    assert storage.open_files == 1
+    assert [str(error) for error in heard] == ["injected"] * fails
+    assert writer.failed is fails

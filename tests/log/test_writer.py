@@ -100,6 +100,21 @@ def test_a_failure_ends_the_writer(operation: str) -> None:
     assert found == (logged + [writer.last_lsn])[: len(found)]
 
 
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_failed_fsync_at_a_flip_ends_the_writer(nth: int) -> None:
+    """R-LOG-7: a second fsync may succeed although the system has dropped what the first could not write."""
+    storage = FaultyStorage(MemoryStorage(), [Rule("sync", Effect.FAIL, nth)])
+    writer = make(storage)
+    logged: list[int] = []
+    with pytest.raises(StorageError):
+        logged += [writer.log(TRACE, body(30)) for _ in range(40)]
+    assert writer.flips == nth - 1
+    for refused in (lambda: writer.log(TRACE, body(1)), lambda: writer.flush(sync=True)):
+        with pytest.raises(RefusedError, match="invalid"):
+            refused()
+    assert [file.number for file in list_log_files(storage).files] == list(range(nth))
+
+
 def log_until_it_fails(writer: LogWriter, logged: list[int]) -> None:
     for _ in range(40):
         logged.append(writer.log(TRACE, body(30)))

@@ -1,8 +1,7 @@
 """DbTree (16), the root of the environment, and DatabaseImpl, the state of one database.
 
 DbTree (je-log-format.md 6.3): last database ids (i64; i32 until v7), the mapping database (id 0), the naming database
-(id
-1), flags, and since v15 the log version that the environment was created with.
+(id 1), flags, and since v15 the log version that the environment was created with.
 
 DatabaseImpl (9.1), also the content of every MapLN:
 

@@ -1,8 +1,7 @@
 """Entries that only old logs hold: BINDelta (22), DupBINDelta (23), INDelete (21), INDupDelete (26).
 
 Old deltas (until v8): dbId, lastFullLsn, prevDeltaLsn (v8), n × (key, LSN, state). There is no node id; it is that of
-the
-node at lastFullLsn. INDelete and INDupDelete (v6, v7) name a node that was removed from its parent
+the node at lastFullLsn. INDelete and INDupDelete (v6, v7) name a node that was removed from its parent
 (je-log-format.md 6.12, 8.7).
 """
 

@@ -2,8 +2,7 @@
 
 * MapLN: a DatabaseImpl, then u8 deleted (je-log-format.md 7.4, 9.1).
 * NameLN: database id, u8 deleted; at the end of the entry an operation and, after create and update, the configuration
-of
-  a replicated database, after truncate the id of the database that was replaced (7.5).
+  of a replicated database, after truncate the id of the database that was replaced (7.5).
 * FileSummaryLN: [since v19 the LSN of the last entry before it]; unless deleted eleven (v6, v7: ten) i32 counters and
   the obsolete offsets, packed as 15-bit groups of the differences (10.1).
 * DupCountLN: a count (v6, v7).

@@ -14,8 +14,7 @@ prevFullLsn again   lsn     v9, type 37 only: the true one; the first field is N
 
 Node: expirationBase (BIN and delta, v12), creationTimesBase (v26), modificationTimesBase (v19), nodeId, identifierKey,
 flags, keyPrefix (flag 0x02), compactMaxKeySize (v18), nEntries, level, maxEntries, compactLsns with its base file
-(until
-v17), the slots, and in a delta since v10 fullBinNEntries, fullBinMaxEntries, bloomFilter (flag 0x08).
+(until v17), the slots, and in a delta since v10 fullBinNEntries, fullBinMaxEntries, bloomFilter (flag 0x08).
 
 Slot: key, LSN (i8 file delta + u24 offset when compact, else i64), state, logSize (node flag 0x04, not embedded), VLSN
 (0x10, embedded), expiration offset (when the node has a base), creation and modification time offsets (v26, v19,
