@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from engine.errors import UnsupportedError, UsageError
+from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles
 from engine.log.follow import follow
 from engine.log.judge import is_harmless
@@ -115,8 +116,8 @@ def _last_items(plan: Plan, count: int) -> deque[Item]:
     found: deque[Item] = deque()
     entries = 0
     for item in _backward(plan):
-        if hasattr(item, "body"):
-            if wanted is not None and not wanted(item):  # type: ignore[arg-type]
+        if isinstance(item, LogEntry):
+            if wanted is not None and not wanted(item):
                 continue
             entries += 1
         found.appendleft(item)

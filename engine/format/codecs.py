@@ -62,14 +62,13 @@ def _internal_ln(number: int) -> Codec:
     from engine.format.entry import ln_content as lc
     from engine.format.entry.ln import LNKind
 
-    # Each pair reads and writes content of one class; an LN holds any of them.
     if number in _MAP_LNS:
-        return _ln(LNKind(number, _MAP_LNS[number], lc.read_map_ln, lc.write_map_ln))  # type: ignore[arg-type]
+        return _ln(LNKind(number, _MAP_LNS[number], lc.read_map_ln, lc.write_map_ln))
     if number in _NAME_LNS:
-        return _ln(LNKind(number, _NAME_LNS[number], lc.read_name_ln, lc.write_name_ln, True, "name"))  # type: ignore[arg-type]
+        return _ln(LNKind(number, _NAME_LNS[number], lc.read_name_ln, lc.write_name_ln, True, "name"))
     if number in _DUP_COUNT_LNS:
-        return _ln(LNKind(number, _DUP_COUNT_LNS[number], lc.read_dup_count_ln, lc.write_dup_count_ln))  # type: ignore[arg-type]
-    return _ln(LNKind(number, False, lc.read_file_summary_ln, lc.write_file_summary_ln))  # type: ignore[arg-type]
+        return _ln(LNKind(number, _DUP_COUNT_LNS[number], lc.read_dup_count_ln, lc.write_dup_count_ln))
+    return _ln(LNKind(number, False, lc.read_file_summary_ln, lc.write_file_summary_ln))
 
 
 def _ln(kind: Any) -> Codec:

@@ -10,7 +10,7 @@ from engine.verify.report import ERROR, NOTE, WARNING, Rule, finding
 from jetool import exits
 from jetool.options import Run
 from jetool.output.shape import Field, Shape
-from jetool.output.verify_rows import Shown
+from jetool.output.verify_rows import CHECKED, Shown
 
 if TYPE_CHECKING:
     from engine.pipeline.fleet.jobs import Verified
@@ -30,14 +30,7 @@ SUMMARY: Final = Shape(
         Field("environments", "int", "environments checked"),
         Field("with_errors", "int", "those with damage"),
         Field("not_checked_environments", "int", "those that could not be checked"),
-        Field("errors", "int", "findings that are damage"),
-        Field("warnings", "int", "findings to look at"),
-        Field("notes", "int", "findings that explain"),
-        Field("files", "int", "files read"),
-        Field("entries", "int", "good entries in them"),
-        Field("bytes", "size_bytes", "bytes read"),
-        Field("checked", "texts", "levels that were checked"),
-        Field("not_checked", "texts", "what was not checked"),
+        *CHECKED,
     ),
 )
 

@@ -9,7 +9,7 @@ from engine.verify.report import ERROR, NOTE, WARNING, Finding, Report
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
 
-_COMMON: Final = (
+CHECKED: Final = (
     Field("errors", "int", "findings that are damage"),
     Field("warnings", "int", "findings to look at"),
     Field("notes", "int", "findings that explain"),
@@ -29,10 +29,10 @@ _PAGES: Final = (
     Field("pages", "int", "Derby: pages checked", optional=True),
     Field("rows", "int", "Derby: rows checked", optional=True),
 )
-SUMMARY: Final = Shape("summary", "What was checked.", (*_COMMON, *_TREES, *_PAGES))
-OF_LOG: Final = SUMMARY._replace(fields=_COMMON)
-OF_TREES: Final = SUMMARY._replace(fields=(*_COMMON, *_TREES))
-OF_PAGES: Final = SUMMARY._replace(fields=(*_COMMON, *_PAGES))
+SUMMARY: Final = Shape("summary", "What was checked.", (*CHECKED, *_TREES, *_PAGES))
+OF_LOG: Final = SUMMARY._replace(fields=CHECKED)
+OF_TREES: Final = SUMMARY._replace(fields=(*CHECKED, *_TREES))
+OF_PAGES: Final = SUMMARY._replace(fields=(*CHECKED, *_PAGES))
 
 
 class Shown:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.format.lsn import offset_of
+from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
+from engine.log.walk import LogReader
 from engine.pipeline.fleet.groups import UNKNOWN_GROUP, Node, Pair, Ranked, compare_group, node_of, rank
 from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import pack, parts_of
@@ -95,10 +98,7 @@ def test_an_old_master_before_its_rollback(shared: Path, tmp_path: Path) -> None
         assert theirs.entries == 225 - story["oldLastSyncVlsn"]
 
 
-def _entries(env: Path):  # type: ignore[no-untyped-def]
-    from engine.log.entry import LogEntry
-    from engine.log.walk import LogReader
-
+def _entries(env: Path) -> Iterator[LogEntry]:
     storage = DiskStorage(str(env))
     return (item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,7 +102,7 @@ def test_owners_never_conflict() -> None:
                 table.release_many(lsns, txn)
         return finished
 
-    calls = [Call(lambda seed=seed: work(seed)) for seed in range(6)]  # type: ignore[misc]
+    calls = [Call(partial(work, seed)) for seed in range(6)]
     for call in calls:
         call.join(PATIENCE * 3)
     assert [call.result() for call in calls] == [80] * 6

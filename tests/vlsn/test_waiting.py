@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -220,8 +221,8 @@ def test_readers_and_writers_together() -> None:
             assert index.verify() == []
             time.sleep(0.002)
 
-    writers = [Call(lambda seed=seed: write(seed)) for seed in range(4)]  # type: ignore[misc]
-    others = [Call(lambda seed=seed: read(seed)) for seed in range(2)]  # type: ignore[misc]
+    writers = [Call(partial(write, seed)) for seed in range(4)]
+    others = [Call(partial(read, seed)) for seed in range(2)]
     follower, flusher = Call(follow), Call(checkpoint)
     for call in writers:
         call.join(PATIENCE * 3)
@@ -259,7 +260,7 @@ def test_readers_beside_log_cleaning() -> None:
                 assert vlsn < index.range.first
         return lookups
 
-    readers = [Call(lambda seed=seed: read(seed)) for seed in range(3)]  # type: ignore[misc]
+    readers = [Call(partial(read, seed)) for seed in range(3)]
     for file_number in range(8):
         assert index.truncate_head(100 * (file_number + 1), file_number + 1)
         time.sleep(0.005)

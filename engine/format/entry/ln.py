@@ -35,7 +35,7 @@ flags2, database 6, transaction 7, no previous LN, data "world", key "hello".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
@@ -137,7 +137,7 @@ class LNKind(NamedTuple):
     Attributes:
         type_number: number of the entry type.
         transactional: whether the body has transaction fields.
-        read_content, write_content: codec of the content behind the data, or None.
+        read_content, write_content: codec of the content behind the data, or None; each pair is of one class.
         counted_key: the key has its length in every version.
         tail: "", "name", "data" or "before_image".
     """
@@ -145,7 +145,7 @@ class LNKind(NamedTuple):
     type_number: int
     transactional: bool
     read_content: Callable[[ByteReader, int, bool], Content] | None = None
-    write_content: Callable[[ByteWriter, Content, int], None] | None = None
+    write_content: Callable[[ByteWriter, Any, int], None] | None = None
     counted_key: bool = False
     tail: str = ""
 
