@@ -7,7 +7,7 @@ piece of a file, whatever the size of the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -46,42 +46,54 @@ class LogRange(NamedTuple):
     end: int
 
 
-def files_in(access: LogAccess, extent: LogRange) -> list[LogFile]:
+def files_in(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> list[LogFile]:
     """The files that a range touches, ascending.
 
+    Arguments:
+        gaps: files in between may be missing: the cleaner has deleted them.
+
     Raises:
-        DamageError: a file between the first and the last of them is missing (R-LOG-44).
+        DamageError: the first file, or one between it and the last of them, is missing (R-LOG-44).
     """
     found = _touched(access, extent)
     numbers = [file.number for file in found]
     if extent.start != NULL_LSN and numbers and numbers[0] != file_of(extent.start):
         raise _missing(access, file_of(extent.start))
     for before, after in pairwise(numbers):
-        if after != before + 1:
+        if after != before + 1 and not gaps:
             raise _missing(access, before + 1)
     return found
 
 
-def forward(access: LogAccess, extent: LogRange, wanted: frozenset[int] | None) -> Iterator[Raw]:
+def forward(access: LogAccess, extent: LogRange, wanted: frozenset[int] | None, *, gaps: bool = False) -> Iterator[Raw]:
     """Entries of a range in log order.
 
     Arguments:
         access: the log.
         extent: which part; its entries must be intact.
         wanted: type numbers, or None for all.
+        gaps: as in ``files_in``; who passes True must see from the entries whether some are missing.
     """
-    for file in files_in(access, extent):
+    for file in files_in(access, extent, gaps=gaps):
         start, end = _bounds(access, file, extent)
         for base, piece in _pieces(access, file, start, end):
             yield from _walk(access, file, base, piece, wanted)
 
 
-def backward(access: LogAccess, extent: LogRange, wanted: frozenset[int]) -> Iterator[Raw]:
-    """Entries of a range, the last one first."""
+def backward(
+    access: LogAccess, extent: LogRange, wanted: frozenset[int], on_gap: Callable[[], None] | None = None
+) -> Iterator[Raw]:
+    """Entries of a range, the last one first.
+
+    Arguments:
+        on_gap: hears of every gap in the numbers of the files; without it a gap is damage.
+    """
     above: LogFile | None = None
     for file in reversed(_touched(access, extent)):
         if above is not None and above.number != file.number + 1:
-            raise _missing(access, file.number + 1)
+            if on_gap is None:
+                raise _missing(access, file.number + 1)
+            on_gap()
         above = file
         start, end = _bounds(access, file, extent)
         pieces = [(base, len(piece)) for base, piece in _pieces(access, file, start, end)]

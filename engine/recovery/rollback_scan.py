@@ -1,19 +1,27 @@
-"""Rolling back the LNs of rollback periods during the backward pass (R-RB-30 to R-RB-36)."""
+"""Rolling back the LNs of rollback periods during the backward pass (R-RB-30 to R-RB-36).
+
+Matchpoints inside a period become invisible with its LNs. JE leaves them as they are, and then the same VLSN is found
+twice; nothing needs them, and every reader skips what is invisible.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from engine.errors import DamageError
 from engine.format.entry.ln import LN
+from engine.format.entry_types import BY_NAME
 from engine.format.header import is_invisible
-from engine.format.lsn import NULL_LSN, format_lsn, is_null
-from engine.log.passes import Raw
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
+from engine.log.access import LogAccess
+from engine.log.passes import LogRange, Raw, forward
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_chain import ChainEntry
 from engine.tree.apply import Version, undo_ln
 from engine.tree.state import DatabaseState, TreeContext
+
+_MATCHPOINTS: Final = frozenset((BY_NAME["matchpoint"].number,))
 
 
 class DatabaseFinder(Protocol):
@@ -87,6 +95,7 @@ class RollbackScan:
     def __init__(self, ctx: TreeContext, find: DatabaseFinder, tracker: RollbackTracker) -> None:
         self._ctx = ctx
         self._scanner = tracker.scanner(ChainReader(ctx, find))
+        self._open = [period for period in tracker.walk() if period.is_open]
         self.is_idle = not tracker.periods
 
     def consume(self, raw: Raw, record: LN, db: DatabaseState | None) -> bool:
@@ -109,4 +118,22 @@ class RollbackScan:
 
     def take_invisible(self) -> list[int]:
         """LSNs of open periods that have to become invisible, ascending."""
-        return self._scanner.take_invisible()
+        found = set(self._scanner.take_invisible())
+        for period in self._open:
+            found.update(visible_matchpoints(self._ctx.access, period.matchpoint_lsn, period.start_lsn))
+        return sorted(found)
+
+
+def visible_matchpoints(access: LogAccess, matchpoint_lsn: int, end_lsn: int) -> list[int]:
+    """LSNs of the Matchpoints in ``(matchpoint_lsn, end_lsn)`` that are not invisible yet.
+
+    Arguments:
+        matchpoint_lsn: where a rollback went back to; its file may have been deleted since.
+    """
+    there = any(file.number == file_of(matchpoint_lsn) for file in access.files())
+    extent = LogRange(matchpoint_lsn if there else NULL_LSN, end_lsn)
+    return [
+        raw.lsn
+        for raw in forward(access, extent, _MATCHPOINTS, gaps=True)
+        if raw.lsn > matchpoint_lsn and not is_invisible(raw.flags, raw.version)
+    ]

@@ -5,7 +5,7 @@
 1. Log RollbackStart (M, ids of the open transactions) and fsync. Before it is durable nothing has been changed.
 2. Undo, in memory, every LN > M of these transactions along its chain: each record returns to its version at M, which
    may be an earlier one of the same transaction. A transaction with no LN left is closed; others keep their locks.
-3. Set the invisible bit of those LNs in the files.
+3. Set the invisible bit of those LNs, and of Matchpoints that stand between them, in the files.
 4. Fsync the files.
 5. Log RollbackEnd and fsync.
 6. Cut the VLSN index behind M, durably. The next VLSN is M + 1.
@@ -38,7 +38,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.files import list_log_files
 from engine.log.writer import LogWriter
-from engine.recovery.rollback_scan import ChainReader
+from engine.recovery.rollback_scan import ChainReader, visible_matchpoints
 from engine.recovery.txn_chain import TxnChain
 from engine.storage.base import Storage
 from engine.tree.apply import Version, undo_ln
@@ -86,7 +86,7 @@ class SoftRollback:
         """Do all steps.
 
         Returns:
-            How many LNs were rolled back.
+            How many entries became invisible.
 
         Raises:
             DamageError: the chain of a transaction is broken. StorageError: the log cannot be written.
@@ -117,6 +117,7 @@ class SoftRollback:
         self._step("undo")
         for txn in active.values():
             self._undo(txn)
+        self._hidden += visible_matchpoints(env.ctx.access, lsn, start)
         self._step("invisible bits")
         set_invisible(env.ctx.access, self._hidden)
         self._step("RollbackEnd")

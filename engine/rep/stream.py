@@ -6,8 +6,10 @@ Rules (je-log-format.md 7.6, R-SYNC-2, R-SYNC-30):
   Abort lose ``last_lsn``. Entries of older log versions are rewritten for version 17, so one form is compared and sent.
 * Two nodes agree at a VLSN when type and form are the same. The time of a Commit or Abort does not count: JE's replicas
   log their own.
-* Readers skip invisible entries: the same VLSN comes again behind the rollback. In the visible stream every VLSN is one
-  more than the one before; anything else is damage.
+* Readers skip invisible entries: the same VLSN comes again behind the rollback. JE leaves Matchpoints visible that a
+  rollback took back; they are told by the RollbackStart that follows, and skipped too. In the stream that is left every
+  VLSN is one more than the one before; anything else is damage. A file that is missing in between is none: the cleaner
+  may have deleted it, if it held nothing of the stream.
 
 Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` travels as flags 0, flags2 0, database
 -257, transaction -13, key and data.
@@ -15,14 +17,15 @@ Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from engine.db.environment import Environment
 from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError
 from engine.format.entry.ln import HAS_EXPIRATION, LN
+from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import TxnEnd, decode_txn_end
-from engine.format.entry_types import ABORT, BY_NAME, COMMIT, decode_body, encode_body, type_name
+from engine.format.entry_types import ABORT, BY_NAME, COMMIT, ROLLBACK_START, decode_body, encode_body, type_name
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import WRITTEN_VERSION
@@ -141,9 +144,9 @@ class StreamReader:
             # Handles of its own: those of the environment are used under its latch.
             self._access.close()
             self._access = LogAccess(self._env.storage, tuple(files))
-        for raw in forward(self._access, LogRange(self._lsn, end), None):
+        for raw in _standing(forward(self._access, LogRange(self._lsn, end), None, gaps=True)):
             self._lsn = raw.lsn
-            if not raw.flags & REPLICATED or is_invisible(raw.flags, raw.version) or raw.vlsn < self.next_vlsn:
+            if raw.vlsn < self.next_vlsn:
                 continue
             if raw.vlsn != self.next_vlsn:
                 raise DamageError(
@@ -155,6 +158,27 @@ class StreamReader:
                     hint="run jetool vlsn check",
                 )
             yield raw
+
+
+def _standing(entries: Iterable[Raw]) -> Iterator[Raw]:
+    """The replicated entries that no rollback has taken back.
+
+    Between a Matchpoint that was taken back and its RollbackStart no visible entry stands but others of its kind.
+    """
+    held: list[Raw] = []
+    for raw in entries:
+        if raw.type_number == ROLLBACK_START:
+            to = decode_rollback_start(raw.body, raw.version).matchpoint_vlsn
+            held = [matchpoint for matchpoint in held if matchpoint.vlsn <= to]
+        elif not raw.flags & REPLICATED or is_invisible(raw.flags, raw.version):
+            continue
+        elif raw.type_number == MATCHPOINT:
+            held.append(raw)
+        else:
+            yield from held
+            held.clear()
+            yield raw
+    yield from held
 
 
 def form_of(raw: Raw) -> StreamEntry:

@@ -31,8 +31,9 @@ from typing import Final, NamedTuple
 from engine.db.environment import Environment
 from engine.errors import DamageError, RefusedError
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, decode_ckpt_end
+from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import decode_txn_end
-from engine.format.entry_types import ABORT, CKPT_END, COMMIT
+from engine.format.entry_types import ABORT, CKPT_END, COMMIT, ROLLBACK_START
 from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
@@ -43,7 +44,8 @@ from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, form_of
 from engine.vlsn import decision
 
 DEFAULT_ROLLBACK_LIMIT: Final = 10
-_LOOKED_AT: Final = frozenset((COMMIT, ABORT, MATCHPOINT, CKPT_END))
+_LOOKED_AT: Final = frozenset((COMMIT, ABORT, MATCHPOINT, CKPT_END, ROLLBACK_START))
+_END_OF_LOG: Final = 1 << 64
 
 
 class AnswerKind(Enum):
@@ -137,9 +139,10 @@ class LocalLog:
         self.range = env.vlsn_index.range
         env.writer.flush(sync=False)
         self._access = LogAccess(env.storage, tuple(env.ctx.access.files()))
-        self._entries = backward(self._access, LogRange(NULL_LSN, env.writer.next_lsn), _LOOKED_AT)
+        self._entries = backward(self._access, LogRange(NULL_LSN, env.writer.next_lsn), _LOOKED_AT, self._saw_gap)
         self._commits: list[PassedCommit] = []
         self._first_dtvlsn: int | None = None
+        self._taken_back_to = _END_OF_LOG
         self._deleted_files = self._gap = self._wrote = False
         self.current: Matchpoint | None = None
         self._form: StreamEntry | None = None
@@ -177,10 +180,20 @@ class LocalLog:
     def _visible(self) -> Iterator[Raw]:
         try:
             for raw in self._entries:
-                if not is_invisible(raw.flags, raw.version):
+                if raw.type_number == ROLLBACK_START:
+                    to = decode_rollback_start(raw.body, raw.version).matchpoint_lsn
+                    self._taken_back_to = min(to, self._taken_back_to)
+                elif not is_invisible(raw.flags, raw.version) and not self._is_taken_back(raw):
                     yield raw
         except DamageError:
             self._gap = True
+
+    def _saw_gap(self) -> None:
+        self._gap = True
+
+    def _is_taken_back(self, raw: Raw) -> bool:
+        """Whether it is a Matchpoint inside a rollback period: JE leaves those visible."""
+        return raw.type_number == MATCHPOINT and raw.lsn > self._taken_back_to
 
     def _pass_current(self) -> None:
         if self.current is None or self.form.type_number not in (COMMIT, ABORT):

@@ -173,12 +173,17 @@ def test_several_periods_without_lns_in_a_row() -> None:
 
 
 def test_good_logs_with_an_abort_between() -> None:
-    """T-2."""
+    """T-2: periods with and without an end, one aborted transaction in between."""
     text = (
         "5 C-11 | 6 LN-12 | 7 LN-13 | 9 RS5:-12,-13 | 10 RE | 11 LN-14 | 12 A-14 | 13 LN-15 | 14 RS12:-15 | "
-        "20 C-16 | 21 LN-17 | 25 RS20:-17 | 26 RE"
+        "20 C-16 | 21 LN-17 | 25 RS20:-17 | 26 RE | 30 C-18 | 31 LN-19 | 32 LN-20 | 33 RS30:-19"
     )
-    assert targets(text) == {6: (5, 9), 7: (5, 9), 11: None, 13: (12, 14), 21: (20, 25)}
+    assert targets(text) == {
+        6: (5, 9), 7: (5, 9), 11: None, 13: (12, 14), 21: (20, 25), 31: (30, 33), 32: None,
+    }  # fmt: skip
+    assert [(period.start_lsn, period.is_open) for period in register(text).periods] == [
+        (33, True), (25, False), (14, True), (9, False),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("txn_id", "refused"), [(-50, True), (-10, True), (-9, False), (7, False)])

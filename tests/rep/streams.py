@@ -72,6 +72,8 @@ def states(env: Environment) -> tuple[int, frozenset[int], State]:
     found: State = {}
     for name in env.database_names():
         with env.open_database(name) as db:
+            found[name] = {}
             walker = Walker(env, db.state, None, None, backward=False)
-            found[name] = {r.key: r.data for r in walker.step(None, inclusive=True, limit=1 << 20)}
+            while records := walker.step(max(found[name], default=None), inclusive=not found[name], limit=1 << 20):
+                found[name].update((record.key, record.data) for record in records)
     return env.vlsn_index.range.last, frozenset(t for t in env.txns.registered if t < 0), found

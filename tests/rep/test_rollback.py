@@ -84,7 +84,7 @@ def test_an_old_master_with_lost_commits_rejoins() -> None:
 
 
 def test_too_many_lost_commits_are_refused() -> None:
-    """R-SYNC-25: the limit counts durable commits, and the message names file and offset."""
+    """T-12, R-SYNC-25: the limit counts durable commits, and the message names file and offset."""
     old, new, _ = parted(3, commits=11)
     before = {name: old.storage.open(name).read(0, 1 << 20) for name in old.storage.names() if name.endswith("jdb")}
     plan = plan_for(new, old)

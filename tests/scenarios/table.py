@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 TESTS: Final = Path(__file__).resolve().parents[1]
-_NAME: Final = re.compile(r"\b(?:T-\d+|E-(?:CKPT|REC|RB)-\d+)\b")
-_RANGE: Final = re.compile(r"\b(T-|E-(?:CKPT|REC|RB)-)(\d+) to \1(\d+)\b")
+_NAME: Final = re.compile(r"\b(?:T-\d+|E-(?:CKPT|REC|RB|VLSN)-\d+)\b")
+_RANGE: Final = re.compile(r"\b(T-|E-(?:CKPT|REC|RB|VLSN)-)(\d+) to \1(\d+)\b")
 
 
 def _ids(prefix: str, *ranges: tuple[int, int]) -> list[str]:
@@ -27,7 +27,8 @@ REQUIRED: Final = [
     *_ids("E-CKPT-", (1, 6)),
     *_ids("E-REC-", (1, 3)),
     *_ids("E-RB-", (1, 4)),
-    *_ids("T-", (1, 7), (27, 57), (60, 80), (82, 82), (88, 89)),
+    *_ids("E-VLSN-", (1, 5)),
+    *_ids("T-", (1, 57), (60, 80), (82, 82), (88, 89)),
 ]
 
 # Tests that show a scenario and name its rules only, and helpers of several tests.
@@ -87,7 +88,7 @@ def markdown() -> str:
     lines = [
         "# Worked examples and scenarios",
         "",
-        "The names are those of sections 4.6, 5.9, 6.6 and 12 of the description of JE's behaviour.",
+        "The names are those of sections 4.6, 5.9, 6.6, 8 and 12 of the description of JE's behaviour.",
         "A test fails when one of them has no test.",
         "",
         "| name | tests |",

@@ -32,6 +32,7 @@ def every(stride: int, first: int, last: int) -> VLSNBucket:
 
 
 def test_on_and_off_stride() -> None:
+    """T-13: exact, LTE and GTE for every VLSN; R-VLSN-20, 23."""
     made = every(5, 1, 14)
     assert show(made) == "{1..14: 1 6 11}"
     assert {vlsn: made.get(vlsn) for vlsn in range(1, 15) if made.get(vlsn) != NULL_LSN} == {
@@ -43,6 +44,7 @@ def test_on_and_off_stride() -> None:
 
 
 def test_other_file_and_closed() -> None:
+    """T-13, R-VLSN-5."""
     made = every(5, 1, 3)
     assert not made.put(4, make_lsn(1, 40))
     made.closed = True
@@ -51,13 +53,13 @@ def test_other_file_and_closed() -> None:
 
 
 def test_full_bucket_takes_what_is_off_the_stride() -> None:
-    """R-VLSN-9: stride 3, two mappings: 1 to 6 fit, 7 does not."""
+    """T-13, R-VLSN-9: stride 3, two mappings: 1 to 6 fit, 7 does not."""
     made = VLSNBucket(BucketLimits(3, 2), 0, 1)
     assert [made.put(vlsn, 10 * vlsn) for vlsn in range(1, 9)] == [True] * 6 + [False, True]
 
 
 def test_distance_is_measured_from_the_last_element() -> None:
-    """R-VLSN-5, 6: exactly the distance fits; the last VLSN does not count, and a placeholder does."""
+    """T-13, R-VLSN-5, 6: exactly the distance fits; the last VLSN does not count, and a placeholder does."""
     limits = BucketLimits(10, 1000, 50)
     made = VLSNBucket(limits, 0, 1)
     assert [made.put(*put) for put in ((1, 1000), (5, 1040), (8, 1060))] == [True, True, False]

@@ -56,6 +56,42 @@ def test_recovery_tracker_step_by_step() -> None:
     assert index.verify() == []
 
 
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("rollbacks", [(), ((8, 5),), ((8, 7), (11, 5)), ((7, 5), (9, 4)), ((8, 8), (10, 9))])
+def test_every_recovery_range(rollbacks: tuple[tuple[int, int], ...], marked: bool) -> None:
+    """T-23: stored 1..d, CkptStart at every entry up to there, rollbacks behind d; equal to a dict made in log order.
+
+    A rollback is (after so many entries, to this VLSN).
+    """
+    flushed_at = 6
+    for ckpt_start in range(flushed_at + 1):
+        model: dict[int, int] = {}
+        log: list[tuple[int, int, RollbackStart | None]] = []
+        taken_back: set[int] = set()
+        for count in range(1, 13):
+            vlsn = max(model, default=0) + 1
+            model[vlsn] = 100 * count
+            log.append((100 * count, vlsn, None))
+            to = dict(rollbacks).get(count, vlsn)
+            if to < vlsn:
+                taken_back |= {lsn for passed, lsn in model.items() if passed > to}
+                model = {passed: lsn for passed, lsn in model.items() if passed <= to}
+                log.append((100 * count + 50, 0, rollback(to, model[to])))
+        found = VLSNRecoveryTracker(BucketLimits(3))
+        for where, vlsn, start in log[ckpt_start:]:
+            if start is not None:
+                found.roll_back(start)
+            elif not (marked and where in taken_back):
+                found.track(vlsn, where, LN)
+        merged = open_index(stored(flushed_at, BucketLimits(3)), BucketLimits(3), found)
+        assert (merged.range.first, merged.range.last) == (1, max(model))
+        assert dict(merged.mappings()).items() <= model.items()
+        for vlsn, where in model.items():
+            assert merged.lsn(vlsn) in (NULL_LSN, where)
+            assert merged.lte_lsn(vlsn) <= where <= merged.gte_lsn(vlsn)
+        assert merged.verify() == []
+
+
 def test_only_a_rollback() -> None:
     """E-VLSN-2."""
     database = MemoryDatabase()
@@ -174,6 +210,7 @@ def test_second_rollback_inside_a_new_range() -> None:
 
 
 def test_rollback_into_a_gap_maps_the_end() -> None:
+    """T-18, T-19: the end of the range is always mapped."""
     found = VLSNRecoveryTracker(BucketLimits(3))
     for vlsn, where in ((1, "1/10"), (2, "1/20"), (5, "2/50"), (6, "2/60")):
         found.track(vlsn, lsn(where), LN)

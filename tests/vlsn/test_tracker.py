@@ -84,7 +84,7 @@ def test_laggard_of_a_closed_bucket() -> None:
 
 
 def test_lookups_over_gaps() -> None:
-    """R-VLSN-21, 22."""
+    """T-18 SmallHoles: R-VLSN-21, 22."""
     tracker = VLSNTracker(BucketLimits(3), VLSNRange(1, 4, -1, -1), 4)
     for vlsn, where in ((6, "2/60"), (7, "2/70"), (10, "3/100")):
         tracker.track(vlsn, lsn(where), LN)
