@@ -11,6 +11,7 @@ from math import ceil
 from typing import Any, Final
 
 from engine.errors import NotFoundError, UsageError
+from engine.evictor.evictor import DEFAULT_BUDGET_BYTES
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
@@ -49,7 +50,8 @@ class EnvironmentConfig:
         compressor_interval_ms: je.compressor.wakeupInterval.
         flush_sync_ms, flush_no_sync_ms: je.log.flushSyncInterval, je.log.flushNoSyncInterval: how often a thread makes
             commits without sync durable, or writes them out; 0 for never.
-        cache_bytes: je.maxMemory.
+        cache_bytes: je.maxMemory: what nodes may take, during recovery too. Changed nodes beyond it are logged; where
+            nothing can be logged, kept in the system's temporary directory.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
         force_checkpoint, force_new_file: je.env.recoveryForceCheckpoint, je.env.recoveryForceNewFile.
@@ -88,7 +90,7 @@ class EnvironmentConfig:
     compressor_interval_ms: int = 5_000
     flush_sync_ms: int = 0
     flush_no_sync_ms: int = 0
-    cache_bytes: int = 64 << 20
+    cache_bytes: int = DEFAULT_BUDGET_BYTES
     halt_on_commit_after_bad: bool = True
     force_checkpoint: bool = False
     force_new_file: bool = False

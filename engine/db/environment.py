@@ -490,5 +490,7 @@ class Environment:
 
     def _release(self) -> None:
         self.ctx.access.close()
+        if self.ctx.spill is not None:
+            self.ctx.spill.close()
         if self._lock is not None:
             self._lock.release()

@@ -25,6 +25,7 @@ from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipa
 from engine.db.vlsn_view import tell_stream
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.events import Listener
+from engine.evictor.evictor import Evictor
 from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
@@ -140,6 +141,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         listener,
         resurrect=not config.read_only,
         hook=None if config.read_only else HookGroup(utilization, stream),
+        keeper=Evictor(ctx, config.cache_bytes),
     )
     try:
         catalog = recovery.run()
@@ -149,6 +151,8 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
             _make_writable(parts, tail, stream, files.data_directories)
     except BaseException:
         ctx.access.close()
+        if ctx.spill is not None:
+            ctx.spill.close()
         raise
     return parts
 

@@ -23,6 +23,7 @@ from engine.log.access import LogAccess
 from engine.log.tail import Tail
 from engine.log.writer import LogWriter
 from engine.recovery.info import RecoveryResult
+from engine.tree.spill import Spill, settle
 from engine.tree.state import DatabaseState, TreeContext
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
@@ -134,6 +135,7 @@ class Parts:
         self.ctx.locks = self.compressor
         self.ctx.root_logged = self._root_logged
         self.naming.removed = self.utilization.count_removed
+        settle(self.ctx, [db.root for db in self.catalog.loaded() if db.root is not None])
 
     def _root_logged(self, db: DatabaseState) -> None:
         self.naming.write_map_ln(db)
@@ -145,6 +147,7 @@ def make_context(config: EnvironmentConfig, access: LogAccess) -> TreeContext:
     ctx.max_embedded = config.max_embedded_bytes
     ctx.delta_percent = config.bin_delta_percent
     ctx.blind_puts = config.blind_puts
+    ctx.spill = Spill()
     return ctx
 
 

@@ -3,7 +3,10 @@
 Eviction of a dirty node logs it, as a delta where that is allowed, with the provisional flag of R-CKPT-40: while a
 checkpoint builds its dirty map the parent enters the map; below the highest flushed level the flag is YES; without a
 checkpoint NO. The parent's slot then holds the new LSN, and the parent is dirty; for a root the MapLN is logged.
-Nothing that cannot be logged leaves: in a read-only environment dirty nodes stay.
+
+During recovery, and in a read-only environment, nothing can be logged: dirty nodes go to a scratch file and come back
+when they are needed (``engine.tree.spill``). Dirty roots stay, and, of databases with duplicates in the form of v6 and
+v7, every dirty node.
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ from engine.tree.node_log import log_node
 from engine.tree.state import TreeContext
 from engine.tree.tree import delist
 
+DEFAULT_BUDGET_BYTES: Final = 64 << 20
 _CRITICAL: Final = 1.1
 _KEEP: Final = 0.9
+# How much more must come before it is tried again, when too little could leave.
+_RETRY: Final = 0.05
 
 
 class Evictor:
@@ -29,13 +35,20 @@ class Evictor:
     Arguments:
         ctx: the trees.
         budget_bytes: what nodes may take.
-        provisional: the flag with which a dirty node is logged (the checkpointer's dirty map knows).
+        provisional: the flag with which a dirty node is logged (the checkpointer's dirty map knows); None where nothing
+            is logged.
     """
 
-    def __init__(self, ctx: TreeContext, budget_bytes: int, provisional: Callable[[IN], Provisional]) -> None:
+    def __init__(
+        self,
+        ctx: TreeContext,
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
+        provisional: Callable[[IN], Provisional] | None = None,
+    ) -> None:
         self._ctx = ctx
         self._provisional = provisional
         self.budget_bytes = budget_bytes
+        self._try_at = 0
         self.stripped = self.evicted = self.logged = 0
 
     def is_over(self) -> bool:
@@ -45,6 +58,14 @@ class Evictor:
     def is_critical(self) -> bool:
         """Whether so much is held that callers must not wait for a thread to evict."""
         return self._ctx.used_bytes > self.budget_bytes * _CRITICAL
+
+    def keep_room(self) -> None:
+        """Evict when the nodes take more than the budget; for recovery, which asks after every change."""
+        used = self._ctx.used_bytes
+        if used > self.budget_bytes and used > self._try_at:
+            self.run()
+            used = self._ctx.used_bytes
+            self._try_at = used + int(self.budget_bytes * _RETRY) if used > self.budget_bytes else 0
 
     def run(self, target_bytes: int | None = None) -> int:
         """Evict until the nodes take less than the target, or nothing more may leave.
@@ -80,9 +101,10 @@ class Evictor:
         index = -1 if parent is None else parent.slot_of(node)
         if parent is not None and index < 0:
             return False
+        if node.dirty and self._ctx.writer is None:
+            return parent is not None and self._spill(node, parent, index)
         if node.dirty:
-            if self._ctx.writer is None:
-                return False
+            assert self._provisional is not None
             log_node(self._ctx, node, self._provisional(node), allow_delta=True)
             self.logged += 1
             if parent is None and self._ctx.root_logged is not None:
@@ -91,6 +113,18 @@ class Evictor:
             node.db.root = None
         else:
             parent.kids[index] = None
+        return True
+
+    def _spill(self, node: IN, parent: IN, index: int) -> bool:
+        """Put a dirty node into the scratch file; its parent must not be dropped from now on."""
+        spill = self._ctx.spill
+        if spill is None or node.db.old_duplicates:
+            return False
+        if isinstance(node, BIN):
+            strip(node)
+        parent.lsns[index] = spill.out(node, parent.lsns[index])
+        parent.kids[index] = None
+        parent.dirty = True
         return True
 
     def _strip(self, target: int) -> None:

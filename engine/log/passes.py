@@ -23,7 +23,7 @@ from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
 
-_PIECE_BYTES: Final = 16 << 20
+_PIECE_BYTES: Final = 1 << 20
 _new_tuple: Final = tuple.__new__
 
 

@@ -222,9 +222,9 @@ class Explainer:
             return "without a transaction"
         committed, aborted, prepared = self._result.fate
         if txn_id in committed:
-            return f"committed at {format_lsn(committed[txn_id])}"
+            return f"committed at {format_lsn(committed.get(txn_id))}"
         if txn_id in aborted:
-            return f"aborted at {format_lsn(aborted[txn_id])}"
+            return f"aborted at {format_lsn(aborted.get(txn_id))}"
         return "is prepared" if txn_id in prepared else "has no end in the log"
 
 

@@ -9,6 +9,19 @@ from engine.log.passes import Raw
 from engine.tree.state import DatabaseState
 
 
+class CacheKeeper(Protocol):
+    """Keeps the trees within the cache while recovery changes them; the evictor does.
+
+    Attributes:
+        budget_bytes: what nodes, and records that wait for redo, may take.
+    """
+
+    budget_bytes: int
+
+    def keep_room(self) -> None:
+        """Nodes may leave memory now, whatever they hold: called where recovery relies on none."""
+
+
 class RecoveryHook(Protocol):
     """Hears every entry of the interval from CkptStart on, and what redo and undo make of LNs."""
 

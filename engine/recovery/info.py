@@ -8,6 +8,7 @@ from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.txn_end import Prepare
 from engine.format.lsn import NULL_LSN
 from engine.recovery.rollback_tracker import RollbackPeriod
+from engine.recovery.txn_lsns import TxnLsns
 
 FIRST_REPLICATED_NODE_ID = -9
 FIRST_REPLICATED_DB_ID = -256
@@ -79,8 +80,8 @@ class TxnFate(NamedTuple):
         prepared: id to the Prepare, for those that are neither.
     """
 
-    committed: dict[int, int]
-    aborted: dict[int, int]
+    committed: TxnLsns
+    aborted: TxnLsns
     prepared: dict[int, Prepare]
 
 
@@ -128,7 +129,7 @@ class RecoveryResult:
         self.partial_ckpt_start = NULL_LSN
         self.checkpoint_id = 0
         self.ids = IdSequences()
-        self.fate = TxnFate({}, {}, {})
+        self.fate = TxnFate(TxnLsns(), TxnLsns(), {})
         self.passes: list[PassCount] = []
         self.undone: set[int] = set()
         self.resurrected: dict[int, ResurrectedTxn] = {}

@@ -11,6 +11,7 @@ LN at the abort LSN, which can hold another item than the one undone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from engine.catalog.catalog import Catalog
@@ -53,7 +54,7 @@ class LegacyDuplicates:
         last_version: log version of the last file; JE 5 and later convert every such database when they open it.
     """
 
-    def __init__(self, ctx: TreeContext, catalog: Catalog, nodes: list[LoggedNode], last_version: int) -> None:
+    def __init__(self, ctx: TreeContext, catalog: Catalog, nodes: Iterable[LoggedNode], last_version: int) -> None:
         self._ctx = ctx
         self._catalog = catalog
         self._keys: dict[int, dict[bytes, _Versions]] = {}
@@ -141,7 +142,7 @@ class LegacyDuplicates:
         record = self._ctx.access.read(lsn).record()
         return record.data if isinstance(record, LN) and record.data is not None else otherwise
 
-    def _overlay(self, nodes: list[LoggedNode]) -> None:
+    def _overlay(self, nodes: Iterable[LoggedNode]) -> None:
         """The newest version of every DIN and DBIN of the recovery range, and the newest delta of every DBIN."""
         for logged in nodes:
             if logged.type_number in (_DIN, _DBIN):

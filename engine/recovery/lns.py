@@ -16,13 +16,14 @@ from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import EMBEDDED_RECORDS
 from engine.log.passes import LogRange, Raw, backward, forward
-from engine.recovery.hooks import RecoveryHook
+from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.info import PassCount, RecoveryResult, ResurrectedTxn
 from engine.recovery.ins import is_provisional
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.rollback_scan import RollbackScan
 from engine.recovery.rollback_tracker import RollbackTracker
-from engine.tree.apply import Leaf, redo_ln, undo_ln, version_before
+from engine.recovery.txn_lsns import TxnLsns
+from engine.tree.apply import Leaf, Outcome, redo_ln, undo_ln, version_before
 from engine.tree.bin_node import BIN
 from engine.tree.keys import Key
 from engine.tree.state import DatabaseState, TreeContext
@@ -35,8 +36,10 @@ REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__
 _KEY: Final = itemgetter(0)
-# Records that are sorted together; some 300 bytes each while they wait.
+# Records that are sorted together, what each takes while it waits, and how much of the cache all of them may take.
 _BATCH: Final = 200_000
+_WAITING_BYTES: Final = 300
+_BATCH_PART: Final = 4
 
 
 def leaf_of(raw: Raw, record: LN, db: DatabaseState, *, resurrected: bool) -> Leaf:
@@ -57,6 +60,7 @@ class LNPasses:
         tracker: the rollback periods.
         legacy: duplicates of v6 and v7.
         hook: hears of every LN that is redone or undone.
+        keeper: lets nodes leave memory.
     """
 
     def __init__(
@@ -67,8 +71,11 @@ class LNPasses:
         tracker: RollbackTracker,
         legacy: LegacyDuplicates,
         hook: RecoveryHook | None = None,
+        keeper: CacheKeeper | None = None,
     ) -> None:
         self._ctx = ctx
+        self._keeper = keeper
+        self._batch_bytes = keeper.budget_bytes // _BATCH_PART if keeper is not None else _BATCH * _WAITING_BYTES
         self._catalog = catalog
         self._result = result
         self._rollback = RollbackScan(ctx, catalog, tracker)
@@ -76,7 +83,7 @@ class LNPasses:
         self._hook = hook
         self._hidden: set[int] = set()
         self._sorted: dict[int, list[tuple[Key, Leaf]]] = {}
-        self._in_batch = 0
+        self._in_batch = self._waiting_bytes = 0
         self.replicated = False
 
     def undo(self) -> None:
@@ -99,6 +106,7 @@ class LNPasses:
                 continue
             result.ids.saw_txn(txn_id)
             db = self._catalog.by_id(record.db_id)
+            self._keep_room()
             if self._rollback.consume(raw, record, db):
                 self._hidden.add(raw.lsn)
                 count.processed += 1
@@ -118,7 +126,7 @@ class LNPasses:
                 if self._legacy.owns(db):
                     self._legacy.undo(db, raw, record)
                 else:
-                    undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, version_before(record))
+                    self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, version_before(record)))
         result.rolled_back = self._rollback.take_invisible()
 
     def redo(self) -> None:
@@ -153,9 +161,11 @@ class LNPasses:
             batch = self._sorted.get(db.id)
             if batch is None:
                 batch = self._sorted[db.id] = []
-            batch.append((key, leaf_of(raw, record, db, resurrected=False)))
+            leaf = leaf_of(raw, record, db, resurrected=False)
+            batch.append((key, leaf))
             self._in_batch += 1
-            if self._in_batch >= _BATCH:
+            self._waiting_bytes += _WAITING_BYTES + len(record.key) + (len(leaf.data) if leaf.data is not None else 0)
+            if self._in_batch >= _BATCH or self._waiting_bytes >= self._batch_bytes:
                 self._apply_sorted()
         self._apply_sorted()
 
@@ -164,7 +174,10 @@ class LNPasses:
 
         Neighbours share a BIN then, which saves most descents; records of different keys do not depend on each other.
         """
+        ctx = self._ctx
         batches, self._sorted, self._in_batch = self._sorted, {}, 0
+        waiting, self._waiting_bytes = self._waiting_bytes, 0
+        ctx.used_bytes += waiting
         for db_id, batch in batches.items():
             db = self._catalog.by_id(db_id)
             if db is None:
@@ -173,16 +186,34 @@ class LNPasses:
             batch.sort(key=_KEY)
             near: BIN | None = None
             for key, leaf in batch:
-                near = redo_ln(self._ctx, db, key, leaf, near).node
+                node = redo_ln(ctx, db, key, leaf, near).node
+                if node is not near:
+                    # With the first record the whole of it was read, with the last it has grown.
+                    if near is not None and near.in_tree:
+                        ctx.account(near)
+                    near = node
+                    self._keep_room()
+            if near is not None and near.in_tree:
+                ctx.account(near)
+        ctx.used_bytes -= waiting
 
     def _apply(self, raw: Raw, record: LN, db: DatabaseState, resurrected: bool) -> None:
         if self._legacy.owns(db):
             self._legacy.redo(db, raw, record)
             return
         key = db.order.wrap(record.key)
-        redo_ln(self._ctx, db, key, leaf_of(raw, record, db, resurrected=resurrected))
+        self._account(redo_ln(self._ctx, db, key, leaf_of(raw, record, db, resurrected=resurrected)))
+        self._keep_room()
         if isinstance(record.content, NameLN) and not resurrected:
             self._note_naming(record, record.content)
+
+    def _account(self, outcome: Outcome) -> None:
+        if outcome.node is not None:
+            self._ctx.account(outcome.node)
+
+    def _keep_room(self) -> None:
+        if self._keeper is not None:
+            self._keeper.keep_room()
 
     def _note_naming(self, record: LN, content: NameLN) -> None:
         """What a committed naming operation leaves to be finished (R-REC-56)."""
@@ -196,7 +227,7 @@ class LNPasses:
         elif operation == _RENAME:
             self._result.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
 
-    def _is_replay(self, raw: Raw, txn_id: int, aborted: dict[int, int]) -> bool:
+    def _is_replay(self, raw: Raw, txn_id: int, aborted: TxnLsns) -> bool:
         return (
             self.replicated
             and bool(raw.flags & REPLICATED)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import gc
 import struct
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from engine.catalog.catalog import Catalog
@@ -27,13 +28,12 @@ from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare, ended_transaction
 from engine.format.entry_types import ABORT, COMMIT, PREPARE, ROLLBACK_END, ROLLBACK_START, decode_body
-from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.passes import LogRange, Raw, forward, verify
 from engine.log.tail import Tail, find_last_checkpoint
-from engine.recovery.hooks import RecoveryHook
+from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.info import PassCount, RecoveryResult
-from engine.recovery.ins import IN_TYPES, OLD_DUP_TYPES, LoggedNode, is_provisional, logged_node, replay
+from engine.recovery.ins import IN_TYPES, OLD_DUP_TYPES, NodeLog, is_provisional, logged_node, replay
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.lns import LNPasses, leaf_of
 from engine.recovery.rollback_tracker import RollbackTracker
@@ -50,6 +50,31 @@ _WITH_CONSEQUENCES: Final = IN_TYPES | OLD_DUP_TYPES | {FILE_SUMMARY_LN}
 _LOOKED_AT: Final = IN_TYPES | OLD_DUP_TYPES | MAP_LN_TYPES | NAME_LN_TYPES | _END_TYPES
 
 
+class _Ends:
+    """Ends of transactions and rollbacks in log order: 17 bytes of a Commit or Abort, since there can be millions."""
+
+    def __init__(self) -> None:
+        self._lsns = array("q")
+        self._txn_ids = array("q")
+        self._types = bytearray()
+        self._others: dict[int, Raw] = {}
+
+    def add(self, raw: Raw) -> None:
+        """One more."""
+        plain = raw.type_number in (COMMIT, ABORT)
+        self._lsns.append(raw.lsn)
+        self._types.append(raw.type_number)
+        self._txn_ids.append(ended_transaction(raw.body, raw.version) if plain else 0)
+        if not plain:
+            self._others[raw.lsn] = raw
+
+    def backward(self) -> Iterator[tuple[int, int, int, Raw | None]]:
+        """LSN, type and, of a Commit or Abort, the transaction; of others the entry."""
+        for at in range(len(self._lsns) - 1, -1, -1):
+            lsn = self._lsns[at]
+            yield lsn, self._types[at], self._txn_ids[at], self._others.get(lsn)
+
+
 class Recovery:
     """One recovery of one environment.
 
@@ -61,6 +86,7 @@ class Recovery:
         resurrect: leave unfinished replicated transactions open, so that a master can finish them (R-REC-47). Readers
             that only look undo them instead, as a stand-alone open of JE does.
         hook: hears every entry from CkptStart on.
+        keeper: lets nodes leave memory; without one the trees are held whole as far as they are touched.
     """
 
     def __init__(
@@ -72,6 +98,7 @@ class Recovery:
         *,
         resurrect: bool = False,
         hook: RecoveryHook | None = None,
+        keeper: CacheKeeper | None = None,
     ) -> None:
         self._ctx = ctx
         self._tail = tail
@@ -79,9 +106,10 @@ class Recovery:
         self._listener = listener
         self._resurrect = resurrect
         self._hook = hook
-        self._nodes: list[LoggedNode] = []
-        self._ends: list[Raw] = []
-        self._map_lns: list[Raw] = []
+        self._keeper = keeper
+        self._nodes = NodeLog()
+        self._ends = _Ends()
+        self._map_lns: list[int] = []
         self.result = RecoveryResult()
         self.tracker: RollbackTracker | None = None
 
@@ -127,7 +155,8 @@ class Recovery:
         self._redo_map_lns(catalog)
         self._replay(catalog, "REDO_DATA_INFO", mapping=False)
         legacy = LegacyDuplicates(self._ctx, catalog, self._nodes, self._tail.version)
-        lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook)
+        self._nodes = NodeLog()
+        lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook, self._keeper)
         lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
         self._listener.step("UNDO_DATA_RECORDS", 0, 0)
         lns.undo()
@@ -184,11 +213,11 @@ class Recovery:
                 if raw.type_number not in _LOOKED_AT:
                     continue
             if raw.type_number in _END_TYPES:
-                self._ends.append(raw)
+                self._ends.add(raw)
             elif raw.lsn < result.ckpt_start_lsn or raw.type_number not in _LOOKED_AT:
                 continue
             elif raw.type_number in MAP_LN_TYPES:
-                self._map_lns.append(raw)
+                self._map_lns.append(raw.lsn)
                 self._saw_db(raw)
             elif raw.type_number in NAME_LN_TYPES:
                 self._saw_db(raw)
@@ -196,7 +225,7 @@ class Recovery:
                 node, node_id = logged_node(raw)
                 result.ids.saw_node(node_id)
                 if not is_provisional(raw, result.ckpt_end_lsn):
-                    self._nodes.append(node)
+                    self._nodes.add(node)
 
     def _tell(self, hook: RecoveryHook, raw: Raw) -> None:
         if raw.type_number not in _WITH_CONSEQUENCES:
@@ -225,10 +254,10 @@ class Recovery:
     def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
         """Roots, then the others, of the mapping tree or of all other trees."""
         self._listener.step(name, 0, 0)
-        chosen = [n for n in self._nodes if (n.db_id == 0) == mapping and n.type_number in IN_TYPES]
         for roots in (True, False):
             count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
-            replay(self._ctx, chosen, catalog, count, roots=roots)
+            chosen = (n for n in self._nodes if (n.db_id == 0) == mapping and n.type_number in IN_TYPES)
+            replay(self._ctx, chosen, catalog, count, roots=roots, keeper=self._keeper)
 
     def _sets(self) -> None:
         """Which transactions committed, aborted, are prepared; the rollback periods (pass 3, R-REC-40 to R-REC-42)."""
@@ -237,11 +266,17 @@ class Recovery:
         count = self._count("UNDO_MAP_LNS")
         count.start = result.first_active_lsn
         committed, aborted, prepared = result.fate
-        for raw in reversed(self._ends):
+        for lsn, number, txn_id, raw in self._ends.backward():
             count.read += 1
             count.auxiliary += 1
-            if raw.type_number in (COMMIT, ABORT):
-                self._ended(tracker, raw)
+            if raw is None:
+                result.ids.saw_txn(txn_id)
+            if number == COMMIT:
+                tracker.check_commit(txn_id, lsn)
+                committed.setdefault(txn_id, lsn)
+            elif number == ABORT:
+                aborted.setdefault(txn_id, lsn)
+            if raw is None:
                 continue
             record = decode_body(raw.type_number, raw.version, raw.body)
             if isinstance(record, RollbackStart):
@@ -255,29 +290,23 @@ class Recovery:
         tracker.finish(result.first_active_lsn)
         self.tracker = tracker
         result.periods = tracker.periods
-        self._ends = []
-
-    def _ended(self, tracker: RollbackTracker, raw: Raw) -> None:
-        """A Commit or Abort of pass 3."""
-        txn_id = ended_transaction(raw.body, raw.version)
-        self.result.ids.saw_txn(txn_id)
-        if raw.type_number == COMMIT:
-            tracker.check_commit(txn_id, raw.lsn)
-            self.result.fate.committed.setdefault(txn_id, raw.lsn)
-        else:
-            self.result.fate.aborted.setdefault(txn_id, raw.lsn)
+        self._ends = _Ends()
 
     def _redo_map_lns(self, catalog: Catalog) -> None:
         """MapLNs into the mapping tree (pass 4)."""
         count = self._count("REDO_MAP_LNS")
-        for raw in self._map_lns:
-            if is_invisible(raw.flags, raw.version):
+        for lsn in self._map_lns:
+            entry = self._ctx.access.read(lsn, allow_invisible=True)
+            if entry.invisible:
                 continue
             count.read += 1
-            record = decode_body(raw.type_number, raw.version, raw.body)
+            record = entry.record()
             assert isinstance(record, LN)
+            raw = Raw(lsn, entry.type_number, entry.version, entry.flags, entry.vlsn, entry.body, entry.total_bytes)
             redo_ln(self._ctx, catalog.mapping, record.key, leaf_of(raw, record, catalog.mapping, resurrected=False))
             count.processed += 1
+            if self._keeper is not None:
+                self._keeper.keep_room()
         self._map_lns = []
 
     def _tracker(self) -> RollbackTracker:

@@ -65,7 +65,7 @@ class OverlayStorage:
             return _OverlayFile(path, content)
         if path in self._gone:
             raise self._absent(path)
-        return self._base.open(path)
+        return _LookingThrough(path, self._base.open(path), self._files)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
         """Open a file for reading and writing; what is written stays in memory."""
@@ -171,6 +171,36 @@ class _Content:
         if self._base is None or left <= 0:
             return _ZEROS
         return self._base.read(number * BLOCK, min(left, BLOCK)).ljust(BLOCK, b"\0")
+
+
+class _LookingThrough:
+    """A file that nobody had changed when it was opened; what is changed later is seen through it too."""
+
+    __slots__ = ("_base", "_changed", "_path")
+
+    def __init__(self, path: str, base: ReadFile, changed: dict[str, _Content]) -> None:
+        self._path = path
+        self._base = base
+        self._changed = changed
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened by."""
+        return self._path
+
+    def size(self) -> int:
+        """Length in bytes."""
+        content = self._changed.get(self._path)
+        return self._base.size() if content is None else content.length
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        content = self._changed.get(self._path)
+        return self._base.read(offset, length) if content is None else content.read(offset, length)
+
+    def close(self) -> None:
+        """Give the file below back."""
+        self._base.close()
 
 
 class _OverlayFile:

@@ -170,7 +170,6 @@ def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
     make = BIN if isinstance(node, BIN) else IN
     sibling = make(node.db, ctx.node_ids.next(), node.level, node.keys[low], node.db.max_entries)
     _move(node, sibling, low, high)
-    ctx.account(node)
     enlist(ctx, sibling)
     sibling.dirty = node.dirty = True
     if ident_is_low:
@@ -181,6 +180,8 @@ def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
         parent.keys[place + 1] = node.keys[0]
     # Slot 0 counts as minus infinity, so keys below it may have come in: it is brought down, or the two slots would be
     # out of order (R-TREE-16).
+    ctx.account(node)
+    ctx.account(parent)
     lowest = parent.kids[place]
     if lowest is not None and lowest.keys[0] < parent.keys[place]:
         parent.keys[place] = lowest.keys[0]

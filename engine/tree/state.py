@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from engine.log.writer import LogWriter
     from engine.tree.compress import SlotLocks
     from engine.tree.in_node import IN
+    from engine.tree.spill import Spill
 
 DEFAULT_MAX_ENTRIES: Final = 128
 DEFAULT_MAX_EMBEDDED: Final = 16
@@ -157,6 +158,7 @@ class TreeContext:
         delta_percent: je.tree.binDelta.
         blind_puts: je.tree.binDeltaBlindPuts: deltas get bloom filters.
         locks: who holds a lock on a record version; None while there are no transactions.
+        spill: where changed nodes go that neither fit nor can be logged; None where they are logged, or stay.
         root_logged: writes the MapLN of a database whose root has grown by a level (R-TREE-11).
         splits_watch: told of splits.
         used_bytes: estimate of the memory that nodes take.
@@ -176,6 +178,7 @@ class TreeContext:
         "node_ids",
         "nodes",
         "root_logged",
+        "spill",
         "splits_watch",
         "ticks",
         "used_bytes",
@@ -195,6 +198,7 @@ class TreeContext:
         self.splits_watch: list[SplitWatcher] = []
         self.locks: SlotLocks | None = None
         self.root_logged: Callable[[DatabaseState], None] | None = None
+        self.spill: Spill | None = None
         self.used_bytes = 0
         self.ticks = 0
         self.last_transient = 0

@@ -23,6 +23,8 @@ from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, le
 from engine.tree.state import DatabaseState, TreeContext
 
 OLD_DELTA_TYPE: Final = 22
+# Below every LSN, NULL and transient ones included.
+_FIRST_MARK: Final = -(2 << 32)
 _MAX_LEVELS: Final = 64
 
 
@@ -103,11 +105,30 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
     child = parent.kids[index]
     if child is None:
         lsn = parent.lsns[index]
-        child = fetch_node(ctx, parent.db, lsn)
-        check_level(parent.db, child, lsn, parent.level - 1)
+        if is_spilled(lsn):
+            assert ctx.spill is not None
+            child, parent.lsns[index] = ctx.spill.back(parent.db, lsn)
+        else:
+            child = fetch_node(ctx, parent.db, lsn)
+            check_level(parent.db, child, lsn, parent.level - 1)
         parent.attach(index, child)
         enlist(ctx, child)
     return child
+
+
+def is_spilled(lsn: int) -> bool:
+    """Whether a slot holds the mark of a child that is in the scratch file (``engine.tree.spill``)."""
+    return lsn <= _FIRST_MARK
+
+
+def mark_of(offset: int) -> int:
+    """The mark of a place in the scratch file."""
+    return _FIRST_MARK - offset
+
+
+def offset_of_mark(mark: int) -> int:
+    """The place in the scratch file that a mark stands for."""
+    return _FIRST_MARK - mark
 
 
 def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:

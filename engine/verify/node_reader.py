@@ -59,6 +59,11 @@ class NodeReader:
             pass
         return None
 
+    def peek(self, db: DatabaseState, mark: int) -> IN:
+        """A node that recovery has changed and the cache could not hold."""
+        assert self._ctx.spill is not None
+        return self._ctx.spill.peek(db, mark)
+
     def _entry(self, db: DatabaseState, lsn: int) -> LogEntry | None:
         if lsn >= self._end_lsn and not is_null(lsn):
             self._findings.add(rules.UNREADABLE, "it is behind the end of the log", lsn=lsn, db=db)

@@ -28,6 +28,7 @@ from engine.tree.bin_node import BIN, DELETED
 from engine.tree.in_node import IN
 from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.state import DatabaseState
+from engine.tree.tree import is_spilled
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector, at
 from engine.verify.node_reader import NodeReader
@@ -138,7 +139,10 @@ class TreeWalk:
 
     def _child(self, db: DatabaseState, parent: IN, index: int) -> IN | None:
         child, lsn = parent.kids[index], parent.lsns[index]
-        if child is None and is_null(lsn):
+        if child is None and is_spilled(lsn):
+            child = self._reader.peek(db, lsn)
+            lsn = newest_version(child)
+        elif child is None and is_null(lsn):
             message = f"slot {index} of the node {at(parent.full_lsn)}"
             self._findings.add(rules.NO_LSN, message, lsn=parent.full_lsn, db=db, key=parent.keys[index])
             return None

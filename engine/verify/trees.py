@@ -4,8 +4,8 @@ The environment is recovered in memory, as a reader does: nothing is locked or c
 would see after opening it. First the naming and the mapping tree are walked, then the tree of every database they name,
 JE's own included. Temporary databases are left out: recovery removes them (R-REC-60).
 
-What is held in memory is what recovery needs, one path of a tree, a bit per node id and bounded lists; so the size of
-the environment does not matter.
+What is held in memory is what recovery needs within the default cache, one path of a tree, a bit per node id and
+bounded lists; so the size of the environment does not matter.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener
+from engine.evictor.evictor import Evictor
 from engine.format.lsn import NULL_LSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles
@@ -24,6 +25,7 @@ from engine.recovery.manager import Recovery
 from engine.storage.base import Storage
 from engine.tree.in_node import IN
 from engine.tree.keys import SortKey, UnknownOrderError
+from engine.tree.spill import Spill
 from engine.tree.state import DatabaseState, TreeContext
 from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
@@ -122,23 +124,30 @@ def _recovered(
     findings = Collector(files)
     access = LogAccess(storage, files.files)
     ctx = TreeContext(access)
+    ctx.spill = Spill()
     try:
         tail = find_end(storage, files._replace(marker=None))
-        recovery = Recovery(ctx, tail, comparators or {}, listener)
+        recovery = Recovery(ctx, tail, comparators or {}, listener, keeper=Evictor(ctx))
         catalog = recovery.run()
     except DamageError as error:
         findings.add(rules.NOT_RECOVERED, str(error), lsn=NULL_LSN)
-        access.close()
+        _close(ctx)
         return TreeReport(tuple(findings.all()), False, 0, 0, 0, ())
     except UnknownOrderError as error:
-        access.close()
+        _close(ctx)
         return TreeReport((), False, 0, 0, 0, (f"trees ({error.what}: {error.found})",))
     try:
         check = _Check(ctx, catalog, recovery, findings)
         prepare(check)
         return check.run(listener)
     finally:
-        access.close()
+        _close(ctx)
+
+
+def _close(ctx: TreeContext) -> None:
+    ctx.access.close()
+    if ctx.spill is not None:
+        ctx.spill.close()
 
 
 class _Check:

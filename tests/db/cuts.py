@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.format.entry_types import COMMIT
 from engine.log.entry import LogEntry
@@ -50,8 +50,12 @@ class Cuts:
         return MemoryStorage(kept)
 
 
-def check(cuts: Cuts, step: int) -> int:
-    """Cut after every so many entries, recover, compare, recover again, compare; returns how many cuts."""
+def check(cuts: Cuts, step: int, **changes: Any) -> int:
+    """Cut after every so many entries, recover, compare, recover again, compare; returns how many cuts.
+
+    Arguments:
+        changes: of the configuration with which the cuts are opened.
+    """
     checked = 0
     first = cuts.states and min(lsn for lsn in cuts.commits)
     for lsn, end in cuts.ends[:: step or 1]:
@@ -60,13 +64,13 @@ def check(cuts: Cuts, step: int) -> int:
         expected = cuts.expected(lsn)
         image = cuts.image(lsn, end)
         before = image.contents()
-        with open_env(image, read_only=True, create=False) as env:
+        with open_env(image, read_only=True, create=False, **changes) as env:
             assert contents(env) == expected, f"read-only, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
         assert image.contents() == before
-        env = open_env(image, create=False)
+        env = open_env(image, create=False, **changes)
         assert contents(env) == expected, f"recovered, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
         env.crash()
-        with open_env(image, create=False) as env:
+        with open_env(image, create=False, **changes) as env:
             assert contents(env) == expected, f"recovered twice, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
         checked += 1
     return checked

@@ -9,7 +9,7 @@ import pytest
 from engine.storage.memory import MemoryStorage
 from tests.db.busy import BusyWorkload, open_busy
 from tests.db.cuts import Cuts, check
-from tests.db.workload import Workload, open_env
+from tests.db.workload import TINY_CACHE, Workload, open_env
 
 
 def make_cuts(seed: int, steps: int) -> Cuts:
@@ -43,6 +43,12 @@ def test_every_cut_shows_what_was_committed(seed: int) -> None:
 def test_every_cut_where_trees_change_their_shape(seed: int) -> None:
     """T-29, T-36, T-39, T-48: runs of keys that come and go, deltas, eviction during checkpoints, names."""
     assert check(make_busy_cuts(seed, 35), 4) > 50
+
+
+@pytest.mark.parametrize("make", [make_cuts, make_busy_cuts])
+def test_every_cut_is_recovered_with_a_cache_of_a_few_nodes(make: Callable[[int, int], Cuts]) -> None:
+    """R-EVT-1: changed nodes leave memory in all passes and come back."""
+    assert check(make(6, 35), 5, cache_bytes=TINY_CACHE) > 40
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ from engine.storage.base import Storage
 State = dict[str, dict[Any, bytes]]
 
 NAMES = ("plain", "dups", "prefixed")
+# Room for some three nodes of the size that SMALL gives them.
+TINY_CACHE = 6_000
 SMALL = EnvironmentConfig(
     create=True, node_max_entries=6, file_max_bytes=6_000, buffer_bytes=2_000, checkpoint_bytes=0, lock_timeout_ms=50
 )

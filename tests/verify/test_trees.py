@@ -341,7 +341,7 @@ def test_codes_are_unique_and_numbered() -> None:
 
 def test_trees_whose_order_nobody_knows_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     class Unordered:
-        def __init__(self, *_: object) -> None: ...
+        def __init__(self, *_: object, **__: object) -> None: ...
 
         def run(self) -> None:
             raise unknown_order("org.example.ByTail")

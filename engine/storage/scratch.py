@@ -1,0 +1,97 @@
+"""Bytes that do not fit into memory, in a nameless file of the system's temporary directory.
+
+The file is made when the first bytes come, belongs to no environment, and is gone with the process, however that ends.
+Bytes are kept in blocks of a power of two, each with its length in front; a block that is given back is used again for
+bytes of its size. So the file takes at most twice as much as was ever kept at once.
+
+Example: 3,000 bytes go into a block of 4,096 at offset 0, 600 into one of 1,024 at 4,096; then the first are given back
+and 2,500 bytes come: they go to offset 0.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Final
+
+from engine.errors import StorageError
+
+_LENGTH_BYTES: Final = 8
+_LEAST_BLOCK: Final = 512
+
+
+class ScratchFile:
+    """Keeps bytes until they are asked back.
+
+    Attributes:
+        size: bytes that the file takes.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._free: dict[int, list[int]] = {}
+        self.size = 0
+
+    def put(self, data: bytes) -> int:
+        """Keep bytes; returns the offset by which ``get`` and ``free`` find them.
+
+        Raises:
+            StorageError: there is no room, or no temporary directory.
+        """
+        block = _block_of(len(data))
+        free = self._free.get(block)
+        offset = free.pop() if free else self.size
+        rest = memoryview(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
+        try:
+            handle = self._handle()
+            at = offset
+            while rest:
+                written = os.pwrite(handle, rest, at)
+                rest, at = rest[written:], at + written
+        except OSError as error:
+            raise _translated(error) from error
+        self.size = max(self.size, offset + block)
+        return offset
+
+    def get(self, offset: int) -> bytes:
+        """The bytes at an offset that ``put`` has returned."""
+        try:
+            handle = self._handle()
+            length = int.from_bytes(os.pread(handle, _LENGTH_BYTES, offset), "little")
+            data = os.pread(handle, length, offset + _LENGTH_BYTES)
+        except OSError as error:
+            raise _translated(error) from error
+        if len(data) != length:
+            raise StorageError("the scratch file has lost bytes", hint="run the command again")
+        return data
+
+    def free(self, offset: int, length: int) -> None:
+        """Give the block of bytes of that length back."""
+        self._free.setdefault(_block_of(length), []).append(offset)
+
+    def close(self) -> None:
+        """Forget everything."""
+        if self._file is not None:
+            self._file.close()
+        self._file, self._free, self.size = None, {}, 0
+
+    def _handle(self) -> int:
+        if self._file is None:
+            # Most processes never need it.
+            import tempfile
+
+            self._file = tempfile.TemporaryFile(prefix="jetool-")  # noqa: SIM115 - kept until close
+        return self._file.fileno()
+
+
+def _block_of(length: int) -> int:
+    """The size of the block for so many bytes."""
+    return int(max(_LEAST_BLOCK, 1 << (length + _LENGTH_BYTES - 1).bit_length()))
+
+
+def _translated(error: OSError) -> StorageError:
+    return StorageError(
+        "the scratch file cannot be used",
+        found=error.strerror or str(error),
+        consequence="what the cache cannot hold has no place; the environment was not changed",
+        hint="set TMPDIR to a directory with room, or je.maxMemory in je.properties to a larger cache",
+    )

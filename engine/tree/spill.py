@@ -1,0 +1,129 @@
+"""Changed nodes that the cache cannot hold while nothing can be logged: during recovery, in read-only environments.
+
+JE logs such nodes at the end of the log, before it knows whether recovery will succeed. Here they go to a scratch file,
+so that recovery changes nothing in the environment until it has succeeded, and readers are bounded too.
+
+Rules:
+
+* A node that is spilled leaves memory whole, with the LSN that its parent's slot held. The slot holds a *mark* instead,
+  which is less than every LSN. No mark reaches the log (``settle`` comes first).
+* A parent with a mark is dirty: it must not be dropped and read again. So it is spilled itself, or stays; roots stay.
+* ``child_of`` brings a node back when it is next needed; the slot then has its LSN again, and the block is free.
+* When recovery for writing has succeeded, ``settle`` logs what is still out, bottom-up and provisional YES: the
+  checkpoint that follows logs their ancestors up to the roots. A crash before leaves nodes that no recovery looks at.
+
+Example: BIN 7 (logged at 0x3/0x100, two records redone) leaves; slot 4 of its parent holds mark -0x200000000 instead of
+0x3/0x100. A later record of its range brings it back. If it leaves again and stays out, it is logged at 0x9/0x50 YES,
+slot 4 holds 0x9/0x50, and the parent, dirty, is logged by the checkpoint.
+"""
+
+from __future__ import annotations
+
+import marshal
+from typing import Any, Final
+
+from engine.format.header import Provisional
+from engine.storage.scratch import ScratchFile
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN, ObsoleteNode
+from engine.tree.node_log import log_node
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import child_of, delist, is_spilled, mark_of, offset_of_mark
+
+# Attributes that are plain values; keys, states and lists of objects have forms of their own.
+PLAIN: Final = ("dirty", "full_lsn", "is_root", "level", "lsns", "max_entries", "node_id", "pruned")
+PLAIN_OF_BIN: Final = ("data_bytes", "delta_lsn", "expirations", "no_delta", "sizes", "values")
+
+
+class Spill:
+    """The nodes of one environment that are out.
+
+    Attributes:
+        nodes: how many went out so far.
+    """
+
+    def __init__(self) -> None:
+        self._scratch = ScratchFile()
+        self.nodes = 0
+
+    def out(self, node: IN, lsn: int) -> int:
+        """Put a node without children in memory out; returns the mark for its parent's slot.
+
+        Arguments:
+            lsn: what the slot holds.
+
+        Raises:
+            StorageError: the scratch file has no room.
+        """
+        self.nodes += 1
+        return mark_of(self._scratch.put(marshal.dumps((lsn, _frozen(node)))))
+
+    def back(self, db: DatabaseState, mark: int) -> tuple[IN, int]:
+        """Take a node back: the node, and what its parent's slot held."""
+        offset = offset_of_mark(mark)
+        data = self._scratch.get(offset)
+        self._scratch.free(offset, len(data))
+        lsn, frozen = marshal.loads(data)
+        return _thawed(db, frozen), lsn
+
+    def peek(self, db: DatabaseState, mark: int) -> IN:
+        """The node as it is; it stays out."""
+        return _thawed(db, marshal.loads(self._scratch.get(offset_of_mark(mark)))[1])
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._scratch.close()
+
+
+def settle(ctx: TreeContext, roots: list[IN]) -> None:
+    """Log every node that is still out, and do without the scratch file from now on."""
+    if ctx.spill is not None:
+        if ctx.spill.nodes:
+            for root in roots:
+                _settle(ctx, root)
+        ctx.spill.close()
+        ctx.spill = None
+
+
+def _settle(ctx: TreeContext, node: IN) -> None:
+    for index, kid in enumerate(node.kids):
+        if kid is not None:
+            _settle(ctx, kid)
+        elif is_spilled(node.lsns[index]):
+            child = child_of(ctx, node, index)
+            _settle(ctx, child)
+            log_node(ctx, child, Provisional.YES, allow_delta=True)
+            node.kids[index] = None
+            delist(ctx, child)
+
+
+def _frozen(node: IN) -> tuple[Any, ...]:
+    """A node as plain values."""
+    unwrap = node.db.order.unwrap
+    # Two-part keys are plain values as they are.
+    bare = node.db.order.comparator is None
+    keys = node.keys if bare else [unwrap(key) for key in node.keys]
+    obsolete = [(old.lsn, old.is_delta) for old in node.provisional_obsolete]
+    values = [getattr(node, name) for name in PLAIN]
+    if not isinstance(node, BIN):
+        return (False, unwrap(node.ident), keys, obsolete, values)
+    vlsns = [(unwrap(key), vlsn) for key, vlsn in node.vlsns.items()]
+    values += [getattr(node, name) for name in PLAIN_OF_BIN]
+    return (True, unwrap(node.ident), keys, obsolete, values, bytes(node.states), vlsns)
+
+
+def _thawed(db: DatabaseState, frozen: tuple[Any, ...]) -> IN:
+    """The node of plain values."""
+    wrap = db.order.wrap
+    make = BIN if frozen[0] else IN
+    node = make(db, 0, 0, wrap(frozen[1]), 0)
+    node.keys = frozen[2] if db.order.comparator is None else [wrap(key) for key in frozen[2]]
+    node.provisional_obsolete = [ObsoleteNode(lsn, is_delta) for lsn, is_delta in frozen[3]]
+    if not isinstance(node, BIN):
+        node.kids = [None] * len(node.keys)
+    else:
+        node.states = bytearray(frozen[5])
+        node.vlsns = {wrap(key): vlsn for key, vlsn in frozen[6]}
+    for name, value in zip(PLAIN + PLAIN_OF_BIN if frozen[0] else PLAIN, frozen[4], strict=True):
+        setattr(node, name, value)
+    return node

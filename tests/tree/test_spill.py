@@ -1,0 +1,91 @@
+"""Nodes that leave memory without being logged: everything that they hold comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.catalog.catalog import empty_root
+from engine.catalog.naming import DatabaseOptions
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.format.lsn import NULL_LSN, is_null
+from engine.format.packed import join_two_part_key
+from engine.storage.memory import MemoryStorage
+from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN, ObsoleteNode
+from engine.tree.keys import Descending
+from engine.tree.spill import PLAIN, PLAIN_OF_BIN, Spill
+from engine.tree.state import DatabaseState
+from engine.tree.tree import is_spilled
+
+# What a node has of its place in memory, and what has a form of its own in the scratch file.
+OF_MEMORY = {"accounted", "db", "in_tree", "kids", "parent", "pins", "touched"}
+OF_THEIR_OWN = {"ident", "keys", "provisional_obsolete", "states", "vlsns"}
+
+
+def state_of(duplicates: bool, comparator: str | None) -> DatabaseState:
+    env = Environment(MemoryStorage(), EnvironmentConfig(create=True))
+    impl = env.create_database("db", DatabaseOptions(duplicates=duplicates)).state.impl
+    env.close()
+    if comparator is not None:
+        serialized = b"\xac\xed\x00\x05t" + len(comparator).to_bytes(2, "big") + comparator.encode()
+        impl = impl._replace(btree_comparator=serialized)
+    return DatabaseState(impl, {"Down": Descending})
+
+
+def comparable(node: IN) -> dict[str, Any]:
+    names = PLAIN + (PLAIN_OF_BIN + ("states", "vlsns") if isinstance(node, BIN) else ())
+    found = {name: getattr(node, name) for name in names}
+    found["keys"] = [node.db.order.unwrap(key) for key in node.keys]
+    found["ident"] = node.db.order.unwrap(node.ident)
+    found["obsolete"] = [(old.lsn, old.is_delta) for old in node.provisional_obsolete]
+    return found
+
+
+@pytest.mark.parametrize("comparator", [None, "Down"])
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("make", [IN, BIN])
+def test_a_node_comes_back_as_it_was(make: type[IN], duplicates: bool, comparator: str | None) -> None:
+    db = state_of(duplicates, comparator)
+    stored = [join_two_part_key(b"k", b"%d" % number) if duplicates else b"%d" % number for number in range(9)]
+    keys = sorted(db.order.wrap(key) for key in stored)
+    node = make(db, 77, 0x10001 if make is BIN else 0x10002, keys[2], 128)
+    if isinstance(node, BIN):
+        for index, key in enumerate(keys):
+            node.put(index, key, False, index << 32 | 100, index % 3, b"data" if index % 2 else None, 40, -index)
+        node.vlsns[keys[3]] = 12
+        node.delta_lsn, node.no_delta = 4 << 32, True
+    else:
+        for index, key in enumerate(keys):
+            node.insert_child(index, key, NULL_LSN if index == 4 else index << 32, None)
+    node.full_lsn, node.pruned = 3 << 32, True
+    node.provisional_obsolete = [ObsoleteNode(5, True), ObsoleteNode(6, False)]
+    spill = Spill()
+    mark = spill.out(node, 9 << 32)
+    assert is_spilled(mark)
+    assert not is_null(mark)
+    assert comparable(spill.peek(db, mark)) == comparable(node)
+    back, lsn = spill.back(db, mark)
+    assert lsn == 9 << 32
+    assert isinstance(back, BIN) is isinstance(node, BIN)
+    assert comparable(back) == comparable(node)
+    assert spill.out(node, lsn) == mark, "its block was free"
+    spill.close()
+
+
+@pytest.mark.skipif(not hasattr(IN, "__slots__"), reason="compiled classes do not list their attributes")
+def test_no_attribute_is_forgotten() -> None:
+    assert set(IN.__slots__) <= {*PLAIN, *OF_MEMORY, *OF_THEIR_OWN}
+    assert set(BIN.__slots__) <= {*PLAIN_OF_BIN, *OF_MEMORY, *OF_THEIR_OWN}
+
+
+def test_marks_are_below_every_lsn() -> None:
+    spill = Spill()
+    db = DatabaseState(empty_root().mapping_db, {})
+    marks = [spill.out(IN(db, number, 0x20002, b"k", 128), NULL_LSN) for number in range(3)]
+    assert len(set(marks)) == 3
+    assert all(mark < -(1 << 32) < NULL_LSN for mark in marks)
+    assert spill.nodes == 3
+    spill.close()
