@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from engine.pipeline.load.bulk import Backend, Loaded
     from engine.pipeline.load.recipe import Wanted
     from engine.pipeline.load.sources import Layout
-
-
-# Smaller sources are loaded sooner by a JVM that starts fast than by one that runs fast.
-_SMALL_BYTES: Final = 64 << 20
 
 
 class Request(NamedTuple):
@@ -133,7 +129,7 @@ def _bulk(run: Run, request: Request, layout: Layout, storage: DiskStorage) -> D
             prepared = prepare(env, str(directory), request.db, DatabaseOptions(), create=request.create)
         if view.changed() or not prepared.bulk:
             raise RefusedError("somebody else has written to the environment meanwhile", file=request.env)
-        with _backend(run, request, layout.paths) as backend:
+        with _backend(run, request) as backend:
             opened = backend.open(layout)
             recipe = bulk.recipe_of(opened, _wanted(request), str(directory), request.on_duplicate)
             found = bulk.read_source(backend, opened, recipe, _rejects(request))
@@ -155,7 +151,7 @@ def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done
         staging.clean(storage)
         directory = staging.make(storage)
         try:
-            with _backend(run, request, layout.paths) as backend:
+            with _backend(run, request) as backend:
                 opened = backend.open(layout)
                 recipe = bulk.recipe_of(opened, _wanted(request), str(directory), request.on_duplicate)
                 found = bulk.read_source(backend, opened, recipe, _rejects(request))
@@ -180,7 +176,7 @@ def _count(run: Run, request: Request, layout: Layout) -> Done:
     from engine.pipeline.load.merge import Merge
 
     scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")
-    with scratch as directory, _backend(run, request, layout.paths) as backend:
+    with scratch as directory, _backend(run, request) as backend:
         opened = backend.open(layout)
         recipe = bulk.recipe_of(opened, _wanted(request), directory, request.on_duplicate)
         found = bulk.read_source(backend, opened, recipe, Path(directory) / "rejects")
@@ -192,7 +188,7 @@ def _count(run: Run, request: Request, layout: Layout) -> Done:
 
 
 @contextmanager
-def _backend(run: Run, request: Request, paths: tuple[str, ...]) -> Iterator[Backend]:
+def _backend(run: Run, request: Request) -> Iterator[Backend]:
     if request.engine == "local":
         from engine.pipeline.load.local_backend import LocalBackend
 
@@ -201,18 +197,8 @@ def _backend(run: Run, request: Request, paths: tuple[str, ...]) -> Iterator[Bac
     from engine.pipeline.load.spark_backend import SparkBackend
     from jetool.sparking import session
 
-    with session(run, quick=_is_small(paths)) as opened:
-        yield SparkBackend(opened, run.listener)
-
-
-def _is_small(paths: tuple[str, ...]) -> bool:
-    """Whether a fast start is worth more than fast code."""
-    from engine.pipeline.load import endings
-
-    if not all(endings.is_local(path) for path in paths):
-        return False
-    files = (Path(file) for path in paths for file in endings.files_of(path))
-    return sum(file.stat().st_size for file in files) < _SMALL_BYTES
+    with ExitStack() as stack:
+        yield SparkBackend(lambda quick: stack.enter_context(session(run, quick=quick)), run.listener)
 
 
 def _wanted(request: Request) -> Wanted:

@@ -21,8 +21,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -50,16 +52,22 @@ class Session:
     """A running Spark session.
 
     Attributes:
-        spark: pyspark's session.
+        context: pyspark's context, for jobs over plain values.
         cores: tasks that run at a time, as far as Spark knows.
         local: everything runs on this machine.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
-        context = spark.sparkContext
+    def __init__(self, context: SparkContext) -> None:
+        self.context = context
         self.cores = context.defaultParallelism
         self.local = settings.is_local(context.master or "")
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """Pyspark's session, for data frames. It takes a second to make, so it is made when it is asked for."""
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.getOrCreate()
 
     def run(self, action: Callable[[], T], step: str, listener: Listener = SILENT) -> T:
         """Run something that starts Spark jobs, with progress; an interrupt cancels the jobs.
@@ -76,7 +84,7 @@ class Session:
             KeyboardInterrupt: after the jobs have been cancelled.
             Exception: whatever ``action`` raises; see ``failures.explained``.
         """
-        return running.run(self.spark.sparkContext, action, step, listener)
+        return running.run(self.context, action, step, listener)
 
 
 @contextmanager
@@ -94,21 +102,20 @@ def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Sess
     """
     _require_pyspark()
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     active = SparkContext._active_spark_context
     if active is not None:
         _require_same_master(active, wanted)
-        yield Session(SparkSession.builder.getOrCreate())
+        yield Session(active)
         return
     scratch = Scratch()
     try:
         listener.step("start spark", 0, 0)
-        spark = _start(wanted, scratch.path)
+        context = _start(wanted, scratch.path)
         try:
-            yield Session(spark)
+            yield Session(context)
         finally:
-            _stop(spark)
+            _stop(context)
     finally:
         scratch.remove()
 
@@ -138,10 +145,9 @@ def _require_same_master(active: SparkContext, wanted: Settings) -> None:
         )
 
 
-def _start(wanted: Settings, scratch: Path) -> SparkSession:
-    """Launch the JVM and make the session."""
+def _start(wanted: Settings, scratch: Path) -> SparkContext:
+    """Launch the JVM and make the context."""
     from pyspark import SparkConf, SparkContext, java_gateway
-    from pyspark.sql import SparkSession
 
     conf = settings.configuration(wanted, scratch)
     runtime = java.find()
@@ -158,7 +164,7 @@ def _start(wanted: Settings, scratch: Path) -> SparkSession:
             context = SparkContext(conf=pairs, gateway=launch(pairs, {"stdout": out, "stderr": subprocess.STDOUT}))
         if settings.needs_package(conf.get("spark.master", "")):
             context.addPyFile(str(shipping.package_zip(scratch)))
-        return SparkSession(context)
+        return context
     except Exception as error:
         told = _no_start(error, conf, failures.tail_of(log) or failures.tail_of(scratch / "spark.log"))
         _stop_jvm()
@@ -221,10 +227,19 @@ def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
     return JobError("Spark did not start", found=found, consequence=_UNCHANGED, hint=_MEMORY)
 
 
-def _stop(spark: SparkSession) -> None:
-    """Stop the session and wait until its JVM is gone."""
+def _stop(context: SparkContext) -> None:
+    """Stop the context and wait until its JVM is gone.
+
+    The thread that receives accumulators looks once a second whether it shall end; nobody waits for that, and nobody
+    hears that the JVM has hung up on it.
+    """
+    inner: Any = context
+    receiver, inner._accumulatorServer = inner._accumulatorServer, None
     with contextlib.suppress(Exception):  # the JVM may have died; whatever used it has said so
-        spark.stop()
+        context.stop()
+    if receiver is not None:
+        receiver.handle_error = lambda *_: None
+        threading.Thread(target=receiver.shutdown, name="stop accumulators", daemon=True).start()
     _stop_jvm()
 
 

@@ -18,6 +18,7 @@ from engine.db.config import EnvironmentConfig  # noqa: E402
 from engine.db.environment import Environment  # noqa: E402
 from engine.format.tuples import long_key  # noqa: E402
 from engine.pipeline.load import merging, staging  # noqa: E402
+from engine.pipeline.session import Session  # noqa: E402
 from tests.harness import Result, run  # noqa: E402
 from tests.pipeline.loads import contents  # noqa: E402
 
@@ -286,3 +287,26 @@ def test_value_formats(env: Path, tmp_path: Path, value_format: str, expected: b
     parquet.write_table(pa.table(columns), source)
     assert load(source, env, "--key", "k", "--value-format", value_format).code == 0
     assert contents(env, "d") == {b"key": expected}
+
+
+def test_columns_in_the_names_of_directories_are_sparks_business(env: Path, tmp_path: Path, session: Session) -> None:
+    for day in (1, 2):
+        directory = tmp_path / "data" / f"day={day}"
+        directory.mkdir(parents=True)
+        parquet.write_table(pa.table({"k": [f"{day}-{n}" for n in range(50)]}), directory / "a.parquet")
+    result = load(tmp_path / "data", env, "--key", "k", "--value", "day", "--data-format", "utf8", engine="spark")
+    assert result.code == 0, result.err
+    assert session.local
+    assert contents(env, "d") == {b"%d-%d" % (day, n): b"%d" % day for day in (1, 2) for n in range(50)}
+
+
+def test_a_file_uri_and_a_scheme_that_nobody_knows(env: Path, tmp_path: Path, session: Session) -> None:
+    source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
+    assert load(source.as_uri(), env, "--key", "id", engine="spark").code == 0
+    assert contents(env, "d") == {b"k": b"1"}
+    before = {path.name: path.read_bytes() for path in env.iterdir()}
+    result = load("nowhere://host/a.csv", env, "--key", "id", engine="spark")
+    assert session.local
+    assert (result.code, 'No FileSystem for scheme "nowhere"' in result.err) == (7, True), result.err
+    assert "the environment is as it was" in result.err
+    assert {path.name: path.read_bytes() for path in env.iterdir()} == before

@@ -62,7 +62,7 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
         "from engine.pipeline.session import *\n"
         "before = signal.getsignal(signal.SIGINT)\n"
         "with open_session(Settings(quick=True, conf=(('spark.driver.memory', '512m'),))) as session:\n"
-        "    rows = session.spark.sparkContext.parallelize(range(10), 2)\n"
+        "    rows = session.context.parallelize(range(10), 2)\n"
         "    print(rows.map(lambda n: __import__('engine.format.lsn').__name__).collect()[0])\n"
         "assert signal.getsignal(signal.SIGINT) is before\n"
     )
@@ -92,7 +92,7 @@ def test_a_start_that_fails(settings: str, text: str) -> None:
 
 def test_a_process_has_one_session(session: Session) -> None:
     with open_session(Settings()) as again:
-        assert again.spark.sparkContext is session.spark.sparkContext
+        assert again.context is session.context
     assert session.spark.range(3).count() == 3
     with pytest.raises(UsageError, match="another master"), open_session(Settings("spark://elsewhere:7077")):
         pass
@@ -108,7 +108,7 @@ def test_progress_counts_tasks(session: Session) -> None:
 
 
 def test_an_interrupt_cancels_the_job(session: Session) -> None:
-    context = session.spark.sparkContext
+    context = session.context
     timer = threading.Timer(3, signal.raise_signal, [signal.SIGINT])
 
     def slowly(rows: object) -> object:
@@ -134,7 +134,7 @@ def divide(rows: object) -> object:
 
 
 def test_errors_of_ours_keep_their_kind(session: Session) -> None:
-    rows = session.spark.sparkContext.parallelize([1], 1)
+    rows = session.context.parallelize([1], 1)
     with pytest.raises(DamageError) as caught, failures.explained("the load failed", hint="run verify"):
         session.run(rows.mapPartitions(damage).count, "x", Steps())
     assert str(caught.value) == "wrong checksum in 00000001.jdb at 0x1/0x20"
@@ -142,7 +142,7 @@ def test_errors_of_ours_keep_their_kind(session: Session) -> None:
 
 
 def test_other_errors_say_what_happened(session: Session) -> None:
-    rows = session.spark.sparkContext.parallelize([1], 1)
+    rows = session.context.parallelize([1], 1)
     with pytest.raises(JobError) as caught, failures.explained("the load failed", consequence="unchanged"):
         session.run(rows.mapPartitions(divide).count, "x", Steps())
     assert "nothing can be divided" in str(caught.value)

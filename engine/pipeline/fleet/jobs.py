@@ -119,7 +119,7 @@ def _parts(fleet: Iterable[Listed]) -> list[list[Part]]:
 
 def _parallel(session: Session, tasks: Sequence[Any]) -> RDD[Any]:
     """One partition for each task."""
-    return session.spark.sparkContext.parallelize(tasks, max(1, len(tasks)))
+    return session.context.parallelize(tasks, max(1, len(tasks)))
 
 
 def _collect_task(parts: list[Part]) -> Iterator[tuple[str, int, Facts]]:

@@ -17,7 +17,7 @@ from engine.db.config import EnvironmentConfig
 from engine.events import Listener
 from engine.pipeline import failures
 from engine.pipeline.load import rejects, staging
-from engine.pipeline.load.plan import Part, Target
+from engine.pipeline.load.plan import UNCHANGED, Part, Target
 from engine.pipeline.load.reading import Outcome
 from engine.pipeline.load.recipe import JSON, RAW, Recipe, Wanted, resolve
 from engine.pipeline.load.runs import Run, cuts_of
@@ -30,14 +30,15 @@ from engine.storage.base import Storage
 RUN_BYTES: Final = 48 << 20
 PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
-_UNCHANGED: Final = "the environment is as it was"
 _AGAIN: Final = "remove the cause and run the same command again"
 
 
 class Backend(Protocol):
     """What does the work: Spark, or processes of this machine."""
 
-    cores: int
+    @property
+    def cores(self) -> int:
+        """Tasks that run at a time."""
 
     def open(self, layout: Layout) -> Opened:
         """Look at a source."""
@@ -107,7 +108,7 @@ def read_source(backend: Backend, opened: Opened, recipe: Recipe, rejects_direct
     Raises:
         JobError: a file that cannot be read, equal keys that may not be dropped.
     """
-    with failures.explained("the source could not be read", consequence=_UNCHANGED, hint=_AGAIN):
+    with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN):
         outcomes = backend.read(opened, recipe)
     runs = sorted(run for outcome in outcomes for run in outcome.runs)
     return Read(
@@ -140,7 +141,7 @@ def write_files(
     size = sum(run.size for run in found.runs)
     wanted = parts or min(max(backend.cores if size > PART_BYTES // 4 else 1, size // PART_BYTES), _MOST_PARTS)
     work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep, dry_run=dry_run)
-    with failures.explained("the log files could not be written", consequence=_UNCHANGED, hint=_AGAIN):
+    with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN):
         done = backend.write(prepared.target, work if found.runs else [])
     if not dry_run:
         listener.step("commit", 0, 0)

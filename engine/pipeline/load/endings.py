@@ -12,7 +12,8 @@ _ENDINGS: Final = {
     ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet",
     ".orc": "orc", ".avro": "avro",
 }  # fmt: skip
-_PACKED: Final = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
+_STREAMS: Final = (".gz", ".bz2", ".zst", ".lz4")
+_PACKED: Final = (*_STREAMS, ".snappy", ".deflate")
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
@@ -20,8 +21,7 @@ def ending_of(path: str) -> str | None:
     """The format of a path by its name; a directory is known by the files in it."""
     bare = path.rstrip("/")
     if is_local(path) and Path(local(path)).is_dir():
-        names = sorted(entry.name for entry in Path(local(path)).iterdir() if not entry.name.startswith(("_", ".")))
-        return next((known for name in names if (known := ending_of(name)) is not None), None)
+        return next((known for file in files_of(path) if (known := ending_of(file)) is not None), None)
     for packed in _PACKED:
         bare = bare.removesuffix(packed)
     return _ENDINGS.get("." + bare.rpartition(".")[2].lower())
@@ -47,3 +47,19 @@ def files_of(path: str) -> list[str]:
         else:
             found.append(match)
     return found
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file is compressed, by its name."""
+    return path.endswith(_PACKED)
+
+
+def is_stream(path: str) -> bool:
+    """Whether a file is not compressed, or in a way that pyarrow reads."""
+    return not is_packed(path) or path.endswith(_STREAMS)
+
+
+def is_plain(path: str) -> bool:
+    """Whether the files of a local path can be read one by one: no column's value stands in a directory's name."""
+    root = Path(local(path))
+    return not any("=" in part for file in files_of(path) for part in Path(file).parts[len(root.parts) : -1])

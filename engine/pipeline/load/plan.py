@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 # A node id is the base of its file and a number below this.
 IDS_A_FILE: Final = 1 << 16
+# What a load that failed means for the data.
+UNCHANGED: Final = "the environment is as it was"
 
 
 class Target(NamedTuple):

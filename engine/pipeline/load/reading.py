@@ -31,7 +31,7 @@ LINE: Final = "line"
 # Names that no source has.
 WHERE: Final = ("jetool_origin", "jetool_block", "jetool_place")
 # Splits are larger than this.
-_BLOCK_BITS: Final = 20
+BLOCK_BITS: Final = 20
 _SHOWN_BYTES: Final = 1 << 20
 
 
@@ -123,8 +123,8 @@ class _Reader:
     def _ranks(self, origin: Numbers, block: Numbers, place: Numbers) -> Numbers:
         """The rank of every record of a batch."""
         bits = self._recipe.split_bits()
-        splits = origin << bits | block >> _BLOCK_BITS
-        if int((block >> _BLOCK_BITS).max()) >= 1 << bits:
+        splits = origin << bits | block >> BLOCK_BITS
+        if int((block >> BLOCK_BITS).max()) >= 1 << bits:
             raise JobError("the source has too many files to be kept in order; name a column with --order-by")
         changes = np.concatenate(([0], np.flatnonzero(np.diff(splits)) + 1))
         starts = np.empty(len(splits), np.int64)

@@ -7,9 +7,7 @@ that a typing error is found before Spark starts; others (``hdfs:``, ``s3a:``) a
 from __future__ import annotations
 
 import glob
-import gzip
 import json
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -82,12 +80,6 @@ def layout_of(paths: tuple[str, ...], name: str | None, delimiter: str | None, *
     if delimiter is not None and chosen not in ("csv", "tsv"):
         raise UsageError(f"--delimiter has no meaning for {chosen}", hint="leave it out")
     return Layout(paths, chosen, delimiter or ("\t" if chosen == "tsv" else ","), header)
-
-
-def first_lines(path: str, count: int) -> list[bytes]:
-    """The first lines of a local file, plain or gzip."""
-    with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as file:
-        return [line.rstrip(b"\r\n") for _, line in zip(range(count), file, strict=False)]
 
 
 def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str, ...]]:

@@ -1,20 +1,26 @@
-"""The two jobs of a load on Spark."""
+"""The two jobs of a load on Spark.
+
+Files that every machine sees under the same path are read by the tasks themselves (``splits``); a job is then an RDD of
+splits, and no data frame, no query planner, no record in the JVM. The rest (``hdfs:``, ``s3a:``, Avro, columns in the
+names of directories) is a data frame, and tasks get Arrow batches from Spark's readers.
+"""
 
 from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from engine.events import Listener
-from engine.pipeline.load import endings, reading, sources
-from engine.pipeline.load.plan import Part, Target
+from engine.pipeline import failures
+from engine.pipeline.load import endings, reading, sources, splits
+from engine.pipeline.load.plan import UNCHANGED, Part, Target
 from engine.pipeline.load.reading import Outcome
 from engine.pipeline.load.recipe import TABLE, Recipe
 from engine.pipeline.load.sources import Layout, Opened
@@ -25,6 +31,9 @@ if TYPE_CHECKING:
 
     from engine.pipeline.session import Session
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 _CONF: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
@@ -33,45 +42,63 @@ _SPLIT_BYTES: Final = ("spark.sql.files.maxPartitionBytes", 32 << 20)
 # monotonically_increasing_id counts the records of a task in its lower bits.
 _PLACE: Final = "monotonically_increasing_id() & 8589934591"
 _MOST_LITERALS: Final = 64
+_SMALL_BYTES: Final = 64 << 20
 
 
 class SparkBackend:
     """Reads and writes with Spark.
 
     Arguments:
-        session: the session.
+        start: gives the session; it is asked when there is something for Spark to do. Its argument says that the JVM
+            has little to do, and shall start fast rather than run fast.
         listener: hears the steps ``read`` and ``write``.
     """
 
-    def __init__(self, session: Session, listener: Listener) -> None:
-        self._session = session
+    def __init__(self, start: Callable[[bool], Session], listener: Listener) -> None:
+        self._start = start
+        self._quick = True
         self._listener = listener
-        self.cores = session.cores
+
+    @cached_property
+    def _session(self) -> Session:
+        return self._start(self._quick)
+
+    @property
+    def cores(self) -> int:
+        """Tasks that run at a time."""
+        return self._session.cores
 
     def open(self, layout: Layout) -> Opened:
         """Look at a source: its files and columns."""
+        with failures.explained("the source could not be read", consequence=UNCHANGED):
+            return splits.opened(layout) or self._opened_by_spark(layout)
+
+    def _opened_by_spark(self, layout: Layout) -> Opened:
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        self._quick = _is_small(layout.paths)
         for name, value in _CONF.items():
             self._session.spark.conf.set(name, value)
-        if self._session.spark.sparkContext.getConf().get(_SPLIT_BYTES[0]) is None:
+        if self._session.context.getConf().get(_SPLIT_BYTES[0]) is None:
             self._session.spark.conf.set(_SPLIT_BYTES[0], str(_SPLIT_BYTES[1]))
         frame = self._frame(layout, list(layout.paths))
         uris = [uri for path in layout.paths for uri in sorted(self._frame(layout, [path]).inputFiles())]
         files, handle = tuple(_shown(uri) for uri in uris), (frame, uris)
         if layout.form == TABLE:
             return Opened(layout, to_arrow_schema(frame.schema), (), files, handle)
-        first = endings.files_of(layout.paths[0]) if endings.is_local(layout.paths[0]) else []
-        if first and first[0].endswith((".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".txt")):
-            lines = sources.first_lines(first[0], sources.SAMPLE_LINES)
-        else:
-            taken = self._session.run(lambda: frame.limit(sources.SAMPLE_LINES).collect(), "look", self._listener)
-            lines = [row[0].encode() for row in taken]
-        schema, names = sources.schema_of_lines(layout, lines)
+        taken = self._session.run(lambda: frame.limit(sources.SAMPLE_LINES).collect(), "look", self._listener)
+        schema, names = sources.schema_of_lines(layout, [row[0].encode() for row in taken])
         return Opened(layout, schema, names, files, handle)
 
     def read(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
         """Step 1: runs."""
+        if opened.handle is not None:
+            return self._read_by_spark(opened, recipe)
+        name = opened.layout.name
+        tasks = splits.tasks_of(splits.splits_of(name, recipe.form, opened.files))
+        return self._each(tasks, partial(splits.read_task, recipe, name), "read")
+
+    def _read_by_spark(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
         from pyspark.sql import functions as f
 
         frame: DataFrame
@@ -92,11 +119,14 @@ class SparkBackend:
 
     def write(self, target: Target, shares: list[Share]) -> list[Part]:
         """Step 2: log files."""
-        context = self._session.spark.sparkContext
-        if not shares:
+        return self._each(shares, partial(write_share, target), "write")
+
+    def _each(self, items: list[T], work: Callable[[T], U], step: str) -> list[U]:
+        """One task for each item."""
+        if not items:
             return []
-        job = context.parallelize(shares, len(shares)).map(partial(write_share, target))
-        return self._session.run(job.collect, "write", self._listener)
+        job = self._session.context.parallelize(items, len(items)).map(work)
+        return self._session.run(job.collect, step, self._listener)
 
     def _frame(self, layout: Layout, paths: list[str]) -> DataFrame:
         reader = self._session.spark.read
@@ -123,6 +153,14 @@ class SparkBackend:
 def _read_task(recipe: Recipe, batches: Iterator[Any]) -> Iterator[Any]:
     outcome = reading.read(recipe, batches)
     yield pa.record_batch([pa.array([pickle.dumps(outcome)], pa.binary())], names=["outcome"])
+
+
+def _is_small(paths: tuple[str, ...]) -> bool:
+    """Whether Spark's readers have so little to do that a fast start is worth more than fast code."""
+    if not all(endings.is_local(path) for path in paths):
+        return False
+    files = (Path(file) for path in paths for file in endings.files_of(path))
+    return sum(file.stat().st_size for file in files) < _SMALL_BYTES
 
 
 def _in_metadata(uri: str) -> str:

@@ -1,0 +1,154 @@
+"""Splits: parts of the files of this machine, which tasks read by themselves with pyarrow.
+
+A task that reads its part of a file spares the way of every record through the JVM, and Spark's SQL engine need not
+start. So splits are taken wherever every machine sees the files; Spark's own readers have the rest.
+
+Text is cut at bytes, Parquet between row groups, ORC between stripes. A compressed text is one split. Several splits
+make the work of a task. Example, three tasks for ``a.csv`` of 90 MB and a small ``b.csv``:
+
+    (a.csv 0..32M) | (a.csv 32M..64M) | (a.csv 64M..90M, b.csv 0..1k)
+
+Batches get the three columns ``reading.WHERE``. The block of a split is where it begins, in bytes, or a megabyte for
+every row group before it, so that splits differ in it and are in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from engine.pipeline.load import columnar, endings, sources, text
+from engine.pipeline.load.reading import BLOCK_BITS, LINE, WHERE, Outcome, read
+from engine.pipeline.load.recipe import TABLE, Recipe
+from engine.pipeline.load.sources import Layout, Opened
+
+SPLIT_BYTES: Final = 32 << 20
+# Every file of columns is opened for its schema before the tasks begin.
+_MOST_TABLES: Final = 2000
+
+
+class Split(NamedTuple):
+    """A part of a file.
+
+    Attributes:
+        origin: number of the file.
+        path: of the file.
+        start, stop: bytes of a text, row groups of Parquet, stripes of ORC; ``stop`` is None for the end of the file.
+        size: bytes, as far as they are known.
+    """
+
+    origin: int
+    path: str
+    start: int
+    stop: int | None
+    size: int
+
+
+def opened(layout: Layout) -> Opened | None:
+    """Look at a source, if it can be read in splits: its files and columns.
+
+    Returns:
+        None when it cannot: files elsewhere, a format or compression that pyarrow does not read, columns in the names
+        of directories, tables that differ in their columns.
+
+    Raises:
+        UsageError: text without a first line to go by. OSError, ArrowException: a file that cannot be read.
+    """
+    if layout.name == "avro" or not all(endings.is_local(path) and endings.is_plain(path) for path in layout.paths):
+        return None
+    files = tuple(file for path in layout.paths for file in endings.files_of(path))
+    if layout.form != TABLE:
+        if not all(endings.is_stream(file) for file in files):
+            return None
+        schema, names = sources.schema_of_lines(layout, text.first_lines(files[0], sources.SAMPLE_LINES))
+        return Opened(layout, schema, names, files, None)
+    if len(files) > _MOST_TABLES:
+        return None
+    schemas = [columnar.schema_of(layout.name, file) for file in files]
+    same = all(schema == schemas[0] for schema in schemas)
+    return Opened(layout, schemas[0], (), files, None) if same else None
+
+
+def splits_of(name: str, form: str, files: tuple[str, ...], split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """Cut files into splits.
+
+    Arguments:
+        name: the format.
+        form: ``recipe.TABLE``, or lines.
+        files: paths, in the order of the source.
+        split_bytes: size of a split; a row group is never cut.
+
+    Raises:
+        OSError, ArrowException: a file that cannot be read.
+    """
+    cut = _columnar if form == TABLE else _text
+    return [split for origin, path in enumerate(files) for split in cut(name, origin, path, split_bytes)]
+
+
+def tasks_of(splits: list[Split], split_bytes: int = SPLIT_BYTES) -> list[tuple[Split, ...]]:
+    """Splits as the work of tasks, small ones together, in order."""
+    tasks: list[list[Split]] = []
+    room = 0
+    for split in splits:
+        if not tasks or split.size > room:
+            tasks.append([])
+            room = split_bytes
+        tasks[-1].append(split)
+        room -= split.size
+    return [tuple(task) for task in tasks]
+
+
+def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Outcome:
+    """The work of one task: runs of its splits.
+
+    Raises:
+        JobError: as ``reading.read``. OSError, ArrowException: a file that cannot be read.
+    """
+    return read(recipe, _batches(recipe, name, splits))
+
+
+def _batches(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Iterator[Any]:
+    """Batches of all splits, with the columns that say where a record stands."""
+    place = 0
+    for split in splits:
+        table = recipe.form == TABLE
+        block = split.start << BLOCK_BITS if table else split.start
+        for batch in _data(recipe, name, split):
+            count = len(batch)
+            where = (np.full(count, split.origin), np.full(count, block), np.arange(place, place + count))
+            columns = [*batch.columns, *(pa.array(column) for column in where)]
+            yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, *WHERE])
+            place += count
+
+
+def _data(recipe: Recipe, name: str, split: Split) -> Iterator[Any]:
+    if recipe.form == TABLE:
+        return columnar.batches(name, split.path, split.start, split.stop, recipe.needed())
+    return (pa.record_batch([lines], [LINE]) for lines in text.lines(split.path, split.start, split.stop))
+
+
+def _text(_: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
+    size = Path(path).stat().st_size
+    if endings.is_packed(path):
+        yield Split(origin, path, 0, None, size)
+        return
+    for start in range(0, max(size, 1), split_bytes):
+        stop = min(start + split_bytes, size)
+        yield Split(origin, path, start, stop, stop - start)
+
+
+def _columnar(name: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
+    """Row groups in order; neighbours stay together up to the size of a split."""
+    sizes = columnar.sizes(name, path)
+    start = total = 0
+    for number, size in enumerate(sizes):
+        if number > start and total + size > split_bytes:
+            yield Split(origin, path, start, number, total)
+            start, total = number, 0
+        total += size
+    if sizes:
+        yield Split(origin, path, start, len(sizes), total)

@@ -1,0 +1,144 @@
+"""Splits of files: together they are the file, each record once, in order."""
+
+from __future__ import annotations
+
+import bz2
+import datetime
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow")
+
+from pyarrow import orc, parquet  # noqa: E402
+
+from engine.pipeline.load import columnar, endings, splits, text  # noqa: E402
+from engine.pipeline.load.sources import Layout, layout_of  # noqa: E402
+from engine.pipeline.load.splits import Split  # noqa: E402
+
+
+def ranges(path: Path, size: int) -> list[list[bytes]]:
+    """The lines of a file, range by range."""
+    cut = splits.splits_of("csv", "csv", (str(path),), size)
+    return [[line for found in text.lines(one.path, one.start, one.stop) for line in found.to_pylist()] for one in cut]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    found=st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line and not line.endswith(b"\r"))),
+    size=st.integers(1, 12),
+    closed=st.booleans(),
+)
+def test_ranges_of_bytes_hold_every_line_once(
+    tmp_path_factory: pytest.TempPathFactory, found: list[bytes], size: int, closed: bool
+) -> None:
+    data = b"\n".join(found) + (b"\n" if found and closed else b"")
+    path = tmp_path_factory.mktemp("text") / "a.csv"
+    path.write_bytes(data)
+    parts = ranges(path, size)
+    assert [line for part in parts for line in part] == data.split(b"\n")[
+        : None if data[-1:] not in (b"\n", b"") else -1
+    ]
+    starts = [0, *(at + 1 for at, byte in enumerate(data[:-1]) if byte == 10)]
+    assert [len(part) for part in parts] == [
+        sum(1 for start in starts if at <= start < at + size and data) for at in range(0, max(len(data), 1), size)
+    ]
+
+
+def test_lines_longer_than_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_READ_BYTES", 10)
+    monkeypatch.setattr(text, "_LOOK_BYTES", 3)
+    lines = [b"x" * 35, b"", b"short\r", b"y" * 21]
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\n".join(lines))
+    for size in (1, 7, 36, 100):
+        assert [line for part in ranges(path, size) for line in part] == [lines[0], b"", b"short", lines[3]]
+
+
+@pytest.mark.parametrize(("ending", "packed"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
+def test_compressed_text_is_one_split(tmp_path: Path, ending: str, packed: Any) -> None:
+    path = tmp_path / f"a.csv{ending}"
+    path.write_bytes(packed(b"id,v\n" + b"1,2\n" * 50_000))
+    (split,) = splits.splits_of("csv", "csv", (str(path),), 100)
+    assert (split.start, split.stop) == (0, None)
+    assert sum(len(found) for found in text.lines(split.path, 0, None)) == 50_001
+    assert text.first_lines(str(path), 2) == [b"id,v", b"1,2"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_row_groups_and_stripes(tmp_path: Path, form: str) -> None:
+    table = pa.table({"k": [b"%05d" % number for number in range(20_000)], "v": [b"v" * 50] * 20_000})
+    path = tmp_path / f"a.{form}"
+    if form == "parquet":
+        parquet.write_table(table, path, row_group_size=3000)
+    else:
+        orc.write_table(table, path, stripe_size=100_000)
+    sizes = columnar.sizes(form, str(path))
+    assert len(sizes) > 2
+    for split_bytes in (1, max(sizes) * 2, sum(sizes)):
+        cut = splits.splits_of(form, "table", (str(path),), split_bytes)
+        assert [split.stop for split in cut[:-1]] == [split.start for split in cut[1:]]
+        found = [
+            batch for one in cut for batch in columnar.batches(form, one.path, one.start, one.stop, ("v", "k", "v"))
+        ]
+        assert pa.Table.from_batches(found).equals(table.select(["v", "k"]))
+    assert len(cut) == 1
+
+
+def test_tasks_take_small_splits_together() -> None:
+    sizes = [5, 3, 4, 20, 1, 1, 9]
+    made = [Split(number, "", 0, None, size) for number, size in enumerate(sizes)]
+    assert [[split.size for split in task] for task in splits.tasks_of(made, 10)] == [[5, 3], [4], [20], [1, 1], [9]]
+
+
+def test_types_of_a_form_of_their_own_are_read_as_plain_ones(tmp_path: Path) -> None:
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5)
+    table = pa.table(
+        {
+            "dictionary": pa.array(["a", "b"]).dictionary_encode(),
+            "fixed": pa.array([b"1234", b"abcd"], pa.binary(4)),
+            "view": pa.array(["x", "y"], pa.string_view()),
+            "time": pa.array([at, at], pa.timestamp("ns", "Europe/Berlin")),
+            "uuid": pa.array([b"0" * 16, b"1" * 16], pa.uuid()),
+        }
+    )
+    path = tmp_path / "a.parquet"
+    parquet.write_table(table, path)
+    schema = columnar.schema_of("parquet", str(path))
+    assert [str(field.type) for field in schema] == [
+        "string", "large_binary", "large_string", "timestamp[us, tz=UTC]", "large_binary",
+    ]  # fmt: skip
+    (batch,) = columnar.batches("parquet", str(path), 0, None, tuple(schema.names))
+    assert batch.schema.equals(schema)
+    assert batch.to_pylist()[0] == {
+        "dictionary": "a", "fixed": b"1234", "view": "x", "time": at.replace(tzinfo=datetime.UTC), "uuid": b"0" * 16,
+    }  # fmt: skip
+
+
+def layout(path: Path, name: str = "parquet") -> Layout:
+    return layout_of((str(path),), name, None, header=True)
+
+
+def test_what_only_sparks_readers_can_read(tmp_path: Path) -> None:
+    parted = tmp_path / "parted" / "day=1"
+    parted.mkdir(parents=True)
+    parquet.write_table(pa.table({"k": ["a"]}), parted / "a.parquet")
+    assert splits.opened(layout(tmp_path / "parted")) is None
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    parquet.write_table(pa.table({"k": ["a"]}), mixed / "a.parquet")
+    parquet.write_table(pa.table({"k": ["a"], "v": ["b"]}), mixed / "b.parquet")
+    assert splits.opened(layout(mixed)) is None
+    (mixed / "b.parquet").unlink()
+    opened = splits.opened(layout(mixed))
+    assert opened is not None
+    assert (opened.files, opened.schema.names) == ((str(mixed / "a.parquet"),), ["k"])
+    assert splits.opened(layout(mixed, "avro")) is None
+    (tmp_path / "a.csv.snappy").write_bytes(b"")
+    assert splits.opened(layout(tmp_path / "a.csv.snappy", "csv")) is None
+    assert splits.opened(Layout(("s3a://bucket/a.csv",), "csv", ",", True)) is None
+    assert endings.is_plain("a=b.csv")
