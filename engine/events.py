@@ -6,7 +6,7 @@ simulation raises from it, tests count it. Events never carry data that the resu
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Listener(Protocol):
@@ -20,6 +20,21 @@ class Listener(Protocol):
             done: units finished so far (bytes for scans).
             total: units in all, or 0 when not known.
         """
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A listener that shows the records of a step beside its units, where a step counts both."""
+
+    def count(self, name: str, records: int) -> None:
+        """So many records so far; heard before the ``step`` that it belongs to."""
+
+
+def counted(listener: Listener, name: str, done: int, total: int, records: int) -> None:
+    """Tell a step that counts records too; see ``Listener.step``."""
+    if isinstance(listener, Counting):
+        listener.count(name, records)
+    listener.step(name, done, total)
 
 
 class Silent:

@@ -40,8 +40,9 @@ PROGRESS: Final = Shape(
     "How far a step has come.",
     (
         Field("step", "text", "name of the step"),
-        Field("done", "int", "units done, bytes for scans"),
+        Field("done", "int", "units done: bytes for scans, tasks on Spark"),
         Field("total", "int", "units in all, 0 when that is not known"),
+        Field("records", "int", "records so far, where a step counts them beside its units", optional=True),
         Field("elapsed_ms", "int", "milliseconds since the start"),
     ),
 )

@@ -2,6 +2,9 @@
 
 The job runs in a thread; this thread asks Spark for its stages five times a second. So an interrupt arrives here and
 not in the middle of a conversation with the JVM, and the jobs can be cancelled over a connection of our own.
+
+Progress is in tasks, since nobody knows how many records there will be, and in records so far: those that tasks have
+added to a tally, or that Spark's own readers and writers count.
 """
 
 from __future__ import annotations
@@ -10,9 +13,9 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from engine.events import Listener
+from engine.events import Listener, counted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -24,6 +27,17 @@ _CANCEL_WAIT_S: Final = 30.0
 _numbers = itertools.count(1)
 
 
+class Tally(Protocol):
+    """A counter that tasks add to. A task that Spark repeats adds twice: it is for eyes, not for results."""
+
+    @property
+    def value(self) -> int:
+        """The sum so far, on the driver."""
+
+    def add(self, term: int) -> None:
+        """Add, in a task."""
+
+
 class _Outcome(Generic[T]):
     """What an action came to."""
 
@@ -32,7 +46,9 @@ class _Outcome(Generic[T]):
         self.error: BaseException | None = None
 
 
-def run(context: SparkContext, action: Callable[[], T], step: str, listener: Listener) -> T:
+def run(
+    context: SparkContext, action: Callable[[], T], step: str, listener: Listener, records: Tally | None = None
+) -> T:  # fmt: skip
     """Run an action that starts Spark jobs; see ``Session.run``."""
     from pyspark import InheritableThread
 
@@ -50,7 +66,7 @@ def run(context: SparkContext, action: Callable[[], T], step: str, listener: Lis
     thread.daemon = True
     thread.start()
     try:
-        _watch(context, thread, group, step, listener)
+        _watch(context, thread, group, step, listener, records)
     except BaseException:
         _cancel(context, thread, group)
         raise
@@ -59,19 +75,46 @@ def run(context: SparkContext, action: Callable[[], T], step: str, listener: Lis
     return outcome.values[0]
 
 
-def _watch(context: SparkContext, thread: threading.Thread, group: str, step: str, listener: Listener) -> None:
+class _Seen(NamedTuple):
+    """A stage: finished tasks, all tasks, records."""
+
+    done: int
+    total: int
+    records: int
+
+
+def _watch(
+    context: SparkContext,
+    thread: threading.Thread,
+    group: str,
+    step: str,
+    listener: Listener,
+    records: Tally | None,
+) -> None:
     """Report finished tasks until the thread is done. The total grows as Spark plans more stages."""
-    seen: dict[int, tuple[int, int]] = {}
-    total = 0
-    while thread.is_alive():
+    seen: dict[int, _Seen] = {}
+    ended = False
+    while not ended:
         thread.join(_POLL_S)
-        for stage in _stages(context, group):
-            information = context.statusTracker().getStageInfo(stage)
-            if information is not None:
-                seen[stage] = (information.numCompletedTasks, information.numTasks)
-        done, total = (sum(column) for column in zip(*seen.values(), strict=True)) if seen else (0, 0)
-        listener.step(step, done, max(total, done + 1))
-    listener.step(step, total, total)
+        ended = not thread.is_alive()
+        seen |= {stage: found for stage in _stages(context, group) if (found := _seen(context, stage)) is not None}
+        done, total = sum(stage.done for stage in seen.values()), sum(stage.total for stage in seen.values())
+        count = sum(stage.records for stage in seen.values()) if records is None else records.value
+        done, total = (total, total) if ended else (done, max(total, done + 1))
+        if count:
+            counted(listener, step, done, total, count)
+        else:
+            listener.step(step, done, total)
+
+
+def _seen(context: SparkContext, stage: int) -> _Seen | None:
+    """What Spark knows of a stage; None of one that has not begun. Its readers and its writers both count."""
+    information = context.statusTracker().getStageInfo(stage)
+    if information is None:
+        return None
+    found = context._jsc.sc().statusStore().lastStageAttempt(stage)
+    records = max(int(found.inputRecords()), int(found.outputRecords()))
+    return _Seen(information.numCompletedTasks, information.numTasks, records)
 
 
 def _stages(context: SparkContext, group: str) -> list[int]:

@@ -33,6 +33,7 @@ from engine.errors import JobError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.pipeline import failures, java, running, settings, shipping
 from engine.pipeline.installed import require
+from engine.pipeline.running import Tally
 from engine.pipeline.scratch import Scratch
 from engine.pipeline.settings import Settings
 
@@ -69,13 +70,21 @@ class Session:
 
         return SparkSession.builder.getOrCreate()
 
-    def run(self, action: Callable[[], T], step: str, listener: Listener = SILENT) -> T:
+    def tally(self) -> Tally:
+        """A counter that tasks of a job add to; the driver hears of it whenever a task ends."""
+        counter: Tally = self.context.accumulator(0)
+        return counter
+
+    def run(
+        self, action: Callable[[], T], step: str, listener: Listener = SILENT, records: Tally | None = None
+    ) -> T:  # fmt: skip
         """Run something that starts Spark jobs, with progress; an interrupt cancels the jobs.
 
         Arguments:
             action: what to run; it runs in a thread of its own.
             step: name of the step; ``done`` and ``total`` count tasks.
             listener: hears the progress.
+            records: counts the records of the job's tasks; None where Spark's readers and writers count them.
 
         Returns:
             What ``action`` returns.
@@ -84,7 +93,7 @@ class Session:
             KeyboardInterrupt: after the jobs have been cancelled.
             Exception: whatever ``action`` raises; see ``failures.explained``.
         """
-        return running.run(self.context, action, step, listener)
+        return running.run(self.context, action, step, listener, records)
 
 
 @contextmanager

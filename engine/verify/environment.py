@@ -15,7 +15,7 @@ from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
-from engine.verify.log import verify_log
+from engine.verify.log import FileResult, verify_log
 from engine.verify.report import Report, Rule
 from engine.verify.trees import verify_trees
 
@@ -48,6 +48,7 @@ def verify_environment(
     jobs: int = 1,
     comparators: Mapping[str, SortKey] | None = None,
     listener: Listener = SILENT,
+    results: Sequence[FileResult] | None = None,
 ) -> Report:
     """Check an environment.
 
@@ -57,6 +58,7 @@ def verify_environment(
         jobs: processes that read the log.
         comparators: sort keys by Java class name.
         listener: hears ``verify`` steps in bytes and ``trees`` steps in databases.
+        results: what ``engine.verify.log.check_one`` found in ``files_to_read``, where somebody else has read them.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -66,8 +68,8 @@ def verify_environment(
     report = Report((), 0, 0, 0, (), ())
     of_log: list[str] = [level for level in log.LEVELS if level in wanted]
     if of_log:
-        chosen = files if "log" in wanted else last_files(files)
-        report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log)
+        chosen = files_to_read(files, wanted)
+        report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results)
     left: tuple[str, ...] = ()
     if "tree" in wanted:
         found = verify_trees(storage, files, wanted, comparators=comparators, listener=listener)
@@ -81,6 +83,13 @@ def verify_environment(
     return report._replace(
         checked=tuple(level for level in LEVELS if level in wanted), not_checked=(*_not_checked(wanted), *left)
     )
+
+
+def files_to_read(files: LogFiles, levels: Sequence[str]) -> LogFiles:
+    """The files that the levels of the log read from end to end; none when none of them is wanted."""
+    if "log" in levels:
+        return files
+    return last_files(files) if "tail" in levels else files._replace(files=())
 
 
 def last_files(files: LogFiles) -> LogFiles:

@@ -51,7 +51,7 @@ LEVELS: Final = ("log", "tail")
 _MOST_NAMED: Final = 1000
 
 
-class _FileResult(NamedTuple):
+class FileResult(NamedTuple):
     """One file: what the bulk check found, or why it could not be read, and the erased entries that look wrong."""
 
     file: LogFile
@@ -67,6 +67,7 @@ def verify_log(
     jobs: int = 1,
     listener: Listener = SILENT,
     levels: Sequence[str] = LEVELS,
+    results: Sequence[FileResult] | None = None,
 ) -> Report:
     """Check the log of an environment.
 
@@ -76,18 +77,13 @@ def verify_log(
         jobs: how many processes.
         listener: hears ``verify`` steps in bytes.
         levels: ``log`` (everything but the tail) and ``tail``.
+        results: of ``check_one`` for every file, in order, where somebody else has read them.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
     """
-    total = sum(file.size_bytes for file in files.files)
-    done = 0
-    results: list[_FileResult] = []
-    work = partial(_check_one, storage, files.end_file())
-    for result in map_small(work, files.files, jobs):
-        results.append(result)
-        done += result.file.size_bytes
-        listener.step("verify", done, total)
+    if results is None:
+        results = list(_check_all(storage, files, jobs, listener))
     found = sorted(_all_findings(storage, files, results, levels), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
     checks = [result.check for result in results if result.check is not None]
     return Report(
@@ -100,19 +96,39 @@ def verify_log(
     )
 
 
-def _check_one(storage: Storage, end_file: int, file: LogFile) -> _FileResult:
+def _check_all(storage: Storage, files: LogFiles, jobs: int, listener: Listener) -> Iterator[FileResult]:
+    total = sum(file.size_bytes for file in files.files)
+    done = 0
+    work = partial(check_one, storage, files.end_file())
+    for result in map_small(work, files.files, jobs):
+        done += result.file.size_bytes
+        listener.step("verify", done, total)
+        yield result
+
+
+def check_one(storage: Storage, end_file: int, file: LogFile) -> FileResult:
+    """Check one file, alone: the step that reads every byte, and that goes file by file.
+
+    Arguments:
+        storage: the environment.
+        end_file: number of the file that the log ends in (``LogFiles.end_file``).
+        file: the file.
+
+    Raises:
+        UnsupportedError: the file is of a log version that this program does not read.
+    """
     try:
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
             check = check_file(reader, with_sizes=False)
             erased = tuple(_erased_findings(reader, check))
     except (NotFoundError, StorageError) as error:
         # A running cleaner may take a file away while others are read.
-        return _FileResult(file, None, str(error), ())
-    return _FileResult(file, check, "", erased)
+        return FileResult(file, None, str(error), ())
+    return FileResult(file, check, "", erased)
 
 
 def _all_findings(
-    storage: Storage, files: LogFiles, results: list[_FileResult], levels: Sequence[str]
+    storage: Storage, files: LogFiles, results: Sequence[FileResult], levels: Sequence[str]
 ) -> Iterator[Finding]:
     checks = [result.check for result in results if result.check is not None]
     end_file = files.end_file()

@@ -40,10 +40,10 @@ def _outputs() -> Outputs:
 def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool, full: bool, strict: bool) -> int:
     """Check every environment as jetool verify does, and print the findings of all.
 
-    Without an option the whole log of each is read. An environment is one task, so that a fleet keeps as many cores
-    busy as it has environments. Nothing is locked or changed.
+    Without an option the whole log of each is read. Files are shared out among all cores, those of a large environment
+    too; trees (--full) are one task for each environment. Nothing is locked or changed.
     """
-    from engine.pipeline.fleet.jobs import verify_fleet
+    from engine.pipeline.fleet.verify import verify_fleet
     from engine.verify import environment as levels
     from jetool.fleet.verifying import print_findings
     from jetool.sparking import session

@@ -13,7 +13,7 @@ from jetool.output.shape import Field, Shape
 from jetool.output.verify_rows import CHECKED, Shown
 
 if TYPE_CHECKING:
-    from engine.pipeline.fleet.jobs import Verified
+    from engine.pipeline.fleet.verify import Verified
 
 NOT_VERIFIED: Final = Rule(
     "JE-FLEET-001",

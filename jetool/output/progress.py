@@ -4,8 +4,10 @@
 the same terminal. ``json`` prints a line such as
 
     {"rec":"progress","step":"scan","done":1048576,"total":8388608,"elapsed_ms":310}
+    {"rec":"progress","step":"read","done":7,"total":18,"records":1966080,"elapsed_ms":4071}
 
-at most every half second for a step, and always when the step is done. ``rich`` is loaded when a bar is drawn.
+at most every half second for a step, and always when the step is done. The second one is of a step whose units are
+tasks; the bar shows the records of such a step behind it. ``rich`` is loaded when a bar is drawn.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.events import Listener, Silent
+from engine.events import Counting, Listener, Silent
 from jetool.output.messages import is_terminal
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ _DRAW_S: Final = 0.1
 _REPORT_S: Final = 0.5
 
 
-class Reporter(Listener, Protocol):
+class Reporter(Listener, Counting, Protocol):
     """A listener that may have to leave the terminal."""
 
     def pause(self) -> None:
@@ -41,6 +43,9 @@ class Nothing(Silent):
 
     __slots__ = ()
 
+    def count(self, name: str, records: int) -> None:
+        """Nobody looks."""
+
     def pause(self) -> None:
         """Nothing is drawn."""
 
@@ -54,6 +59,11 @@ class JsonLines:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._next: dict[str, float] = {}
+        self._records: dict[str, int] = {}
+
+    def count(self, name: str, records: int) -> None:
+        """Keep the number for the next line."""
+        self._records[name] = records
 
     def step(self, name: str, done: int, total: int) -> None:
         """Print a line, unless the last one is recent."""
@@ -65,7 +75,8 @@ class JsonLines:
         from jetool.output import jsonl
 
         elapsed_ms = int((now - self._start) * 1000)
-        report = {"rec": "progress", "step": name, "done": done, "total": total, "elapsed_ms": elapsed_ms}
+        counted = {"records": self._records[name]} if name in self._records else {}
+        report = {"rec": "progress", "step": name, "done": done, "total": total, **counted, "elapsed_ms": elapsed_ms}
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(jsonl.line(report).decode() + "\n")
             sys.stderr.flush()
@@ -85,6 +96,11 @@ class Bar:
         self._closed = False
         self._bar: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._records: dict[str, int] = {}
+
+    def count(self, name: str, records: int) -> None:
+        """Keep the number for the next time the bar is drawn."""
+        self._records[name] = records
 
     def step(self, name: str, done: int, total: int) -> None:
         """Draw the step, at most ten times a second."""
@@ -95,8 +111,9 @@ class Bar:
         if self._bar is None:
             self._bar = _new_bar()
         if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name)
-        self._bar.update(self._tasks[name], completed=done, total=total or None)
+            self._tasks[name] = self._bar.add_task(name, records="")
+        records = f"{self._records[name]:,} records" if name in self._records else ""
+        self._bar.update(self._tasks[name], completed=done, total=total or None, records=records)
         self._bar.refresh()
 
     def pause(self) -> None:
@@ -116,7 +133,10 @@ def _new_bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[records]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
     # No refresh thread: it would be copied into worker processes in an unknown state.
     bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
     bar.start()

@@ -76,6 +76,7 @@ def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixtu
     for done in range(1000):
         listener.step("scan", done, 1000)
     listener.step("scan", 1000, 1000)
+    listener.count("other", 9)
     listener.step("other", 1, 0)
     listener.close()
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -84,6 +85,8 @@ def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixtu
         validator.validate(line)
     assert [line["done"] for line in lines if line["step"] == "scan"][-1] == 1000
     assert 3 <= len(lines) < 20
+    assert ["records" in line for line in lines] == [line["step"] == "other" for line in lines]
+    assert lines[-1]["records"] == 9
 
 
 @pytest.fixture
@@ -97,12 +100,12 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
     drawn: list[str] = []
 
     class Fake:
-        def add_task(self, name: str) -> int:
+        def add_task(self, name: str, records: str) -> int:
             drawn.append(f"new {name}")
             return 1
 
-        def update(self, task: int, *, completed: int, total: int | None) -> None:
-            drawn.append(f"{completed}/{total}")
+        def update(self, task: int, *, completed: int, total: int | None, records: str) -> None:
+            drawn.append(f"{completed}/{total}{records and ' '}{records}")
 
         def refresh(self) -> None:
             pass
@@ -124,11 +127,15 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
     clock[0] += 0.2
     bar.step("scan", 5, 10)
     assert drawn[3:] == ["stop", "new scan", "5/10"]
+    clock[0] += 0.2
+    bar.count("scan", 71_000)
+    bar.step("scan", 6, 10)
+    assert drawn[6:] == ["6/10 71,000 records"]
     bar.close()
     clock[0] += 0.2
-    bar.step("scan", 6, 10)
+    bar.step("scan", 7, 10)
     bar.close()
-    assert drawn[6:] == ["stop"]
+    assert drawn[7:] == ["stop"]
 
 
 def test_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.log.files import list_log_files
+from engine.pipeline.fleet import verify
+from engine.pipeline.inventory import list_members, members
 from engine.pipeline.session import Session
+from engine.storage.disk import DiskStorage
+from engine.verify.environment import DEFAULT, LEVELS, QUICK, verify_environment
 from tests.harness import assert_valid, run
 
 
@@ -118,3 +123,18 @@ def test_verify_says_where(session: Session, fixtures: Path, tmp_path: Path) -> 
     done = run("fleet", "verify", tmp_path / "e", tmp_path / "none", "--format", "junit")
     assert done.code == 7
     assert "JE-FLEET-001" in done.text
+
+
+def test_verify_of_files_one_by_one_says_what_verify_of_the_environment_says(
+    session: Session, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "LEAST_TASK_BYTES", 1)
+    envs = [path for path in sorted((golden_dir / "je-17").iterdir()) if list(path.glob("*.jdb"))]
+    fleet = list_members(members([str(path) for path in envs]))
+    assert max(len(listed.files.files) for listed in fleet if listed.files is not None) > 3
+    for levels in (QUICK, DEFAULT, LEVELS):
+        found = verify.verify_fleet(session, fleet, levels)
+        assert [one.env for one in found] == [str(path) for path in envs]
+        for one in found:
+            storage = DiskStorage(one.env)
+            assert one.report == verify_environment(storage, list_log_files(storage), levels), one.env

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.errors import JetoolError
 from engine.events import SILENT, Listener
-from engine.log.files import list_log_files
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet.collect import collect_part
 from engine.pipeline.fleet.facts import Facts
@@ -20,25 +18,15 @@ from engine.pipeline.fleet.groups import Node, Pair, compare_group, node_of
 from engine.pipeline.fleet.profile import Profile, make_profile, unreadable
 from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import LEAST_TASK_BYTES, Listed, Part, pack, parts_of
+from engine.pipeline.running import Tally
 from engine.pipeline.worker import settle_worker
-from engine.storage.disk import DiskStorage
-from engine.verify.environment import verify_environment
-from engine.verify.report import Report
 
 if TYPE_CHECKING:
     from pyspark import RDD
 
     from engine.pipeline.session import Session
 
-_UNCHANGED = "no environment was changed"
-
-
-class Verified(NamedTuple):
-    """What ``verify`` says of one environment, or why it could not be verified."""
-
-    env: str
-    report: Report | None
-    error: JetoolError | None
+UNCHANGED = "no environment was changed"
 
 
 class Compared(NamedTuple):
@@ -54,9 +42,10 @@ def report_fleet(session: Session, fleet: Sequence[Listed], listener: Listener =
     Raises:
         JobError: Spark gave up.
     """
-    work = _parallel(session, _parts(fleet)).flatMap(_collect_task)
-    with explained("the fleet report failed", consequence=_UNCHANGED):
-        found = session.run(work.collect, "read logs", listener)
+    tally = session.tally()
+    work = parallel(session, _parts(fleet)).flatMap(partial(_collect_task, tally))
+    with explained("the fleet report failed", consequence=UNCHANGED):
+        found = session.run(work.collect, "read logs", listener, tally)
     facts: dict[str, Facts] = {}
     for env, _, part in sorted(found, key=lambda one: (one[0], one[1])):
         facts.setdefault(env, Facts()).join(part)
@@ -76,10 +65,10 @@ def compare_fleet(session: Session, fleet: Sequence[Listed], listener: Listener 
         JobError: Spark gave up.
     """
     named = {listed.member.env: listed.member.group for listed in fleet}
-    parts: RDD[tuple[str, NodeStream]] = _parallel(session, _parts(fleet)).flatMap(_stream_task)
+    parts: RDD[tuple[str, NodeStream]] = parallel(session, _parts(fleet)).flatMap(_stream_task)
     streams = parts.groupByKey().mapValues(_join_streams).cache()
     try:
-        with explained("the comparison failed", consequence=_UNCHANGED):
+        with explained("the comparison failed", consequence=UNCHANGED):
             nodes: list[Node] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
             keys = {node.env: node.group_key for node in nodes if node.is_replicated}
             grouped = streams.flatMap(partial(_by_group, keys)).groupByKey()
@@ -92,40 +81,22 @@ def compare_fleet(session: Session, fleet: Sequence[Listed], listener: Listener 
     return Compared(nodes, pairs)
 
 
-def verify_fleet(
-    session: Session, fleet: Sequence[Listed], levels: Sequence[str], listener: Listener = SILENT
-) -> list[Verified]:
-    """Check every environment, one task each, the largest first.
-
-    Raises:
-        JobError: Spark gave up.
-    """
-    sizes = {
-        listed.member.env: sum(file.size_bytes for file in listed.files.files)
-        for listed in fleet
-        if listed.files is not None
-    }
-    envs = sorted(sizes, key=lambda env: -sizes[env])
-    work = _parallel(session, envs).map(partial(_verify_task, tuple(levels)))
-    with explained("the verification failed", consequence=_UNCHANGED):
-        found = {one.env: one for one in session.run(work.collect, "verify", listener)}
-    return [found.get(one.member.env) or Verified(one.member.env, None, one.error) for one in fleet]
-
-
 def _parts(fleet: Iterable[Listed]) -> list[list[Part]]:
     listed = [one for one in fleet if one.files is not None]
     return pack([parts_of(one.member.env, one.files) for one in listed if one.files is not None], LEAST_TASK_BYTES)
 
 
-def _parallel(session: Session, tasks: Sequence[Any]) -> RDD[Any]:
+def parallel(session: Session, tasks: Sequence[Any]) -> RDD[Any]:
     """One partition for each task."""
     return session.context.parallelize(tasks, max(1, len(tasks)))
 
 
-def _collect_task(parts: list[Part]) -> Iterator[tuple[str, int, Facts]]:
+def _collect_task(tally: Tally, parts: list[Part]) -> Iterator[tuple[str, int, Facts]]:
     settle_worker()
     for part in parts:
-        yield part.env, part.files[0].number, collect_part(part)
+        facts = collect_part(part)
+        tally.add(sum(file.entries for file in facts.files))
+        yield part.env, part.files[0].number, facts
 
 
 def _stream_task(parts: list[Part]) -> Iterator[tuple[str, NodeStream]]:
@@ -150,12 +121,3 @@ def _by_group(keys: Mapping[str, str], found: tuple[str, NodeStream]) -> Iterato
 
 def _compare_task(found: tuple[str, Iterable[tuple[str, NodeStream]]]) -> list[Pair]:
     return list(compare_group(dict(found[1])))
-
-
-def _verify_task(levels: tuple[str, ...], env: str) -> Verified:
-    settle_worker()
-    storage = DiskStorage(env)
-    try:
-        return Verified(env, verify_environment(storage, list_log_files(storage), levels), None)
-    except JetoolError as error:
-        return Verified(env, None, error)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from engine.errors import UsageError
-from engine.events import Listener
+from engine.events import Listener, counted
 from engine.pipeline import failures
 from engine.pipeline.load import splits
 from engine.pipeline.load.plan import UNCHANGED, Part, Target
@@ -55,25 +56,29 @@ class LocalBackend:
         """Step 1: runs."""
         name = opened.layout.name
         tasks = splits.tasks_of(splits.splits_of(name, recipe.form, opened.files))
-        return self._map(partial(splits.read_task, recipe, name), tasks, "read")
+        return self._map(partial(splits.read_task, recipe, name), tasks, attrgetter("read"), "read")
 
     def write(self, target: Target, shares: list[Share]) -> list[Part]:
         """Step 2: log files."""
-        return self._map(partial(write_share, target), shares, "write")
+        return self._map(partial(write_share, target), shares, attrgetter("records"), "write")
 
-    def _map(self, function: Callable[[T], U], items: list[T], step: str) -> list[U]:
+    def _map(self, work: Callable[[T], U], items: list[T], records_of: Callable[[U], int], step: str) -> list[U]:
         workers = min(self.cores, len(items))
         if workers <= 1:
-            return [self._told(function(item), step, number, len(items)) for number, item in enumerate(items, 1)]
+            return self._heard(map(work, items), len(items), records_of, step)
         # The products in ``ln_block`` are too small to be worth threads.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
         try:
-            results = pool.map(function, items)
-            return [self._told(result, step, number, len(items)) for number, result in enumerate(results, 1)]
+            return self._heard(pool.map(work, items), len(items), records_of, step)
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _told(self, result: U, step: str, done: int, total: int) -> U:
-        self._listener.step(step, done, total)
-        return result
+    def _heard(self, results: Iterator[U], total: int, records_of: Callable[[U], int], step: str) -> list[U]:
+        found: list[U] = []
+        records = 0
+        for result in results:
+            found.append(result)
+            records += records_of(result)
+            counted(self._listener, step, len(found), total, records)
+        return found

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, UsageError
-from engine.events import Listener
+from engine.events import Listener, counted
 from engine.pipeline.load import staging
 from engine.pipeline.load.bulk import Loaded, Read
 from engine.pipeline.load.merge import Merge
@@ -90,7 +90,8 @@ def merge_into(
                 env.sync()
                 if durable:
                     save(storage, state)
-                listener.step("merge", state.records + state.refused, total)
+                seen = state.records + state.refused
+                counted(listener, "merge", seen, total, seen)
     except JetoolError as error:
         error.consequence = f"{state.records} records are in the database and durable"
         error.hint = "remove the cause and run the same command with --resume"

@@ -11,6 +11,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
@@ -25,6 +26,7 @@ from engine.pipeline.load.reading import Outcome
 from engine.pipeline.load.recipe import TABLE, Recipe
 from engine.pipeline.load.sources import Layout, Opened
 from engine.pipeline.load.tasks import Share, write_share
+from engine.pipeline.running import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -96,7 +98,7 @@ class SparkBackend:
             return self._read_by_spark(opened, recipe)
         name = opened.layout.name
         tasks = splits.tasks_of(splits.splits_of(name, recipe.form, opened.files))
-        return self._each(tasks, partial(splits.read_task, recipe, name), "read")
+        return self._each(tasks, partial(splits.read_task, recipe, name), attrgetter("read"), "read")
 
     def _read_by_spark(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
         from pyspark.sql import functions as f
@@ -119,14 +121,15 @@ class SparkBackend:
 
     def write(self, target: Target, shares: list[Share]) -> list[Part]:
         """Step 2: log files."""
-        return self._each(shares, partial(write_share, target), "write")
+        return self._each(shares, partial(write_share, target), attrgetter("records"), "write")
 
-    def _each(self, items: list[T], work: Callable[[T], U], step: str) -> list[U]:
+    def _each(self, items: list[T], work: Callable[[T], U], records_of: Callable[[U], int], step: str) -> list[U]:
         """One task for each item."""
         if not items:
             return []
-        job = self._session.context.parallelize(items, len(items)).map(work)
-        return self._session.run(job.collect, step, self._listener)
+        tally = self._session.tally()
+        job = self._session.context.parallelize(items, len(items)).map(partial(_counted, work, records_of, tally))
+        return self._session.run(job.collect, step, self._listener, tally)
 
     def _frame(self, layout: Layout, paths: list[str]) -> DataFrame:
         reader = self._session.spark.read
@@ -148,6 +151,13 @@ class SparkBackend:
             f.array(*(f.lit(file) for file in files)), f.array(*(f.lit(number) for number in range(len(files))))
         )
         return f.element_at(numbered, path)
+
+
+def _counted(work: Callable[[T], U], records_of: Callable[[U], int], tally: Tally, item: T) -> U:
+    """Runs on executors: the work on one item, its records added to a tally."""
+    result = work(item)
+    tally.add(records_of(result))
+    return result
 
 
 def _read_task(recipe: Recipe, batches: Iterator[Any]) -> Iterator[Any]:
