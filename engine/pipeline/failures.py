@@ -23,6 +23,8 @@ _CLASS: Final = re.compile(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
 _RAISED: Final = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 _NOISE: Final = ("at ", "... ", "Driver stacktrace", "SQLSTATE", "JVM stacktrace")
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
+_WORKER_DIED: Final = "Python worker exited unexpectedly"
+_MEMORY: Final = "see whether memory ran out (dmesg); with --jobs 1 one task at a time needs it; then run it again"
 
 
 @contextmanager
@@ -59,6 +61,8 @@ def of(error: BaseException, what: str, *, consequence: str | None = None, hint:
         return kind(ours[2].strip(), consequence=consequence, hint=hint)
     if any(mark in text for mark in _FULL):
         hint = "make room, or name another directory with --conf spark.local.dir=DIR, and run it again"
+    if _WORKER_DIED in text:
+        return JobError(what, found="a Python worker was killed, each time", consequence=consequence, hint=_MEMORY)
     return JobError(what, found=summary(text), consequence=consequence, hint=hint)
 
 

@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 from engine.errors import UsageError
 
 _MIB: Final = 1 << 20
+# How often a task is tried: a Python worker that the system has killed is no reason to give up.
+_ATTEMPTS: Final = 4
 # Spark refuses to start a driver with less than 450 MiB.
 _LEAST_MIB: Final = 512
 _PER_CORE_MIB: Final = 1024
@@ -115,7 +117,7 @@ def configuration(settings: Settings, scratch: Path, environment: Mapping[str, s
     given = dict(settings.conf)
     if settings.master is not None:
         given["spark.master"] = settings.master
-    master = given.get("spark.master") or chosen.get("spark.master") or f"local[{settings.cores}]"
+    master = given.get("spark.master") or chosen.get("spark.master") or f"local[{settings.cores},{_ATTEMPTS}]"
     ours = {
         "spark.app.name": "jetool",
         "spark.master": master,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -143,23 +142,30 @@ def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: 
     check_rerun(source, env)
 
 
-@pytest.mark.slow
-def test_a_worker_is_killed(env: Path, source: Path) -> None:
-    """Local mode runs a task once: the load fails, says so, and leaves nothing."""
+@pytest.mark.parametrize(("step", "deaths", "code"), [("read", 1, 0), ("write", 2, 0), ("write", 99, 7)])
+def test_a_worker_is_killed(env: Path, source: Path, tmp_path: Path, step: str, deaths: int, code: int) -> None:
+    """Its task is done again, and what it has left does not count; when all attempts die, the load fails."""
     require_spark()
     before = files_of(env)
-    process = start(words(source, env, "spark"))
-    wait_for(process, "read")
-    victims = [pid for pid in descendants(process.pid) if b"pyspark.daemon" in command_line(pid)]
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode in (0, 7), err
-    if process.returncode == 7:
-        assert "the environment is as it was" in err
+    (tmp_path / "deaths").mkdir()
+    command = words(source, env, "spark", "--conf", "spark.python.daemon.module=tests.pipeline.dying_daemon")
+    dying = {"JETOOL_DIES_IN": step, "JETOOL_DIES": str(tmp_path / "deaths"), "JETOOL_DEATHS": str(deaths)}
+    done = subprocess.run(
+        command, env=harness.environment(**dying), capture_output=True, text=True, cwd="/", check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert len(list((tmp_path / "deaths").iterdir())) >= min(deaths, 4)
+    assert not (env / staging.DIRECTORY).exists()
+    if code:
+        assert "the log files could not be written: a Python worker was killed, each time" in done.stderr
+        assert "see whether memory ran out" in done.stderr
+        assert "the environment is as it was" in done.stderr
         check_unharmed(env, before)
         check_rerun(source, env)
-    assert not (env / staging.DIRECTORY).exists()
+    else:
+        assert json.loads(done.stdout)["records"] == RECORDS
+        assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
+        assert run("verify", env, "--full").code == 0
 
 
 @pytest.mark.slow
@@ -177,23 +183,3 @@ def test_a_cluster_of_two_workers(env: Path, source: Path, tmp_path: Path) -> No
     assert json.loads(out)["records"] == RECORDS
     assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
     assert run("verify", env, "--full").code == 0
-
-
-def descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            child = int(entry.parent.name)
-            found += [child, *descendants(child)]
-    return found
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

@@ -15,7 +15,7 @@ from engine.pipeline.settings import Settings
 
 def test_local_mode_on_the_loopback_address(tmp_path: Path) -> None:
     conf = settings.configuration(Settings(cores=3), tmp_path, {})
-    assert conf["spark.master"] == "local[3]"
+    assert conf["spark.master"] == "local[3,4]"
     assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.local.dir"] == str(tmp_path)

@@ -12,10 +12,14 @@ An external sort in two jobs, and a stitch:
    in a file behind the others, and renames all into place, the last one last. Until then recovery finds no root for the
    database, and ignores its LNs (je-log-format.md 14.3): the environment is as it was.
 
+A task may run twice, or die and be repeated: what counts is what the attempt that succeeded has returned. Runs of
+another attempt are not merged; its log files leave gaps in the numbers, as cleaned files do.
+
 Example, environment with file 0, three parts: files 1, 2, 3 (``INS_LN ... BIN YES ...``) and file 4: ``NameLN_TX |
 MapLN | Commit | IN ... IN root | CkptStart | MapLN | FileSummaryLN ... | DbTree | CkptEnd``.
 
-Who does what: ``plan`` (values that travel to tasks), ``staging`` (the directory, the commit, cleaning up), ``columns``
-and ``values`` (records of a source to keys and values), ``sorting``, ``runs``, ``merge``, ``ln_block`` and
-``bin_block`` (bytes of many entries at once), ``log_output`` (the files of a task), ``stitch``.
+Who does what: ``plan`` (values that travel to tasks), ``staging`` (the directory, the commit, cleaning up), ``splits``,
+``text`` and ``columnar`` (parts of files), ``columns`` and ``values`` (records of a source to keys and values),
+``sorting``, ``runs``, ``merge``, ``ln_block`` and ``bin_block`` (bytes of many entries at once), ``log_output`` (the
+files of a task), ``stitch``.
 """

@@ -25,6 +25,7 @@ from engine.pipeline.load import columnar, endings, sources, text
 from engine.pipeline.load.reading import BLOCK_BITS, LINE, WHERE, Outcome, read
 from engine.pipeline.load.recipe import TABLE, Recipe
 from engine.pipeline.load.sources import Layout, Opened
+from engine.pipeline.worker import settle_worker
 
 SPLIT_BYTES: Final = 32 << 20
 # Every file of columns is opened for its schema before the tasks begin.
@@ -108,6 +109,7 @@ def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Outcome:
     Raises:
         JobError: as ``reading.read``. OSError, ArrowException: a file that cannot be read.
     """
+    settle_worker()
     return read(recipe, _batches(recipe, name, splits))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from itertools import pairwise
 from typing import NamedTuple
 
 from engine.pipeline.load.log_output import LogOutput
 from engine.pipeline.load.merge import Merge
 from engine.pipeline.load.plan import Part, Target
+from engine.pipeline.worker import settle_worker
 
 
 class Share(NamedTuple):
@@ -36,8 +36,7 @@ def write_share(target: Target, share: Share) -> Part:
     Raises:
         JobError: equal keys, where none may be dropped. OSError: the disk is full.
     """
-    # Spark collects garbage after every task; what is loaded once need not be looked at each time.
-    gc.freeze()
+    settle_worker()
     merge = Merge(list(share.paths), share.low, share.high, share.keep)
     if share.dry_run:
         records = sum(len(table) for table in merge.tables())
