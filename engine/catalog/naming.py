@@ -201,6 +201,24 @@ class Naming:
             state.name = name
             state.dirty = True
 
+    def configure(self, state: DatabaseState, config: DatabaseConfig) -> None:
+        """Give a database other properties, and log its MapLN; no transaction takes that back.
+
+        Whether it has duplicates cannot change. Another comparator must give the same order: nodes in memory keep the
+        one that they have, and it is used when the environment is opened again.
+        """
+        with self._ctx.latch:
+            state.impl = state.impl._replace(
+                flags=state.impl.flags & ~KEY_PREFIXING | config.flags & KEY_PREFIXING,
+                max_entries=config.max_entries,
+                btree_comparator=config.btree_comparator or b"",
+                duplicate_comparator=config.duplicate_comparator or b"",
+                triggers=config.triggers,
+            )
+            state.max_entries = config.max_entries
+            state.prefixing = bool(config.flags & KEY_PREFIXING)
+            self.write_map_ln(state)
+
     def write_map_ln(self, state: DatabaseState) -> int:
         """Log a database's state (R-TREE-3); the root entry for the mapping and the naming database."""
         if state.id in (self._catalog.mapping.id, self._catalog.naming.id):

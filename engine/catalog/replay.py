@@ -3,7 +3,12 @@
 The NameLN is written under the replayed transaction, as it was on the master. The id and the configuration of a new
 database come with it; its MapLN is each node's own. What waits for the commit on the master waits for it here.
 
-Example: ``NameLN_TX "users" id -258 create {flags=0x4}`` makes the database -258, without a root, and its MapLN.
+A change of the configuration (operation 5: a master has opened a database with other properties) counts from its
+NameLN on, whether or not the transaction commits: JE's MapLN is written beside it, outside the transaction. Here it is
+written first, so that no crash comes between them.
+
+Example: ``NameLN_TX "users" id -258 create {flags=0x4}`` makes the database -258, without a root, and its MapLN;
+``NameLN_TX "users" id -258 update_config {flags=0x14 max_entries=64}`` gives it key prefixing and smaller nodes.
 """
 
 from __future__ import annotations
@@ -48,18 +53,20 @@ def replay_name(naming: Naming, record: LN, content: NameLN, txn: Txn, at_end: A
         False when the name is not there, or is there already.
 
     Raises:
-        UnsupportedError: the operation changes the configuration of a database.
+        UnsupportedError: the NameLN is of a log version that says nothing of the operation.
         DamageError: it makes a database that cannot be.
     """
     tail = record.tail
-    operation = tail.operation if isinstance(tail, NameOperation) else 0
-    if operation == _UPDATE or not isinstance(tail, NameOperation):
-        raise UnsupportedError("a change of a database's configuration cannot be replayed", found=repr(record.key))
+    if not isinstance(tail, NameOperation):
+        raise UnsupportedError("a NameLN without its operation cannot be replayed", found=repr(record.key))
+    operation = tail.operation
     name = record.key.decode("utf-8", "surrogateescape")
     if record.data is None or content.deleted:
         deleted = naming.delete_name(name, Payload(None, NAME, 0, content, tail), txn)
         await_end(naming, record, txn, at_end)
         return deleted
+    if operation == _UPDATE:
+        return _configure(naming, name, content, tail, txn)
     state = _named(naming, name, content, tail)
     if state is None:
         return False
@@ -82,6 +89,15 @@ def _named(naming: Naming, name: str, content: NameLN, tail: NameOperation) -> D
         return naming.make_state(_impl(content.db_id, name, tail.config))
     old = naming.catalog.by_id(tail.truncated_db_id or 0) if tail.operation == _TRUNCATE else None
     return None if old is None else naming.make_state(naming.emptied(old, content.db_id, name))
+
+
+def _configure(naming: Naming, name: str, content: NameLN, tail: NameOperation, txn: Txn) -> bool:
+    """A change of the configuration; False when the name does not stand for that database."""
+    state = naming.find(name, txn)
+    if state is None or state.id != content.db_id or tail.config is None:
+        return False
+    naming.configure(state, _checked(name, state.id, tail.config))
+    return naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=True)
 
 
 def await_end(naming: Naming, record: LN, txn: Txn, at_end: AtEnd) -> None:
@@ -114,8 +130,8 @@ def await_end(naming: Naming, record: LN, txn: Txn, at_end: AtEnd) -> None:
             )
 
 
-def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
-    """The state of a new database.
+def _checked(name: str, db_id: int, config: DatabaseConfig) -> DatabaseConfig:
+    """A configuration that came with the stream.
 
     Raises:
         DamageError: no master makes such a one.
@@ -127,6 +143,12 @@ def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
             expected=f"a replicated one with {_LEAST_ENTRIES}..{_MOST_ENTRIES} slots in a node, and a negative id",
             found=f"id {db_id}, flags {config.flags:#x}, {config.max_entries} slots",
         )
+    return config
+
+
+def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
+    """The state of a new database; errors as ``_checked``."""
+    _checked(name, db_id, config)
     return DatabaseImpl(
         db_id, name, False, None, NULL_LSN, 0, config.flags, config.btree_comparator or b"",
         config.duplicate_comparator or b"", config.max_entries, 0, WRITTEN_VERSION, (), config.triggers,

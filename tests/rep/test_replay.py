@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
+from engine.db.transaction import Transaction
 from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import DatabaseConfig, NameLN, NameOperation
+from engine.format.entry_types import decode_body
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.group import read_membership
 from engine.rep.replay import Replay
@@ -16,6 +21,7 @@ from engine.rep.stream import StreamEntry, StreamReader, entry_at, to_stream
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_types import LockType
+from engine.txn.records import NAME, Payload
 from tests.cli.fixtures import copy_of
 from tests.db.workload import Workload, contents
 from tests.oracle.environments import named
@@ -126,6 +132,59 @@ def test_what_does_not_fit_is_refused() -> None:
             replay.apply(entry)
     assert contents(replica) == before
     check_index(replica)
+
+
+def reconfigure(env: Environment, name: str, config: DatabaseConfig, txn: Transaction) -> None:
+    """What JE's master logs when a database is opened with other properties: the NameLN again, operation 5."""
+    state = env.naming.find(name, txn.inner)
+    assert state is not None
+    env.naming.configure(state, config)
+    payload = Payload(b"", NAME, 0, NameLN(state.id, 0), NameOperation(5, config, None))
+    assert env.naming.put_name(name, payload, txn.inner, replaces=True)
+
+
+def properties(env: Environment, name: str) -> tuple[int, int, bool]:
+    """Flags and sizes of nodes as the MapLN has them, and whether nodes have prefixes."""
+    state = env.catalog.by_name(name)
+    assert state is not None
+    assert state.max_entries == state.impl.max_entries
+    return state.impl.flags, state.max_entries, state.prefixing
+
+
+def test_another_configuration_of_a_database() -> None:
+    """NameLN operation 5, as JE 18.3.20 logs and replays it: it stays when its transaction aborts."""
+    master, replica = open_alone(MemoryStorage()), open_replicated(MemoryStorage())
+    master.create_database("users", DatabaseOptions(max_entries=128)).close()
+    catch_up(master, replica)
+    assert properties(replica, "users") == (0x4, 128, False)
+    with master.begin() as txn:
+        reconfigure(master, "users", DatabaseConfig(0x14, 64, 0, b"", b"", ()), txn)
+    aborted = master.begin()
+    reconfigure(master, "users", DatabaseConfig(0x14, 8, 0, b"", b"", ()), aborted)
+    aborted.abort()
+    with master.open_database("users") as db:
+        for number in range(100):
+            db.put(b"key/%03d" % number, b"x" * 20)
+    catch_up(master, replica)
+    for _ in range(2):
+        assert properties(replica, "users") == (0x14, 8, True) == properties(master, "users")
+        assert states(replica) == states(master)
+        replica.crash()
+        replica = open_replicated(replica.storage)
+    wrong = DatabaseConfig(0x14, 3, 0, b"", b"", ())
+    with master.begin() as txn:
+        reconfigure(master, "users", wrong, txn)
+    with pytest.raises(DamageError, match="impossible configuration"):
+        catch_up(master, replica)
+
+
+def test_the_entry_that_je_logs_for_another_configuration() -> None:
+    """Written by JE 18.3.20: ``openDatabase`` with key prefixing and 64 slots in a node, the database being there."""
+    record: object = decode_body(5, 17, bytes.fromhex("200101794308eeff2c00888b00057573657273051440000000"))
+    assert isinstance(record, LN)
+    assert record.key == b"users"
+    assert record.content == NameLN(-258, 0)
+    assert record.tail == NameOperation(5, DatabaseConfig(0x14, 64, 0, b"", b"", ()), None)
 
 
 def test_waiting_for_a_vlsn() -> None:
