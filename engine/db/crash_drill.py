@@ -101,12 +101,17 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
             raise NotFoundError(
                 "no checkpoint ended before this place", lsn=format_lsn(point.lsn), hint="use --mode lost-tail"
             )
-        return _cut(storage, files, point.synced_lsn)
+        return cut_log(storage, files, point.synced_lsn)
     torn = chosen.randrange(1, point.size) if mode == "torn-write" and point.size > 1 else 0
-    return _cut(storage, files, point.lsn + torn)
+    return cut_log(storage, files, point.lsn + torn)
 
 
-def _cut(storage: Storage, files: LogFiles, lsn: int) -> CrashEffect:
+def cut_log(storage: Storage, files: LogFiles, lsn: int) -> CrashEffect:
+    """Let a log end before an LSN.
+
+    Raises:
+        UsageError: nothing would be left of the log.
+    """
     number, offset = file_of(lsn), offset_of(lsn)
     gone = [file for file in files.files if file.number > number or (file.number == number and offset == 0)]
     if len(gone) == len(files.files):

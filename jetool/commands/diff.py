@@ -1,4 +1,4 @@
-"""``jetool diff``: two nodes of a replication group side by side."""
+"""``jetool diff``: two nodes of a group, two environments, or two points of one side by side."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.options import Run
+from jetool.output.diff_rows import RECORD_DIFF
 from jetool.output.shape import Field, Shape
 from jetool.output.stream_rows import (
     END_FIELDS,
@@ -21,6 +22,8 @@ from jetool.output.stream_rows import (
     stream_row,
     surplus_row,
 )
+from jetool.params import Address
+from jetool.record_diff import at_point, print_record_diff, whole
 from jetool.streams import Node
 
 _DIFFERENCE: Final = Shape(
@@ -65,37 +68,62 @@ DIFF: Final = Shape(
 @command(
     "diff",
     only=kinds.JE,
-    outputs=lambda: Outputs("document", (DIFF,)),
-    features=("fields", "progress", "times", "jobs"),
+    outputs=lambda: Outputs("document", (DIFF, RECORD_DIFF)),
+    features=("fields", "progress", "times", "keys", "jobs"),
     examples=(
         ("Do two nodes hold the same", "jetool diff /data/node1 /data/node2"),
         ("For a script: who is ahead", "jetool diff /data/node1 /data/node2 --json --fields relation,surplus"),
+        ("The records of an environment and of its backup", "jetool diff /data/env /backup/env --key-format utf8"),
+        ("What has changed since the last checkpoint", "jetool diff /data/env --from ckpt"),
     ),
     exits={
-        exits.DONE: "the nodes are the same",
+        exits.DONE: "the two are the same",
         exits.FINDINGS: "they differ, or damage was met",
-        exits.NOT_FOUND: "no environment",
+        exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
+        exits.NOT_FOUND: "no environment, or none yet at the point of --from",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.INCOMPLETE: "a file cannot be read",
+        exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
     },
-)
+)  # fmt: skip
 @environment
-@click.argument("env2", metavar="ENV2", type=params.DIRECTORY, help="Directory of the other node.")
-def diff(run: Run, env: str, env2: str) -> int:
-    """Compare two nodes of a replication group by their logs: matchpoint, surplus of each, first difference by VLSN.
+@click.argument(
+    "env2", metavar="[ENV2]", required=False, type=params.DIRECTORY, help="The other one; left out with --from."
+)
+@click.option("--records", is_flag=True, help="Compare records of nodes of a group, not streams.")
+@click.option("--from", "first", type=params.LSN, help="Compare with the same environment, its log ending before LSN.")
+@click.option("--to", "last", type=params.LSN, help="With --from: where the later log ends.  [default: where it does]")
+@click.option("--limit", type=click.IntRange(0), default=20, metavar="N", help="Print N records.  [default: 20]")
+def diff(
+    run: Run, env: str, env2: str | None, records: bool, first: Address | None, last: Address | None, limit: int
+) -> int:
+    """Compare two nodes of a replication group by their streams, or records of environments by database and key.
 
-    The matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has behind it, it would give up
-    as the other's replica. Then every entry that both should have is compared: type, transaction, database, key, data.
-    LSNs differ between nodes and are not compared. Nothing is locked, created or changed.
+    Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has behind it,
+    it would give up as the other's replica. Then every entry that both should have is compared: type, transaction,
+    database, key, data. LSNs differ between nodes and are not compared.
+
+    Other environments, and two points of one: the records that recovery would leave are compared, and the logs byte
+    for byte; of two copies of one environment that names the entry at which they part.
+
+    Nothing is locked, created or changed.
     """
-    one, other = Node(run, env), Node(run, env2)
-    for node in (one, other):
-        if not node.is_replicated:
-            raise UsageError(
-                "the environment is not replicated: its log holds no VLSN",
-                file=node.env,
-                hint="jetool dump prints the records of each, for an ordinary diff",
-            )
+    if (env2 is None) == (first is None) or (last is not None and first is None):
+        raise UsageError(
+            "diff takes two environments, or one and a place in its log",
+            hint=f"jetool diff {env} ENV2, or jetool diff {env} --from LSN",
+        )
+    if first is not None:
+        later = at_point(run, env, last) if last is not None and last.symbol != "end" else whole(run, env)
+        return print_record_diff(run, at_point(run, env, first), later, limit)
+    assert env2 is not None
+    if not records:
+        one, other = Node(run, env), Node(run, env2)
+        if one.is_replicated and other.is_replicated:
+            return _diff_nodes(run, one, other)
+    return print_record_diff(run, whole(run, env), whole(run, env2), limit)
+
+
+def _diff_nodes(run: Run, one: Node, other: Node) -> int:
     compared = compare(one.facts, other.facts)
     found = diff_streams(one.side, other.side, run.listener)
     same = (

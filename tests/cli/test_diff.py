@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +111,12 @@ def test_damage_is_no_agreement(tmp_path: Path) -> None:
     assert "damage met" in result.err
 
 
-def test_what_is_no_node(tmp_path: Path) -> None:
+def test_wrong_words(tmp_path: Path) -> None:
     alone = GOLDEN / "je-17/empty"
-    for words in ((alone, node(1)), (node(1), alone)):
-        result = run("diff", *words)
+    for words in (("--to", "0x0/0x10"), (node(2), "--from", "ckpt"), (node(2), "--to", "end")):
+        result = run("diff", node(1), *words)
         assert result.code == exits.USAGE
-        assert "not replicated" in result.err
+        assert "two environments, or one and a place in its log" in result.err
     assert run("diff", node(1), tmp_path).code == exits.NOT_FOUND
     assert run("diff", node(1)).code == exits.USAGE
     assert run("rollbacks", node(1), "--against", alone).code == exits.USAGE
@@ -157,3 +158,78 @@ def test_a_prediction_as_text() -> None:
     assert result.code == exits.FINDINGS
     assert "rejoining\n" in result.text
     assert "8 durable commits are more than the limit 3" in result.text
+
+
+def records(*words: object, code: int = exits.FINDINGS) -> dict[str, Any]:
+    """The document of a comparison of records."""
+    result = run("diff", *words, "--json")
+    assert_valid("diff", result.out)
+    assert result.code == code
+    found: dict[str, Any] = result.json()
+    assert found["same"] == (code == exits.DONE)
+    return found
+
+
+def test_a_copy_that_went_on(tmp_path: Path) -> None:
+    """Stand-alone environments: records by key and database, and the entry at which the logs part."""
+    here = GOLDEN / "je-17/txn-crash"
+    there = tmp_path / "env"
+    shutil.copytree(here, there)
+    found = records(here, there, code=exits.DONE)
+    assert found["log"] == {"relation": "identical", "first_difference": None, "equal_bytes": 122690}
+    assert [db["records"] for db in found["databases"]] == [294, 75, 90, 98, 47]
+    assert run("put", there, "--db", "accounts", "kk", "vv", "--backup-dir", "none").code == 0
+    before = state_of(here), state_of(there)
+    found = records(here, there, "--key-format", "utf8", "--data-format", "utf8")
+    assert (found["log"]["relation"], found["log"]["first_difference"]) == ("first-is-prefix", "0x0/0x1df42")
+    assert found["differences"] == [
+        {"db": "accounts", "what": "only-second", "key": "kk", "data": None, "other_data": "vv"}
+    ]
+    assert [db["db"] for db in found["databases"] if db["relation"] != "same"] == ["accounts"]
+    assert (state_of(here), state_of(there)) == before
+    text = run("diff", there, here).text
+    assert "second-is-prefix" in text
+    assert "only-first" in text
+
+
+def test_environments_that_have_nothing_to_do_with_each_other() -> None:
+    found = records(GOLDEN / "je-17/txn-crash", GOLDEN / "je-17/empty", "--limit", "2")
+    assert found["log"] == {"relation": "unrelated", "first_difference": None, "equal_bytes": 0}
+    assert {db["relation"] for db in found["databases"]} == {"only-first", "only-second"}
+    assert len(found["differences"]) == 2
+
+
+def test_records_of_nodes() -> None:
+    """Nodes of a group with --records, and a node beside an environment that is none."""
+    found = records(node(1), node(2), "--records")
+    assert (found["from"], found["log"]["relation"]) == (None, "unrelated")
+    assert {db["db"]: db["only_second"] for db in found["databases"]} == {"images": 8, "journal": 9}
+    records(node(2), node(3), "--records", code=exits.DONE)
+    assert records(node(1), GOLDEN / "je-17/empty")["log"]["relation"] == "unrelated"
+
+
+def test_two_points_of_one_environment() -> None:
+    """Before the last checkpoint, and before a commit: then exactly the records of its transaction differ."""
+    env = GOLDEN / "je-17/txn-crash"
+    before = state_of(env)
+    found = records(env, "--from", "ckpt")
+    assert (found["from"], found["to"]) == ("0x0/0xe23e", None)
+    assert found["log"]["first_difference"] == found["from"]
+    accounts = found["databases"][0]
+    assert (accounts["records"], accounts["other_records"], accounts["changed"]) == (147, 294, 8)
+    entries = run("dump-log", env, "--type", "Commit", "--tail", "1", "--json").json()["records"]
+    commit = next(entry for entry in entries if entry["rec"] == "entry")
+    found = records(env, "--from", commit["lsn"])
+    entries = run("dump-log", env, "--type", "ln", "--txn", commit["txn"], "--json").json()["records"]
+    written = {entry["key_hex"] for entry in entries if entry["rec"] == "entry"}
+    assert {difference["key"] for difference in found["differences"]} == written
+    assert records(env, "--from", commit["lsn"], "--to", commit["lsn"], code=exits.DONE)["to"] == commit["lsn"]
+    assert records(env, "--from", "ckpt", "--to", "end")["to"] is None
+    assert state_of(env) == before
+
+
+def test_a_point_without_an_environment() -> None:
+    result = run("diff", GOLDEN / "je-17/txn-crash", "--from", "0x0/0x30")
+    assert result.code == exits.NOT_FOUND
+    assert "no environment in the log before this place" in result.err
+    assert run("diff", GOLDEN / "je-17/txn-crash", "--from", "0x0/0x0").code == exits.USAGE

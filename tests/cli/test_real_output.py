@@ -24,7 +24,9 @@ def reads_an_environment(command: Command) -> bool:
 ONLY_DERBY = ("txns",)
 # It ends with 4 where there is no group; its tests are with it.
 NEEDS_A_GROUP = ("group show",)
-OTHERS = (*ONLY_DERBY, *NEEDS_A_GROUP)
+# It needs another environment or a place in the log; its tests are with it.
+NEEDS_MORE = ("diff",)
+OTHERS = (*ONLY_DERBY, *NEEDS_A_GROUP, *NEEDS_MORE)
 COMMANDS = [name for name, command in cli.commands() if reads_an_environment(command) and name not in OTHERS]
 
 

@@ -1,0 +1,127 @@
+"""How far two logs are the same, byte for byte: what two copies of one environment have in common.
+
+Files are compared by number, from the first number that both have on; a file in between that only one still has was
+deleted by the cleaner of the other, and is passed over. The result names the entry at which the logs part. Logs of
+different environments part at the header of their first file, which holds the time at which it was made.
+
+Example: A ends at 0x3/0x120; B is a copy that went on. All bytes of A are in B: A is a prefix of B, which differs from
+it at 0x3/0x120.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.events import SILENT, Listener
+from engine.format.lsn import NULL_LSN, make_lsn
+from engine.log.files import LogFile, LogFiles
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+
+IDENTICAL: Final = "identical"
+FIRST_IS_PREFIX: Final = "first-is-prefix"
+SECOND_IS_PREFIX: Final = "second-is-prefix"
+PARTED: Final = "parted"
+UNRELATED: Final = "unrelated"
+RELATIONS: Final = (IDENTICAL, FIRST_IS_PREFIX, SECOND_IS_PREFIX, PARTED, UNRELATED)
+
+_PIECE_BYTES: Final = 1 << 20
+
+
+class CommonLog(NamedTuple):
+    """What two logs have in common.
+
+    Attributes:
+        relation: one of ``RELATIONS``.
+        first_difference: the LSN of the first entry that is not the same in both, or that only one has; NULL_LSN when
+            there is none, or nothing in common.
+        equal_bytes: bytes that were compared and are the same.
+    """
+
+    relation: str
+    first_difference: int
+    equal_bytes: int
+
+
+def common_log(
+    one: Storage, files: LogFiles, other: Storage, other_files: LogFiles, listener: Listener = SILENT
+) -> CommonLog:
+    """Compare two logs.
+
+    Arguments:
+        one, files: the first environment and its log files.
+        other, other_files: the second.
+        listener: hears the bytes that were compared.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    first, second = ({file.number: file for file in found.files} for found in (files, other_files))
+    both = sorted(first.keys() & second.keys())
+    ends = max(first, default=-1), max(second, default=-1)
+    total, equal = sum(first[number].size_bytes for number in both), 0
+    for number in both:
+        here, there = first[number], second[number]
+        listener.step("compare logs", equal, total)
+        same = _same_bytes(one, here, other, there)
+        equal += same
+        if same == here.size_bytes == there.size_bytes:
+            continue
+        if same == here.size_bytes and number == ends[0]:
+            return CommonLog(FIRST_IS_PREFIX, make_lsn(number, same), equal)
+        if same == there.size_bytes and number == ends[1]:
+            return CommonLog(SECOND_IS_PREFIX, make_lsn(number, same), equal)
+        parts = _entry_at(one, here, same)
+        if number == both[0] and not parts:
+            return CommonLog(UNRELATED, NULL_LSN, 0)
+        return CommonLog(PARTED, make_lsn(number, parts), equal)
+    if not both:
+        return CommonLog(UNRELATED, NULL_LSN, 0)
+    if ends[0] == ends[1]:
+        return CommonLog(IDENTICAL, NULL_LSN, equal)
+    longer, relation = (second, FIRST_IS_PREFIX) if ends[0] < ends[1] else (first, SECOND_IS_PREFIX)
+    return CommonLog(relation, make_lsn(min(n for n in longer if n > min(ends)), 0), equal)
+
+
+def _same_bytes(one: Storage, here: LogFile, other: Storage, there: LogFile) -> int:
+    """How many bytes at the beginning of two files are the same."""
+    first = one.open(here.path)
+    try:
+        second = other.open(there.path)
+        try:
+            at = 0
+            while True:
+                left, right = first.read(at, _PIECE_BYTES), second.read(at, _PIECE_BYTES)
+                if left != right or not left:
+                    return at + _same_prefix(left, right)
+                at += len(left)
+        finally:
+            second.close()
+    finally:
+        first.close()
+
+
+def _same_prefix(left: bytes, right: bytes) -> int:
+    """Length of the common prefix; halves the stretch, so that comparing stays in C."""
+    low, high = 0, min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _entry_at(storage: Storage, file: LogFile, offset: int) -> int:
+    """Offset of the entry, or of the damage, that holds a byte of a file; the byte itself behind all of them."""
+    begins = 0
+    with FileReader(storage, file, is_last=True) as reader:
+        for item in reader.entries():
+            at = item.lsn & 0xFFFFFFFF
+            if at > offset:
+                return begins
+            begins = at
+    return begins if offset < file.size_bytes else offset
