@@ -10,9 +10,10 @@ from engine.version import VERSION
 def text() -> str:
     """The version of jetool, which build of it runs, and the log versions that it reads and writes.
 
-    With each log version stands the JE release that wrote it.
+    With each log version stands the JE release that wrote it. What is written is of that version in new environments
+    and in those of an earlier one; logs of a later version are continued in theirs.
     """
     read = f"{OLDEST_VERSION} to {NEWEST_VERSION} (JE {JE_RELEASES[OLDEST_VERSION]} to {JE_RELEASES[NEWEST_VERSION]})"
     written = f"{WRITTEN_VERSION} (JE {JE_RELEASES[WRITTEN_VERSION]})"
     build = "native build" if is_compiled() else "pure Python"
-    return f"jetool {VERSION} ({build})\nreads log versions {read}\nwrites log version {written}"
+    return f"jetool {VERSION} ({build})\nreads log versions {read}\nwrites log version {written}, continues later ones"

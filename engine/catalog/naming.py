@@ -31,7 +31,6 @@ from engine.format.entry.db_tree import (
 )
 from engine.format.entry.ln_content import DatabaseConfig, MapLN, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState, TreeContext
 from engine.txn.lock_types import LockType
@@ -171,7 +170,7 @@ class Naming:
         """What a database is like that takes the place of another one, without its records."""
         return old.to_impl()._replace(
             db_id=db_id, name=name, root_exists=False, root_key=None, root_lsn=NULL_LSN,
-            created_at_version=WRITTEN_VERSION,
+            created_at_version=self._ctx.log_version,
         )  # fmt: skip
 
     def put_name(self, name: str, payload: Payload, txn: Txn, *, replaces: bool) -> bool:
@@ -238,7 +237,7 @@ class Naming:
         writer = self._ctx.writer
         assert writer is not None
         with self._ctx.latch:
-            body = encode_db_tree(self._catalog.root_record(), WRITTEN_VERSION)
+            body = encode_db_tree(self._catalog.root_record(), writer.version)
             self.root_lsn = writer.log(DB_TREE_TYPE, body)
             self._catalog.mapping.dirty = self._catalog.naming.dirty = False
         return self.root_lsn
@@ -273,8 +272,9 @@ class Naming:
         if self._catalog.flags & ENV_REPLICATED:
             flags |= DB_REPLICATED if db_id < 0 else DB_NOT_REPLICATED
         return DatabaseImpl(
-            db_id, name, False, None, NULL_LSN, 0, flags, b"", b"", options.max_entries, 0, WRITTEN_VERSION, (), ()
-        )
+            db_id, name, False, None, NULL_LSN, 0, flags, b"", b"", options.max_entries, 0, self._ctx.log_version, (),
+            (),
+        )  # fmt: skip
 
     def _next_id(self, txn: Txn) -> int:
         """A new id, given out once and for all. Ids of replicated databases descend (je-log-format.md 9.4)."""

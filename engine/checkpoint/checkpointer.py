@@ -45,7 +45,6 @@ from engine.format.entry.node import LEVEL_MASK, MAPPING_TREE
 from engine.format.entry_types import CKPT_END, CKPT_START
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import WRITTEN_VERSION
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
@@ -217,7 +216,7 @@ class Checkpointer:
         checkpoint_id = self.last_id + 1
         self._step("CkptStart")
         start = writer.log(
-            CKPT_START, encode_ckpt_start(CkptStart(self._clock(), checkpoint_id, invoker), WRITTEN_VERSION)
+            CKPT_START, encode_ckpt_start(CkptStart(self._clock(), checkpoint_id, invoker), writer.version)
         )
         first_active = self._txns.first_active_lsn()
         first_active = start if first_active == NULL_LSN else min(first_active, start)
@@ -340,7 +339,7 @@ class Checkpointer:
             catalog.last_local_db_id, catalog.last_replicated_db_id, txns.last_id, txns.last_replicated_id,
             self.ids.extinction, self.ids.replicated_extinction, checkpoint_id, (), (),
         )  # fmt: skip
-        return writer.log(CKPT_END, encode_ckpt_end(record, WRITTEN_VERSION))
+        return writer.log(CKPT_END, encode_ckpt_end(record, writer.version))
 
     def _report(
         self, writer: LogWriter, invoker: str, first_active: int, highest: dict[int, int], before: int

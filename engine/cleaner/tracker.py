@@ -30,6 +30,7 @@ from engine.format.entry_types import FILE_HEADER
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import PRIOR_VERSION
 from engine.log.passes import Raw
+from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
 from engine.tree.state import DatabaseState, TreeContext
@@ -151,9 +152,9 @@ class UtilizationTracker:
         logged: set[int] = set()
         while changed := self._changed(file_of(writer.next_lsn)) - logged:
             for number in sorted(changed):
-                self._log_summary(state, number)
+                self._log_summary(writer, state, number)
             logged |= changed
-        self._log_summary(state, file_of(writer.next_lsn))
+        self._log_summary(writer, state, file_of(writer.next_lsn))
 
     def _changed(self, current: int) -> set[int]:
         """Files but the current one of which something was counted since their last summary."""
@@ -212,7 +213,7 @@ class UtilizationTracker:
             total[6] = max(counted.max_ln_size, content.summary.max_ln_size)
             counters.set(type(counted)._make(total))
 
-    def _log_summary(self, state: DatabaseState, number: int) -> None:
+    def _log_summary(self, writer: LogWriter, state: DatabaseState, number: int) -> None:
         assert self._parts is not None
         _, _, records, txns = self._parts
         counters = self.counters(number)
@@ -222,7 +223,9 @@ class UtilizationTracker:
         with self._ctx.latch:
             offsets = tuple(sorted(set(counters.new_offsets)))
             taken = len(counters.new_offsets)
-            payload = Payload(b"", FILE_SUMMARY, refresh=lambda: FileSummaryLN(NULL_LSN, counters.summary(), offsets))
+            # Before the entry itself, which may move on to another file: its size must not depend on it.
+            anchor = writer.last_lsn
+            payload = Payload(b"", FILE_SUMMARY, refresh=lambda: FileSummaryLN(anchor, counters.summary(), offsets))
             locker = txns.begin(transactional=False, durability=Durability.NO_SYNC)
             records.put(state, key, payload, locker, PutMode.OVERWRITE)
             txns.end_operation(locker)

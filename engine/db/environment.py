@@ -241,7 +241,7 @@ class Environment:
                 file=self.storage.root,
                 consequence="records cannot be written here without losing them",
             )
-        self.txns.gate = gate
+        self.txns.gate, self.txns.master_term = gate, self.now_ms()
         for txn in [txn for txn in self.txns.registered.values() if txn.id < 0]:
             txn.vlsn, txn.end = NEXT_VLSN, None
             self.restore_actions(txn)

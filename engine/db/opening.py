@@ -23,7 +23,7 @@ from engine.db.stream import Stream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.db.vlsn_view import tell_stream
-from engine.errors import NotFoundError, RefusedError, UnsupportedError
+from engine.errors import NotFoundError, RefusedError
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.checksum import INVISIBLE
@@ -31,7 +31,7 @@ from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
-from engine.format.versions import PRIOR_VERSION, WRITTEN_VERSION
+from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles, list_log_files
 from engine.log.passes import LogRange
@@ -133,6 +133,8 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
     if not config.read_only:
         _check_tail(storage, config, tail)
     ctx = make_context(config, LogAccess(storage, files.files))
+    if not config.read_only:
+        ctx.log_version = continued_in(tail.version)
     utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
     recovery = Recovery(
         ctx,
@@ -188,15 +190,6 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
             consequence=f"opening for writing would cut away {tail.cut_bytes} bytes and lose them",
             hint="restore the file from a copy; jetool recover --accept-loss gives them up and saves the bytes",
         )
-    if tail.version > WRITTEN_VERSION:
-        raise UnsupportedError(
-            "the environment was written by a newer JE",
-            file=storage.root,
-            expected=f"log version {WRITTEN_VERSION} or earlier",
-            found=str(tail.version),
-            consequence="it can be read, not changed",
-            hint="jetool info, dump, scan and verify read it",
-        )
 
 
 def _make_writable(parts: Parts, tail: Tail, stream: VLSNHook, data_directories: int) -> None:
@@ -210,7 +203,7 @@ def _make_writable(parts: Parts, tail: Tail, stream: VLSNHook, data_directories:
         file.truncate(offset_of(tail.end_lsn))
         file.sync()
         file.close()
-    new_file = tail.immutable or tail.version < WRITTEN_VERSION or parts.config.force_new_file
+    new_file = tail.immutable or tail.version < parts.ctx.log_version or parts.config.force_new_file
     parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=data_directories)
     _resurrect(parts)
     if tail.version < PRIOR_VERSION:
@@ -314,6 +307,8 @@ def relock(parts: Parts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> N
             before.expiration,
             record.prior_size,
             countable,
+            before.times,
+            before.tombstone,
         ),
     )
     if record.data is None:

@@ -78,7 +78,7 @@ class Parts:
         )
         self.txns.lock_timeout_ms = config.lock_timeout_ms
         self.txns.txn_timeout_ms = config.txn_timeout_ms
-        self.records = Records(ctx, self.locks)
+        self.records = Records(ctx, self.locks, self.clock)
         self.records.guards_gaps = lambda: self.txns.serializable > 0
         self.compressor = Compressor(ctx, self.locks)
         self.txns.compress_later = self.compressor.add
@@ -126,6 +126,7 @@ class Parts:
             queue_bytes=config.queue_bytes if config.use_queue else 0,
             data_directories=data_directories,
             clock=self.clock,
+            version=self.ctx.log_version,
         )
         self.writer.group.timeout_ms = config.fsync_timeout_ms
         self.writer.group.interval_ms = config.group_interval_ms

@@ -1,8 +1,10 @@
 """Log versions: which exist, which JE wrote them, and since when a feature is in the format.
 
 Source: je-log-format.md sections 1 and 15. A file states its version in its header; all of its entries have it. This
-project reads versions 6 to 26 and writes 17. Real logs of versions 16 and 18 to 25 were never at hand: these are
-decoded by the same rules that the sources give for them.
+project reads versions 6 to 26. What it writes follows from what is there, since JE never puts an older version behind
+a newer one: a new environment is of version 17, one of an earlier version is continued in 17, and one of a later
+version in its own. Real logs of versions 16 and 18 to 25 were never at hand: these are read and written by the same
+rules that the sources give for them.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Final
 
 OLDEST_VERSION: Final = 6
 NEWEST_VERSION: Final = 26
+# Of new environments.
 WRITTEN_VERSION: Final = 17
 
 # First release that wrote the version.
@@ -37,6 +40,7 @@ EXPIRATION: Final = 12
 DTVLSN: Final = 13
 PRIOR_VERSION: Final = 16
 EXTINCTION: Final = 17
+LAST_WITH_PREPARE: Final = 17
 LONG_LSNS_ONLY: Final = 18
 LN_KEY_FIRST: Final = 19
 NODE_SIZES: Final = 21
@@ -44,6 +48,11 @@ MASTER_TERM: Final = 22
 COMPLETED_SCANS: Final = 23
 BEFORE_IMAGES: Final = 25
 CREATION_TIMES: Final = 26
+
+
+def continued_in(version: int) -> int:
+    """The version that is written behind a log whose last file has a version."""
+    return max(version, WRITTEN_VERSION)
 
 
 def is_supported(version: int) -> bool:

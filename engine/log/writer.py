@@ -107,6 +107,10 @@ class LogWriter:
         queue_bytes: je.log.writeQueueSize; 0 without je.log.useWriteQueue.
         data_directories: je.log.nDataDirectories: files go to ``data001`` and so on in turn; 0 for none.
         clock: milliseconds since 1970, for file headers.
+        version: of the files that are begun, and of every entry.
+
+    Attributes:
+        version: the same; whoever encodes an entry asks for it.
     """
 
     def __init__(
@@ -121,7 +125,9 @@ class LogWriter:
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         data_directories: int = 0,
         clock: Clock | None = None,
+        version: int = WRITTEN_VERSION,
     ) -> None:
+        self.version = version
         self.latch = threading.RLock()
         self.observer: WriteObserver | None = None
         self.stream: ReplicationStream | None = None
@@ -181,7 +187,7 @@ class LogWriter:
 
         Arguments:
             type_number: of the entry.
-            body: encoded for version 17; or a function that encodes it under the latch, after counting, whose size
+            body: encoded for ``version``; or a function that encodes it under the latch, after counting, whose size
                 does not depend on when it is called (FileSummaryLN, R-LOG-3).
             provisional: flag of the entry.
             obsolete_nodes: LSNs of node versions that it replaces, and whether they are deltas.
@@ -284,7 +290,7 @@ class LogWriter:
             if self._file is not None:
                 self._end_file()
             for file in files:
-                self._access.add(file, WRITTEN_VERSION)
+                self._access.add(file, self.version)
             self._number, self._offset = files[-1].number, files[-1].size_bytes
             self._buffer_start, self._prev_offset = self._offset, last_offset
             self._flip_next = True
@@ -298,7 +304,7 @@ class LogWriter:
             if start + HEADER_BYTES > len(self._buffer):
                 return None
             size = int.from_bytes(self._buffer[start + _SIZE_AT : start + HEADER_BYTES], "little")
-            length = HEADER_BYTES + (8 if has_vlsn(self._buffer[start + 5], WRITTEN_VERSION) else 0)
+            length = HEADER_BYTES + (8 if has_vlsn(self._buffer[start + 5], self.version) else 0)
             return bytes(self._buffer[start : start + length + size])
 
     def check(self) -> None:
@@ -373,15 +379,15 @@ class LogWriter:
         directory = f"data{number % self._data_directories + 1:03d}" if self._data_directories else ""
         path = f"{directory}/{number:08x}.jdb" if directory else f"{number:08x}.jdb"
         storage = self._access.storage
-        header = FileHeader(self._clock(), number, last_offset, WRITTEN_VERSION)
+        header = FileHeader(self._clock(), number, last_offset, self.version)
         self._number, self._offset, self._prev_offset = number, 0, 0
         self._buffer_start, self._buffer, self._flip_next = 0, bytearray(), False
         try:
             self._file = storage.open_rw(path, create=True)
             self._file.truncate(0)
             self._access.forget(number)
-            self._access.add(LogFile(number, path, FILE_HEADER_BYTES), WRITTEN_VERSION)
-            self._append(FILE_HEADER, 0, encode_file_header(header, WRITTEN_VERSION))
+            self._access.add(LogFile(number, path, FILE_HEADER_BYTES), self.version)
+            self._append(FILE_HEADER, 0, encode_file_header(header, self.version))
             self._prev_offset = 0
             self._write_out()
             storage.sync_directory(directory)

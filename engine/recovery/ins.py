@@ -29,9 +29,10 @@ OLD_DUP_TYPES: Final = frozenset((14, 15, 23))
 
 
 class LoggedNode(NamedTuple):
-    """A node entry of the recovery range: where it is and whose it is."""
+    """A node entry of the recovery range: where it is, of how many bytes, and whose it is."""
 
     lsn: int
+    size: int
     type_number: int
     version: int
     db_id: int
@@ -72,9 +73,9 @@ def logged_node(raw: Raw) -> tuple[LoggedNode, int]:
     """What a node entry says of itself, and the node's id (0 for old deltas, which have none)."""
     if raw.type_number in (OLD_DELTA_TYPE, 23):
         delta = decode_old_delta(raw.body, raw.version)
-        return LoggedNode(raw.lsn, raw.type_number, raw.version, delta.db_id, False), 0
+        return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, delta.db_id, False), 0
     node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
-    return LoggedNode(raw.lsn, raw.type_number, raw.version, node.db_id, node.is_root), node.node_id
+    return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, node.db_id, node.is_root), node.node_id
 
 
 def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
@@ -105,7 +106,7 @@ def replay_node(ctx: TreeContext, db: DatabaseState, logged: LoggedNode) -> bool
     if kid is not None:
         drop_subtree(ctx, kid)
         parent.kids[index] = None
-    parent.set_child_lsn(index, logged.lsn)
+    parent.set_child_lsn(index, logged.lsn, logged.size)
     return True
 
 

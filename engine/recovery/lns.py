@@ -8,13 +8,13 @@ from typing import Final
 from engine.catalog.catalog import Catalog
 from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
-from engine.format.entry.ln import EMBEDDED, LN, transaction_of
+from engine.format.entry.ln import EMBEDDED, LN, TOMBSTONE, transaction_of
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import BY_NUMBER
 from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import EMBEDDED_RECORDS
+from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
 from engine.log.passes import LogRange, Raw, backward, forward
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.info import PassCount, RecoveryResult, ResurrectedTxn
@@ -24,7 +24,7 @@ from engine.recovery.rollback_scan import RollbackScan
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_lsns import TxnLsns
 from engine.tree.apply import Leaf, Outcome, redo_ln, undo_ln, version_before
-from engine.tree.bin_node import BIN
+from engine.tree.bin_node import BIN, UNTIMED, times_from
 from engine.tree.keys import Key
 from engine.tree.state import DatabaseState, TreeContext
 
@@ -48,7 +48,14 @@ def leaf_of(raw: Raw, record: LN, db: DatabaseState, *, resurrected: bool) -> Le
     content = record.content
     deleted = record.data is None or bool(getattr(content, "deleted", 0))
     data = record.data if embedded and not deleted and not db.duplicates else None
-    return _new_tuple(Leaf, (raw.lsn, raw.size, data, record.expiration, raw.vlsn, deleted, resurrected))
+    times, tombstone = UNTIMED, False
+    if raw.version >= LN_KEY_FIRST:
+        tombstone = bool(record.flags2 & TOMBSTONE)
+        if data is not None:
+            times = times_from(record.modification_time, record.creation_time)
+    return _new_tuple(
+        Leaf, (raw.lsn, raw.size, data, record.expiration, raw.vlsn, deleted, resurrected, times, tombstone)
+    )
 
 
 class LNPasses:

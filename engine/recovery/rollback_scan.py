@@ -110,9 +110,7 @@ class RollbackScan:
         info = self._scanner.revert_info(period, raw.lsn, record.txn_id, invisible=is_invisible(raw.flags, raw.version))
         if info is not None:
             before = NULL_LSN if is_null(info.lsn) else info.lsn
-            to = Version(
-                before, info.known_deleted, info.pending_deleted, info.key, info.data, info.vlsn, info.expiration
-            )
+            to = Version(before, *info[2:])
             undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, to)
         return True
 

@@ -24,9 +24,10 @@ from functools import cmp_to_key
 from typing import Any, NamedTuple, Protocol
 
 from engine.errors import DamageError, NotFoundError
-from engine.format.entry.ln import ABORT_KNOWN_DELETED, LN
+from engine.format.entry.ln import ABORT_KNOWN_DELETED, ABORT_TOMBSTONE, LN, TOMBSTONE
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
+from engine.tree.bin_node import UNTIMED, Times, times_from
 
 
 class ChainEntry(NamedTuple):
@@ -64,7 +65,7 @@ class ChainLog(Protocol):
 
 
 class RevertInfo(NamedTuple):
-    """What undoing one LN puts into the slot (R-REC-44).
+    """What undoing one LN puts into the slot (R-REC-44); all but the first field as ``tree.apply.Version`` has them.
 
     Attributes:
         undone_lsn: the LN that is undone.
@@ -74,6 +75,8 @@ class RevertInfo(NamedTuple):
         data: the data of that version when it is embedded in the slot, else None.
         vlsn: VLSN of an embedded version, else NULL_VLSN.
         expiration: as LN entries store it; 0 is none.
+        times: of an embedded version, since v19.
+        tombstone: that version stands for a record that is gone (since v19).
     """
 
     undone_lsn: int
@@ -84,6 +87,8 @@ class RevertInfo(NamedTuple):
     data: bytes | None
     vlsn: int
     expiration: int
+    times: Times
+    tombstone: bool
 
 
 class TxnChain:
@@ -165,6 +170,8 @@ class TxnChain:
                 data=ln.data if ln.embedded else None,
                 vlsn=entry.vlsn if ln.embedded else NULL_VLSN,
                 expiration=ln.expiration,
+                times=times_from(ln.modification_time, ln.creation_time) if ln.embedded else UNTIMED,
+                tombstone=bool(ln.flags2 & TOMBSTONE),
             )
         if lsn > matchpoint_lsn:
             self._reverts[lsn] = _before_transaction(lsn, ln)
@@ -227,4 +234,6 @@ def _before_transaction(lsn: int, ln: LN) -> RevertInfo:
         data=ln.abort_data,
         vlsn=ln.abort_vlsn,
         expiration=ln.abort_expiration,
+        times=times_from(ln.abort_modification_time, ln.abort_creation_time),
+        tombstone=bool(ln.flags2 & ABORT_TOMBSTONE),
     )

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from engine.db.environment import Environment
-from engine.errors import JetoolError, RefusedError, StorageError, UsageError
+from engine.errors import JetoolError, RefusedError, StorageError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
+from engine.format.versions import WRITTEN_VERSION
 from engine.rep.group import Membership, check_name, form_group, read_membership
 from engine.rep.handshake import (
     NO_UUID,
@@ -114,6 +115,16 @@ class Node:
         if self._env is not None and not self._env.replicated:
             self._env.close()
             raise UsageError("the environment is not replicated", file=self._storage.root)
+        if self._env is not None and self._env.ctx.log_version != WRITTEN_VERSION:
+            self._env.close()
+            raise UnsupportedError(
+                "nodes exchange entries of one log version, and the environment is of another",
+                file=self._storage.root,
+                expected=f"log version {WRITTEN_VERSION} or earlier",
+                found=str(self._env.ctx.log_version),
+                consequence="it cannot be a node here: entries would lose the times that later versions keep",
+                hint="run it under the JE that wrote it; jetool recover, jetool verify and jetool put take it",
+            )
         try:
             self._reception.start()
         except StorageError:

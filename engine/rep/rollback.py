@@ -35,7 +35,6 @@ from engine.format.entry.ln_content import NameLN, NameOperation
 from engine.format.entry.rollback import RollbackEnd, RollbackStart, encode_rollback_end, encode_rollback_start
 from engine.format.entry_types import BY_NAME
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
-from engine.format.versions import WRITTEN_VERSION
 from engine.log.files import list_log_files
 from engine.log.writer import LogWriter
 from engine.recovery.rollback_scan import ChainReader, visible_matchpoints
@@ -112,7 +111,7 @@ class SoftRollback:
         active = {txn_id: txn for txn_id, txn in env.txns.registered.items() if txn_id < 0}
         self._step("RollbackStart")
         begun = RollbackStart(vlsn, lsn, env.now_ms(), tuple(active))
-        start = writer.log(_ROLLBACK_START, encode_rollback_start(begun, WRITTEN_VERSION))
+        start = writer.log(_ROLLBACK_START, encode_rollback_start(begun, writer.version))
         writer.flush(sync=True)
         self._step("undo")
         for txn in active.values():
@@ -122,7 +121,7 @@ class SoftRollback:
         set_invisible(env.ctx.access, self._hidden)
         self._step("RollbackEnd")
         ended = RollbackEnd(lsn, start, env.now_ms())
-        writer.log(_ROLLBACK_END, encode_rollback_end(ended, WRITTEN_VERSION))
+        writer.log(_ROLLBACK_END, encode_rollback_end(ended, writer.version))
         writer.flush(sync=True)
         self._step("VLSN index")
         index.truncate_tail(vlsn + 1, lsn)
@@ -148,7 +147,7 @@ class SoftRollback:
     def _revert(self, chain: TxnChain, db: DatabaseState, record: LN, lsn: int) -> None:
         info = chain.take(lsn)
         before = NULL_LSN if is_null(info.lsn) else info.lsn
-        to = Version(before, info.known_deleted, info.pending_deleted, info.key, info.data, info.vlsn, info.expiration)
+        to = Version(before, *info[2:])
         undo_ln(self._env.ctx, db, db.order.wrap(record.key), lsn, to)
         if isinstance(record.content, NameLN) and isinstance(record.tail, NameOperation):
             made = self._env.catalog.by_id(record.content.db_id)

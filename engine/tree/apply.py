@@ -14,16 +14,18 @@ from typing import Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.format.entry.ln import (
+    ABORT_TOMBSTONE,
     HAS_ABORT_DATA,
     HAS_ABORT_EXPIRATION,
     HAS_ABORT_KEY,
     HAS_ABORT_VLSN,
     LN,
 )
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.lsn import NULL_LSN, format_lsn, is_null
+from engine.format.versions import NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.bin_node import BIN, DELETED
+from engine.tree.bin_node import BIN, DELETED, Times, times_from
 from engine.tree.keys import Key
 from engine.tree.split import bin_for_insert
 from engine.tree.state import DatabaseState, TreeContext
@@ -42,6 +44,8 @@ class Version(NamedTuple):
         data: its data when it was embedded; None when it has to be read at the LSN.
         vlsn: of an embedded version, else NULL_VLSN.
         expiration: days, or negative hours; 0 for none.
+        times: of an embedded version, since v19.
+        tombstone: the record stands for one that is gone (since v19).
     """
 
     lsn: int
@@ -51,6 +55,8 @@ class Version(NamedTuple):
     data: bytes | None
     vlsn: int
     expiration: int
+    times: Times
+    tombstone: bool
 
 
 def version_before(record: LN) -> Version:
@@ -64,6 +70,8 @@ def version_before(record: LN) -> Version:
         record.abort_data if flags & HAS_ABORT_DATA else None,
         record.abort_vlsn if flags & HAS_ABORT_VLSN else NULL_VLSN,
         record.abort_expiration if flags & HAS_ABORT_EXPIRATION else 0,
+        times_from(record.abort_modification_time, record.abort_creation_time),
+        bool(record.flags2 & ABORT_TOMBSTONE),
     )
 
 
@@ -75,6 +83,8 @@ class Leaf(NamedTuple):
         data: the record's data when it is embedded; None otherwise.
         deleted: it is a deletion.
         resurrected: its transaction is still open (R-REC-47): a deletion is pending, not known.
+        times: of an embedded record, since v19.
+        tombstone: the record stands for one that is gone (since v19).
     """
 
     lsn: int
@@ -84,6 +94,8 @@ class Leaf(NamedTuple):
     vlsn: int
     deleted: bool
     resurrected: bool
+    times: Times
+    tombstone: bool
 
 
 class Applied(Enum):
@@ -121,11 +133,11 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: Version
         return Outcome(Applied.QUEUED, NULL_LSN, node)
     if tree_lsn != lsn:
         return Outcome(Applied.NOTHING, tree_lsn, node)
-    revert_slot(node, index, to)
+    _revert_slot(ctx, node, index, to)
     return Outcome(Applied.QUEUED if to.lsn == NULL_LSN else Applied.CHANGED, tree_lsn, node)
 
 
-def revert_slot(node: BIN, index: int, to: Version) -> None:
+def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: Version) -> None:
     """Give a slot the version before."""
     key = node.keys[index] if to.key is None else node.db.order.wrap(to.key)
     if to.lsn == NULL_LSN:
@@ -133,10 +145,17 @@ def revert_slot(node: BIN, index: int, to: Version) -> None:
         return
     state = KNOWN_DELETED if to.known_deleted else PENDING_DELETED if to.pending_deleted else 0
     value = None if state else to.data
+    size = 0
     if value is not None:
         state |= SLOT_EMBEDDED
+    elif not state and ctx.log_version >= NODE_SIZES and not node.db.duplicates:
+        # Later versions read an LN by the size that its slot says.
+        size = ctx.access.read(to.lsn, allow_invisible=True).total_bytes
+    state |= SLOT_TOMBSTONE if to.tombstone else 0
     _note_vlsn(node, key, to.vlsn if value is not None else NULL_VLSN)
-    node.put(index, key, True, to.lsn, state, value, 0, to.expiration)
+    node.put(index, key, True, to.lsn, state, value, size, to.expiration)
+    if value is not None:
+        node.note_times(key, to.times)
 
 
 def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN | None = None) -> Outcome:
@@ -189,8 +208,11 @@ def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: Leaf) -> None:
         node.put(index, key, exact, leaf.lsn, state, None, leaf.size, 0)
         return
     state = SLOT_EMBEDDED if leaf.data is not None else 0
+    if leaf.tombstone:
+        state |= SLOT_TOMBSTONE
     _note_vlsn(node, key, leaf.vlsn if leaf.data is not None else NULL_VLSN)
     node.put(index, key, exact, leaf.lsn, state, leaf.data, leaf.size, leaf.expiration)
+    node.note_times(key, leaf.times)
 
 
 def _note_vlsn(node: BIN, key: Key, vlsn: int) -> None:

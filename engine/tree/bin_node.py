@@ -2,10 +2,12 @@
 
 Besides keys and LSNs a slot has
 
-* ``states``: KD 0x01, dirty 0x02 (differs from the last *full* version), PD 0x08, embedded 0x10;
+* ``states``: KD 0x01, dirty 0x02 (differs from the last *full* version), PD 0x08, embedded 0x10, tombstone 0x80;
 * ``values``: the record's data when it is embedded or cached, None when it has to be read at the LSN;
 * ``sizes``: size of the LN's entry in bytes, 0 when unknown;
-* ``expirations``: as in an LN, positive days or negative hours since 1970, 0 for none.
+* ``expirations``: as in an LN, positive days or negative hours since 1970, 0 for none;
+* since v19 an entry of ``times`` when the record is embedded: nobody reads its LN, which has them too. A record of a
+  deferred-write database that is in memory only has one as well. Where no slot has times the dict is empty.
 
 The node is always complete in memory: a delta is applied to its full version when it is read.
 """
@@ -13,9 +15,9 @@ The node is always complete in memory: a delta is applied to its full version wh
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final
+from typing import Final, NamedTuple
 
-from engine.format.entry.node import DIRTY, KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
+from engine.format.entry.node import DIRTY, KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.lsn import NULL_LSN
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
@@ -23,32 +25,54 @@ from engine.tree.state import DatabaseState
 
 DELETED: Final = KNOWN_DELETED | PENDING_DELETED
 BIN_HEIGHT: Final = 1
+_OF_LIVE_RECORDS: Final = PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
 _NODE_BYTES: Final = 600
 _SLOT_BYTES: Final = 260
+_TIMES_BYTES: Final = 230
+
+
+class Times(NamedTuple):
+    """When a record was last changed, and when it was inserted, in milliseconds since 1970; 0 where nobody said.
+
+    JE gives a record no creation time unless the application does (je-log-format.md 7.3); an update keeps it.
+    """
+
+    modified: int
+    created: int
+
+
+UNTIMED: Final = Times(0, 0)
+
+
+def times_from(modified: int, created: int) -> Times:
+    """Times of which there is one object when nothing is known, so that slots need not keep them."""
+    return Times(modified, created) if modified or created else UNTIMED
 
 
 class BIN(IN):
     """A bottom node.
 
     Attributes:
-        delta_lsn: the last delta, NULL_LSN when the last version was a full one.
+        delta_lsn, delta_size: the last delta, NULL_LSN and 0 when the last version was a full one.
         no_delta: the next version must be full (R-TREE-32).
         pins: cursors that stand on it.
         vlsns: VLSN of embedded records by key, in environments that preserve record versions.
     """
 
     __slots__ = (
-        "data_bytes", "delta_lsn", "expirations", "no_delta", "pins", "sizes", "states", "values", "vlsns",
+        "data_bytes", "delta_lsn", "delta_size", "expirations", "no_delta", "pins", "states", "times", "values",
+        "vlsns",
     )  # fmt: skip
 
     def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
         super().__init__(db, node_id, level, ident, max_entries)
         self.states = bytearray()
         self.values: list[bytes | None] = []
-        self.sizes: list[int] = []
         self.expirations: list[int] = []
+        self.times: dict[Key, Times] = {}
         self.vlsns: dict[Key, int] = {}
         self.delta_lsn = NULL_LSN
+        self.delta_size = 0
         self.no_delta = False
         self.pins = 0
         self.data_bytes = 0
@@ -70,7 +94,7 @@ class BIN(IN):
     def put(
         self, index: int, key: Key, exact: bool, lsn: int, state: int, value: bytes | None, size: int, expiration: int
     ) -> None:
-        """Insert or overwrite a slot; it becomes dirty.
+        """Insert or overwrite a slot; it becomes dirty, and has no times until ``note_times`` says so.
 
         Arguments:
             index, exact: from ``find``.
@@ -85,6 +109,8 @@ class BIN(IN):
         if exact:
             old = self.values[index]
             self.data_bytes -= len(old) if old is not None else 0
+            if self.times:
+                self.times.pop(self.keys[index], None)
             self.keys[index] = key
             self.lsns[index] = lsn
             self.states[index] = state
@@ -104,9 +130,19 @@ class BIN(IN):
             self.data_bytes += len(value)
         self.dirty = True
 
+    def note_times(self, key: Key, times: Times) -> None:
+        """The times of the record that has just been put."""
+        if times is not UNTIMED:
+            self.times[key] = times
+
+    def times_of(self, index: int) -> Times:
+        """The times that a slot keeps."""
+        return self.times.get(self.keys[index], UNTIMED) if self.times else UNTIMED
+
     def set_known_deleted(self, index: int) -> None:
         """The record is gone for good (R-TREE-21); LSN and size stay."""
-        self.states[index] = (self.states[index] & ~(PENDING_DELETED | SLOT_EMBEDDED)) | KNOWN_DELETED | DIRTY
+        self.states[index] = (self.states[index] & ~_OF_LIVE_RECORDS) | KNOWN_DELETED | DIRTY
+        self.times.pop(self.keys[index], None)
         self.drop_value(index)
         self.dirty = True
 
@@ -121,6 +157,7 @@ class BIN(IN):
         """Take a slot out; the node's dirtiness is the caller's business (R-TREE-51)."""
         self.drop_value(index)
         self.vlsns.pop(self.keys[index], None)
+        self.times.pop(self.keys[index], None)
         del self.keys[index]
         del self.lsns[index]
         del self.states[index]
@@ -151,4 +188,4 @@ class BIN(IN):
 
     def memory_bytes(self) -> int:
         """An estimate of the memory that the node takes, in bytes."""
-        return _NODE_BYTES + _SLOT_BYTES * len(self.keys) + self.data_bytes
+        return _NODE_BYTES + _SLOT_BYTES * len(self.keys) + _TIMES_BYTES * len(self.times) + self.data_bytes

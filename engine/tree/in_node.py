@@ -2,10 +2,11 @@
 
 Invariants, all under ``TreeContext.latch``:
 
-* ``keys``, ``lsns`` and ``kids`` have one element per slot; keys ascend, except that the key of slot 0 counts as minus
-  infinity.
+* ``keys``, ``lsns``, ``sizes`` and ``kids`` have one element per slot; keys ascend, except that the key of slot 0
+  counts as minus infinity.
 * A child in memory points back through ``parent``; the parent's slot holds the LSN of the child's last logged version
-  (NULL_LSN: never logged). A node that has been taken out of its tree has ``in_tree`` False.
+  (NULL_LSN: never logged) and the bytes of that entry (0: unknown; stored since v21). A node that has been taken out of
+  its tree has ``in_tree`` False.
 * ``dirty`` means that the content differs from the last logged version (R-TREE-9). Slots are changed through methods
   that keep it.
 * ``provisional_obsolete`` holds old LSNs of descendants that were logged provisionally; they are counted when this node
@@ -42,8 +43,8 @@ class IN:
     """An internal node of level 2 or more; ``BIN`` extends it."""
 
     __slots__ = (
-        "accounted", "db", "dirty", "full_lsn", "ident", "in_tree", "is_root", "keys", "kids", "level", "lsns",
-        "max_entries", "node_id", "parent", "provisional_obsolete", "pruned", "touched",
+        "accounted", "db", "dirty", "full_lsn", "full_size", "ident", "in_tree", "is_root", "keys", "kids", "level",
+        "lsns", "max_entries", "node_id", "parent", "provisional_obsolete", "pruned", "sizes", "touched",
     )  # fmt: skip
 
     def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
@@ -56,9 +57,11 @@ class IN:
         self.in_tree = True
         self.dirty = False
         self.full_lsn = NULL_LSN
+        self.full_size = 0
         self.parent: IN | None = None
         self.keys: list[Key] = []
         self.lsns: list[int] = []
+        self.sizes: list[int] = []
         self.kids: list[IN | None] = []
         self.provisional_obsolete: list[ObsoleteNode] = []
         self.pruned = False
@@ -105,20 +108,23 @@ class IN:
         """A new slot."""
         self.keys.insert(index, key)
         self.lsns.insert(index, lsn)
+        self.sizes.insert(index, 0)
         self.kids.insert(index, child)
         if child is not None:
             child.parent = self
         self.dirty = True
 
-    def set_child_lsn(self, index: int, lsn: int) -> None:
-        """The child has been logged."""
+    def set_child_lsn(self, index: int, lsn: int, size: int) -> None:
+        """The child has been logged, in an entry of so many bytes."""
         self.lsns[index] = lsn
+        self.sizes[index] = size
         self.dirty = True
 
     def remove_slot(self, index: int) -> None:
         """Take a slot out."""
         del self.keys[index]
         del self.lsns[index]
+        del self.sizes[index]
         del self.kids[index]
         self.dirty = True
 

@@ -1,8 +1,9 @@
 """Nodes in memory to and from logged nodes: prefixes, compact LSNs, embedded data, expiration bases.
 
-Reading takes every log version. Writing makes version 17. A prefix is the longest common prefix of all keys, and none
-with fewer than two slots (R-TREE-18). The compact LSN form is taken when offsets and file numbers fit (je-log-format.md
-8.4). A delta holds the dirty slots only and names its full version.
+Reading takes every log version, writing makes 17 to 26. A prefix is the longest common prefix of all keys, and none
+with fewer than two slots (R-TREE-18). Until v17 the compact LSN form is taken when offsets and file numbers fit
+(je-log-format.md 8.4). Slots of upper nodes carry the size of the child's entry since v21, those of embedded records
+their times since v19. A delta holds the dirty slots only and names its full version.
 
 Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged as prefix ``path/`` and suffixes ``a``,
 ``b``; without prefixing, whole.
@@ -10,6 +11,7 @@ Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from engine.errors import DamageError
@@ -28,20 +30,24 @@ from engine.format.entry.node import (
     ROOT,
     SLOT_EMBEDDED,
     SLOT_NO_DATA,
+    SLOT_TOMBSTONE,
     Node,
     Slot,
 )
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.tree.bin_node import BIN
+from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES
+from engine.tree.bin_node import BIN, Times
 from engine.tree.in_node import IN
 from engine.tree.keys import PLAIN, Key
 from engine.tree.state import DatabaseState
 
-_PERSISTENT: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED
+_PERSISTENT: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
 _HOURS_A_DAY: Final = 24
 _COMPACT_OFFSETS: Final = 0xFFFFFE
 _COMPACT_FILES: Final = 127
 _NO_BASE: Final = -1
+# compactMaxKeySize: how JE may keep the keys in memory; without it JE finds out.
+_NO_HINT: Final = -1
 
 
 def node_from(db: DatabaseState, record: Node) -> IN:
@@ -57,9 +63,12 @@ def node_from(db: DatabaseState, record: Node) -> IN:
     if isinstance(node, BIN):
         for slot in record.slots:
             _add_slot(node, record, slot, wrap(prefix + slot.key), 0)
+        if record.modification_base != _NO_BASE or record.creation_base != _NO_BASE:
+            _add_times(node, record, node.keys)
         return node
     node.keys = [wrap(prefix + slot.key) for slot in record.slots]
     node.lsns = [slot.lsn for slot in record.slots]
+    node.sizes = [slot.log_size or 0 for slot in record.slots]
     node.kids = [None] * len(node.keys)
     return node
 
@@ -71,6 +80,8 @@ def apply_delta(node: BIN, record: Node) -> None:
     node.max_entries = max(node.max_entries, record.full_bin_max_entries)
     for slot in record.slots:
         _add_slot(node, record, slot, order.wrap(prefix + slot.key), DIRTY)
+    if record.modification_base != _NO_BASE or record.creation_base != _NO_BASE:
+        _add_times(node, record, [order.wrap(prefix + slot.key) for slot in record.slots])
 
 
 def apply_old_delta(node: BIN, delta: OldDelta) -> None:
@@ -83,13 +94,12 @@ def apply_old_delta(node: BIN, delta: OldDelta) -> None:
     node.dirty = False
 
 
-def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int, with_filter: bool = False) -> Node:
-    """The logged form of a node, for version 17.
+def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -> Node:
+    """The logged form of a node.
 
     Arguments:
+        version: log version, 17 or later.
         delta: only the dirty slots of a BIN.
-        prev_full_lsn: its last full version; in a delta the one that it applies to.
-        prev_delta_lsn: its last delta, or NULL_LSN.
         with_filter: put a bloom filter over the other keys into a delta.
     """
     chosen = [i for i in range(len(node)) if not delta or node.states[i] & DIRTY] if isinstance(node, BIN) else None
@@ -99,28 +109,38 @@ def node_to(node: IN, *, delta: bool, prev_full_lsn: int, prev_delta_lsn: int, w
     prefix = common_prefix(stored) if node.db.prefixing and len(stored) > 1 else None
     flags = (ROOT if node.is_root else 0) | (HAS_PREFIX if prefix is not None else 0)
     cut = len(prefix) if prefix is not None else 0
-    base = -1
+    base = created_base = modified_base = _NO_BASE
     slots: tuple[Slot, ...] = ()
     bloom: bytes | None = None
+    delta_lsn, delta_size = (node.delta_lsn, node.delta_size) if isinstance(node, BIN) else (NULL_LSN, 0)
     if isinstance(node, BIN) and chosen is not None:
         flags |= HAS_SIZES if not node.db.duplicates else 0
         flags |= HAS_VLSNS if node.vlsns else 0
         base, hours = expiration_base(node)
         flags |= EXPIRES_IN_HOURS if hours else 0
         slots = tuple(_bin_slot(node, i, stored[i][cut:], flags, base, hours) for i in chosen)
+        if node.times and version >= LN_KEY_FIRST:
+            modified_base, created_base = time_bases(node, version)
+            slots = tuple(
+                _with_times(slot, node.times_of(i), modified_base, created_base)
+                for i, slot in zip(chosen, slots, strict=True)
+            )
         max_entries = max(count, len(node) * 25 // 100) if delta else max(node.max_entries, count)
         # A comparator may take keys of different bytes for equal, which a filter cannot know.
         if delta and with_filter and node.db.order.comparator is None:
             flags |= HAS_BLOOM_FILTER
             bloom = bloom_filter(prefix, [stored[i][cut:] for i in range(len(node)) if not node.states[i] & DIRTY])
     else:
+        flags |= HAS_SIZES if version >= NODE_SIZES else 0
         slots = tuple(
-            Slot(stored[i][cut:], lsn, 0, None, None, None, None, None, None) for i, lsn in enumerate(node.lsns)
+            Slot(stored[i][cut:], lsn, 0, None, node.sizes[i], None, None, None, None)
+            for i, lsn in enumerate(node.lsns)
         )
         max_entries = max(node.max_entries, count)
+    base_file = compact_base([slot.lsn for slot in slots]) if version < LONG_LSNS_ONLY else None
     return Node(
-        node.db.id, prev_full_lsn, 0, prev_delta_lsn, 0, base, -1, -1, node.node_id, unwrap(node.ident), flags, prefix,
-        -1, count, node.level, max_entries, compact_base([slot.lsn for slot in slots]), slots,
+        node.db.id, node.full_lsn, node.full_size, delta_lsn, delta_size, base, created_base, modified_base,
+        node.node_id, unwrap(node.ident), flags, prefix, _NO_HINT, count, node.level, max_entries, base_file, slots,
         len(node) if delta else 0, max(node.max_entries, len(node)) if delta else 0, bloom, None, None,
     )  # fmt: skip
 
@@ -154,6 +174,14 @@ def expiration_base(node: BIN) -> tuple[int, bool]:
         return -1, False
     hours = any(value < 0 for value in used)
     return min(_in_unit(value, hours) for value in used), hours
+
+
+def time_bases(node: BIN, version: int) -> tuple[int, int]:
+    """The bases of modification and creation times: the earliest in the node; -1 when there is none, or no field."""
+    modified = min((times.modified for times in node.times.values() if times.modified), default=_NO_BASE)
+    if version < CREATION_TIMES:
+        return modified, _NO_BASE
+    return modified, min((times.created for times in node.times.values() if times.created), default=_NO_BASE)
 
 
 def check_level(db: DatabaseState, node: IN, lsn: int, expected: int) -> None:
@@ -206,6 +234,28 @@ def _add_slot(node: BIN, record: Node, slot: Slot, key: Key, dirt: int) -> None:
     index, exact = node.find(key)
     node.put(index, key, exact, slot.lsn, state, value_now, slot.log_size or 0, expiration)
     node.dirty = False
+
+
+def _add_times(node: BIN, record: Node, keys: Iterable[Key]) -> None:
+    """The times of the slots of a logged node, whose keys are given, from their offsets.
+
+    An offset is 0 for none, else one more than the distance to the base.
+    """
+    for key, slot in zip(keys, record.slots, strict=True):
+        modified, created = slot.modification_time, slot.creation_time
+        if modified or created:
+            node.times[key] = Times(
+                record.modification_base + modified - 1 if modified else 0,
+                record.creation_base + created - 1 if created else 0,
+            )
+
+
+def _with_times(slot: Slot, times: Times, modified_base: int, created_base: int) -> Slot:
+    """A slot with its offsets to the bases; only those of embedded records are stored."""
+    return slot._replace(
+        modification_time=times.modified - modified_base + 1 if times.modified else 0,
+        creation_time=times.created - created_base + 1 if times.created and created_base != _NO_BASE else 0,
+    )
 
 
 def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours: bool) -> Slot:

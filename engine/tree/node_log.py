@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.format.entry.ln import EMBEDDED, LN, encode_user_ln
+from engine.format.entry.ln import EMBEDDED, LN, creation_flag, encode_user_ln
 from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, DIRTY, IN_TYPE, SLOT_EMBEDDED, encode_node
+from engine.format.entry_types import encode_body
 from engine.format.header import HEADER_BYTES, Provisional
 from engine.format.lsn import NULL_LSN, is_null
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.versions import LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
@@ -44,13 +45,10 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
-    old_delta = node.delta_lsn if isinstance(node, BIN) else NULL_LSN
-    record = node_to(
-        node, delta=delta, prev_full_lsn=node.full_lsn, prev_delta_lsn=old_delta, with_filter=ctx.blind_puts
-    )
+    record = node_to(node, writer.version, delta=delta, with_filter=ctx.blind_puts)
     number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
     counted = [] if provisional is Provisional.YES else previous + node.provisional_obsolete
-    body = encode_node(record, WRITTEN_VERSION, number)
+    body = encode_node(record, writer.version, number)
     lsn = writer.log(
         number,
         body,
@@ -65,8 +63,9 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     node.pruned = False
     if ctx.expiring is not None and record.expiration_base != -1 and isinstance(node, BIN):
         _count_expiring(ctx.expiring, node, lsn, (HEADER_BYTES + len(body)) // record.n_entries, delta)
-    _logged(node, lsn, delta)
-    _update_parent(node, lsn, previous if provisional is Provisional.YES else [])
+    size = HEADER_BYTES + len(body)
+    _logged(node, lsn, size, delta)
+    _update_parent(node, lsn, size, previous if provisional is Provisional.YES else [])
     return lsn
 
 
@@ -83,14 +82,19 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
         if lsn == NULL_LSN or not is_null(lsn) or node.states[index] & DELETED:
             continue
         data = node.values[index] or b""
+        modified, created = node.times_of(index)
         record = LN(
-            EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, 0, 0, node.db.id, NULL_LSN, None, NULL_LSN, None,
-            None, NULL_VLSN, 0, 0, 0, 0, 0, 0, 0, -1, None, data, None, node.db.order.unwrap(node.keys[index]), None,
+            EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, 0, creation_flag(INSERTION, modified, created),
+            node.db.id, NULL_LSN, None, NULL_LSN, None, None, NULL_VLSN, 0, 0, 0, 0, modified, created, 0, -1, None,
+            data, None, node.db.order.unwrap(node.keys[index]), None,
         )  # fmt: skip
-        body = encode_user_ln(record)
+        old = writer.version < LN_KEY_FIRST
+        body = encode_user_ln(record) if old else encode_body(INSERTION, writer.version, record)
         born = bool(node.states[index] & SLOT_EMBEDDED) or node.db.duplicates
         node.lsns[index] = writer.log(INSERTION, body, provisional=provisional, born_obsolete=born)
         node.sizes[index] = HEADER_BYTES + len(body)
+        if not node.states[index] & SLOT_EMBEDDED:
+            node.times.pop(node.keys[index], None)
     for index, lsn in enumerate(node.lsns):
         if node.states[index] & DELETED and is_null(lsn):
             node.lsns[index] = NULL_LSN
@@ -106,26 +110,26 @@ def _previous(node: IN, delta: bool) -> list[ObsoleteNode]:
     return old
 
 
-def _logged(node: IN, lsn: int, delta: bool) -> None:
+def _logged(node: IN, lsn: int, size: int, delta: bool) -> None:
     node.dirty = False
     if isinstance(node, BIN):
         if delta:
-            node.delta_lsn = lsn
+            node.delta_lsn, node.delta_size = lsn, size
             return
         node.clear_slot_dirt()
-        node.delta_lsn = NULL_LSN
+        node.delta_lsn, node.delta_size = NULL_LSN, 0
         node.no_delta = False
-    node.full_lsn = lsn
+    node.full_lsn, node.full_size = lsn, size
 
 
-def _update_parent(node: IN, lsn: int, handed_up: list[ObsoleteNode]) -> None:
+def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode]) -> None:
     parent = node.parent
     if parent is None:
         node.db.root_lsn = lsn
         node.db.dirty = True
         return
     index = parent.slot_of(node)
-    parent.set_child_lsn(index, lsn)
+    parent.set_child_lsn(index, lsn, size)
     if handed_up or node.provisional_obsolete:
         parent.provisional_obsolete += handed_up + node.provisional_obsolete
         node.provisional_obsolete = []

@@ -195,6 +195,7 @@ def _move(node: IN, sibling: IN, low: int, high: int) -> None:
             setattr(sibling, name, values[low:high])
             del values[low:high]
         sibling.vlsns = {key: node.vlsns.pop(key) for key in sibling.keys if key in node.vlsns}
+        sibling.times = {key: node.times.pop(key) for key in sibling.keys if key in node.times}
         moved = sum(len(value) for value in sibling.values if value is not None)
         sibling.data_bytes = moved
         node.data_bytes -= moved
@@ -202,6 +203,7 @@ def _move(node: IN, sibling: IN, low: int, high: int) -> None:
         return
     sibling.keys, node.keys[low:high] = node.keys[low:high], []
     sibling.lsns, node.lsns[low:high] = node.lsns[low:high], []
+    sibling.sizes, node.sizes[low:high] = node.sizes[low:high], []
     sibling.kids, node.kids[low:high] = node.kids[low:high], []
     for kid in sibling.kids:
         if kid is not None:

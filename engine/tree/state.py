@@ -161,6 +161,7 @@ class TreeContext:
         spill: where changed nodes go that neither fit nor can be logged; None where they are logged, or stay.
         root_logged: writes the MapLN of a database whose root has grown by a level (R-TREE-11).
         splits_watch: told of splits.
+        log_version: of what is logged; it decides what nodes and slots keep (``engine.format.versions``).
         used_bytes: estimate of the memory that nodes take.
         expiring: told of bytes that expire; None while nobody counts them.
         ticks: counts searches; a node notes the last one that came by.
@@ -174,6 +175,7 @@ class TreeContext:
         "last_transient",
         "latch",
         "locks",
+        "log_version",
         "max_embedded",
         "node_ids",
         "nodes",
@@ -189,6 +191,7 @@ class TreeContext:
         self.latch = threading.RLock()
         self.access = access
         self.writer: LogWriter | None = None
+        self.log_version = WRITTEN_VERSION
         self.node_ids = NodeIds()
         self.nodes: dict[int, IN] = {}
         self.max_embedded = DEFAULT_MAX_EMBEDDED

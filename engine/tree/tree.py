@@ -42,15 +42,15 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
     record = entry.record()
     if isinstance(record, Node) and entry.type_number in (IN_TYPE, BIN_TYPE):
         node = node_from(db, record)
-        node.full_lsn = entry.lsn
+        node.full_lsn, node.full_size = entry.lsn, entry.total_bytes
     elif isinstance(record, Node) and entry.type_number == DELTA_TYPE:
         node = _full_version(ctx, db, record.prev_full_lsn)
         apply_delta(node, record)
-        node.delta_lsn = entry.lsn
+        node.delta_lsn, node.delta_size = entry.lsn, entry.total_bytes
     elif isinstance(record, OldDelta) and entry.type_number == OLD_DELTA_TYPE:
         node = _full_version(ctx, db, record.last_full_lsn)
         apply_old_delta(node, record)
-        node.delta_lsn = entry.lsn
+        node.delta_lsn, node.delta_size = entry.lsn, entry.total_bytes
     else:
         raise _not_a_node(db, entry)
     first = 0 if isinstance(node, BIN) else 1

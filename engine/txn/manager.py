@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from engine.errors import JetoolError, RefusedError
+from engine.errors import JetoolError, RefusedError, UnsupportedError
 from engine.format.entry.txn_end import Prepare, TxnEnd, encode_local_end, encode_prepare, encode_txn_end
 from engine.format.entry_types import ABORT, COMMIT, PREPARE
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.versions import LAST_WITH_PREPARE
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.writer import LogWriter
 from engine.tree.state import TreeContext
@@ -57,6 +57,9 @@ class TxnManager:
         find: databases by id, for undo.
         last_id, last_replicated_id: where the id sequences stand.
         clock: milliseconds since 1970.
+
+    Attributes:
+        master_term: when this node became the master, in milliseconds since 1970; replicated Commits say so since v22.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class TxnManager:
         self.lock_timeout_ms = 500
         self.txn_timeout_ms = 0
         self.serializable = 0
+        self.master_term = 0
         self.commits = self.aborts = 0
         self.compress_later: Callable[[Txn], None] | None = None
         self.gate: CommitGate | None = None
@@ -196,12 +200,24 @@ class TxnManager:
         self._finish(txn)
 
     def prepare(self, txn: Txn, format_id: int, gtrid: bytes, bqual: bytes) -> int:
-        """First phase of a two-phase commit: durable, and open until decided (R-TXN-44). Returns its LSN."""
+        """First phase of a two-phase commit: durable, and open until decided (R-TXN-44). Returns its LSN.
+
+        Raises:
+            UnsupportedError: the log is of a version whose JE knows no prepared transactions: it would undo this one.
+        """
         txn.check_usable()
         writer = self._ctx.writer
         assert writer is not None
+        if writer.version > LAST_WITH_PREPARE:
+            raise UnsupportedError(
+                "a transaction cannot be prepared in this log",
+                expected=f"log version {LAST_WITH_PREPARE} or earlier",
+                found=str(writer.version),
+                consequence="JE releases of this version do not know prepared transactions and would undo it",
+                hint="commit or abort it",
+            )
         record = Prepare(txn.id, self._clock(), format_id, gtrid, bqual)
-        lsn = writer.log(PREPARE, encode_prepare(record, WRITTEN_VERSION))
+        lsn = writer.log(PREPARE, encode_prepare(record, writer.version))
         writer.flush(sync=True)
         txn.state = TxnState.PREPARED
         return lsn
@@ -217,7 +233,7 @@ class TxnManager:
     ) -> int:
         """Log the Commit or Abort; returns its LSN."""
         if txn.vlsn == NULL_VLSN:
-            body = encode_local_end(txn.last_lsn, txn.id, self._clock())
+            body = encode_local_end(txn.last_lsn, txn.id, self._clock(), writer.version)
             return writer.log(type_number, body, obsolete_lns=obsolete_lns)
         return writer.log_in_stream(type_number, lambda: self._stamped_end(txn), txn.vlsn, obsolete_lns=obsolete_lns)
 
@@ -231,8 +247,10 @@ class TxnManager:
         return self._encode_end(txn, StreamEnd(self._clock(), master_id, dtvlsn))
 
     def _encode_end(self, txn: Txn, end: StreamEnd) -> bytes:
-        record = TxnEnd(txn.last_lsn, txn.id, end.time_ms, end.master_id, end.dtvlsn, 0)
-        return encode_txn_end(record, WRITTEN_VERSION)
+        writer = self._ctx.writer
+        assert writer is not None
+        record = TxnEnd(txn.last_lsn, txn.id, end.time_ms, end.master_id, end.dtvlsn, self.master_term)
+        return encode_txn_end(record, writer.version)
 
     def _finish(self, txn: Txn) -> None:
         if txn.locks:

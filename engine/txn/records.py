@@ -6,10 +6,14 @@ slot is looked up again, since it may have changed.
 
 What an LN says of the past: *abort* fields describe the version before the transaction, *prior* fields the size of the
 version that it replaces (je-log-format.md 7.3).
+
+Since v19 an LN says when it was written, unless it is a duplicate; since v26 an update and a deletion also repeat when
+the record was made, which costs a read of the old LN where it is not embedded (as in JE). A put makes no creation time.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
@@ -17,25 +21,33 @@ from typing import Final, NamedTuple
 from engine.errors import RefusedError
 from engine.format.entry import ln as ln_codec
 from engine.format.entry.ln import Content, Tail
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.entry_types import encode_body
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.bin_node import BIN, DELETED
+from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, times_from
 from engine.tree.keys import Key, unknown_order
 from engine.tree.split import bin_for_insert
 from engine.tree.state import DatabaseState, TreeContext
-from engine.tree.tree import find_bin, next_bin, slot_data
+from engine.tree.tree import find_bin, next_bin, read_ln, slot_data
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
 from engine.txn.txn import Before, GapLocker, Txn
 
-_NO_RECORD: Final = Before(NULL_LSN, False, None, NULL_VLSN, 0, 0, False)
+_NO_RECORD: Final = Before(NULL_LSN, False, None, NULL_VLSN, 0, 0, False, UNTIMED, False)
 _END_MARKERS: Final = -(1 << 40)
 _GRANTED: Final = frozenset((Grant.NEW, Grant.PROMOTED, Grant.EXISTING))
 _RANGES: Final = frozenset((LockType.RANGE_READ, LockType.RANGE_WRITE))
+
+
+def _never() -> bool:
+    return False
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
 
 
 class PutMode(Enum):
@@ -89,15 +101,17 @@ class Records:
     Arguments:
         ctx: the trees.
         locks: the lock table.
+        clock: milliseconds since 1970.
 
     Attributes:
         guards_gaps: whether a serializable transaction is at work, so that insertions must ask for the gap they go
         into.
     """
 
-    def __init__(self, ctx: TreeContext, locks: LockTable) -> None:
+    def __init__(self, ctx: TreeContext, locks: LockTable, clock: Callable[[], int] = _now) -> None:
         self._ctx = ctx
         self._locks = locks
+        self._clock = clock
         self.guards_gaps: Callable[[], bool] = _never
 
     def get(self, db: DatabaseState, key: Key, locker: Txn | None, lock_type: LockType | None) -> bytes | None:
@@ -195,11 +209,15 @@ class Records:
         number = _type_of(payload, exists, locker)
         marks = _marks(node, index, exact, payload, locker, before, embedded)
         marshal: Callable[[], bytes] | None = None
-        if payload.kind is USER:
+        timed = writer.version >= LN_KEY_FIRST
+        times = self._times(node, index, exists, payload) if timed else UNTIMED
+        if payload.kind is USER and not timed:
             body = _user_body(db, key, payload, locker, before, marks)
         else:
             record = _record(db, key, payload, locker, before, marks)
-            body, marshal = _marshalled(number, record, payload.refresh)
+            if timed:
+                record = _with_times(record, number, writer.version, times, before)
+            body, marshal = _marshalled(number, writer.version, record, payload.refresh)
         obsolete = ((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else ()
         if locker.vlsn == NULL_VLSN:
             lsn = writer.log(
@@ -219,13 +237,31 @@ class Records:
         else:
             value = payload.data if payload.kind.embeds else None
             node.put(index, key, exact, lsn, SLOT_EMBEDDED if embedded else 0, value, size, payload.expiration)
+            if embedded:
+                node.note_times(key, times)
         ctx.account(node)
         return lsn
+
+    def _times(self, node: BIN, index: int, exists: bool, payload: Payload) -> Times:
+        """What a new version says of when: now, and the creation time of the record that it replaces."""
+        ctx, db = self._ctx, node.db
+        if db.duplicates:
+            return UNTIMED
+        created = 0
+        if exists and ctx.log_version >= CREATION_TIMES and payload.kind is USER and not db.internal:
+            created = node.times_of(index).created
+            lsn = node.lsns[index]
+            if not node.states[index] & SLOT_EMBEDDED and not is_null(lsn) and ctx.access.has_file(file_of(lsn)):
+                created = read_ln(ctx, db, lsn).creation_time
+        return times_from(self._clock(), created)
 
     def _write_deferred(self, node: BIN, index: int, exact: bool, key: Key, payload: Payload, locker: Txn) -> int:
         """Change a record of a deferred-write database in memory; it is logged with its BIN (R-TREE-60)."""
         ctx = self._ctx
         old = node.lsns[index] if exact else NULL_LSN
+        times = UNTIMED
+        if ctx.log_version >= LN_KEY_FIRST and payload.data is not None:
+            times = self._times(node, index, exact and node.is_live(index), payload)
         if payload.data is None:
             node.put(index, key, exact, NULL_LSN if is_null(old) else old, KNOWN_DELETED, None, 0, 0)
             locker.deleted.append((node.db, key))
@@ -234,6 +270,7 @@ class Records:
             embedded = payload.kind.embeds and self._embeds(node.db, payload.data)
             lsn = ctx.transient_lsn()
             node.put(index, key, exact, lsn, SLOT_EMBEDDED if embedded else 0, payload.data, 0, payload.expiration)
+            node.note_times(key, times)
         ctx.account(node)
         return lsn
 
@@ -363,15 +400,34 @@ def _record(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: 
     )  # fmt: skip
 
 
+def _with_times(record: ln_codec.LN, number: int, version: int, times: Times, before: Before) -> ln_codec.LN:
+    """An LN with what v19 and v26 add: its own times, and those of the version before the transaction."""
+    flags2, flags3 = record.flags2, 0
+    if record.txn_id is not None:
+        flags2 |= ln_codec.HAS_ABORT_MODIFICATION_TIME if before.times.modified else 0
+        flags2 |= ln_codec.ABORT_TOMBSTONE if before.tombstone else 0
+    if version >= CREATION_TIMES:
+        flags2 |= ln_codec.HAS_ABORT_CREATION_TIME if record.txn_id is not None and before.times.created else 0
+        flags3 = ln_codec.creation_flag(number, times.modified, times.created)
+    return record._replace(
+        flags2=flags2,
+        flags3=flags3,
+        abort_modification_time=before.times.modified,
+        abort_creation_time=before.times.created,
+        modification_time=times.modified,
+        creation_time=times.created,
+    )
+
+
 def _marshalled(
-    number: int, record: ln_codec.LN, refresh: Callable[[], Content] | None
+    number: int, version: int, record: ln_codec.LN, refresh: Callable[[], Content] | None
 ) -> tuple[bytes, Callable[[], bytes] | None]:
     """The body now; and, of content that counts the entry itself, what encodes it when it is logged."""
     if refresh is None:
-        return encode_body(number, WRITTEN_VERSION, record), None
+        return encode_body(number, version, record), None
 
     def marshal() -> bytes:
-        return encode_body(number, WRITTEN_VERSION, record._replace(content=refresh()))
+        return encode_body(number, version, record._replace(content=refresh()))
 
     return marshal(), marshal
 
@@ -399,10 +455,6 @@ def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
         raise unknown_order(db.order.learned.name)
 
 
-def _never() -> bool:
-    return False
-
-
 def _before(node: BIN, index: int, exact: bool) -> Before:
     """The version that is in a slot now, as a transaction's first write of the record finds it (R-TXN-33)."""
     if not exact or node.lsns[index] == NULL_LSN:
@@ -418,6 +470,8 @@ def _before(node: BIN, index: int, exact: bool) -> Before:
         0 if deleted else node.expirations[index],
         node.sizes[index],
         not deleted and not embedded and not node.db.duplicates,
+        node.times_of(index),
+        bool(state & SLOT_TOMBSTONE),
     )
 
 

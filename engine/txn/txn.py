@@ -21,6 +21,7 @@ from typing import NamedTuple
 from engine.errors import RefusedError, caused_by
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
+from engine.tree.bin_node import Times
 from engine.tree.keys import Key
 from engine.tree.state import DatabaseState
 from engine.txn.lock_errors import LockConflictError, LockPreemptedError
@@ -64,6 +65,8 @@ class Before(NamedTuple):
         vlsn, expiration: of the embedded version; NULL_VLSN and 0 for none.
         size: bytes of its entry, 0 when not known.
         countable: it is counted obsolete at commit (R-TXN-41).
+        times: of the embedded version, since v19.
+        tombstone: it stood for a record that is gone (since v19).
     """
 
     lsn: int
@@ -73,6 +76,8 @@ class Before(NamedTuple):
     expiration: int
     size: int
     countable: bool
+    times: Times
+    tombstone: bool
 
 
 class StreamEnd(NamedTuple):

@@ -12,6 +12,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.txn_chain import ChainDatabase, ChainEntry, RevertInfo, TxnChain
+from engine.tree.bin_node import UNTIMED
 from tests.recovery.loglang import make_ln
 
 TXN = -20
@@ -112,7 +113,7 @@ def test_abort_information_of_the_first_write() -> None:
         abort_expiration=77,
     )  # fmt: skip
     assert TxnChain(31, TXN, 30, Log({31: ChainEntry(ln, 40)})).take(31) == RevertInfo(
-        31, 10, True, False, b"a", b"old", 9, 77
+        31, 10, True, False, b"a", b"old", 9, 77, UNTIMED, False
     )
 
 
@@ -130,7 +131,7 @@ def test_intermediate_version(key_updates: bool, embedded: bool) -> None:
     )
     assert TxnChain(32, TXN, 30, log).take(32) == RevertInfo(
         32, 31, False, False, b"A" if key_updates else None, b"one" if embedded else None,
-        61 if embedded else NULL_VLSN, 500,
+        61 if embedded else NULL_VLSN, 500, UNTIMED, False,
     )  # fmt: skip
 
 

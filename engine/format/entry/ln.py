@@ -79,6 +79,7 @@ HAS_CREATION_TIME: Final = 0x01
 _UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
+_INSERTIONS: Final = (33, 34)
 # Types that always carry a creation time since v26.
 _WITH_CREATION_TIME: Final = frozenset((31, 32, 35, 36, 44, 45))
 
@@ -252,6 +253,11 @@ def encode_rare(
     if flags2 & HAS_PRIOR_FILE:
         parts.append(pack(prior_file))
     return b"".join(parts)
+
+
+def creation_flag(type_number: int, modified: int, created: int) -> int:
+    """``flags3`` of a new entry since v26: an insertion carries a creation time unless it equals the other one."""
+    return HAS_CREATION_TIME if type_number in _INSERTIONS and created != modified else 0
 
 
 def transaction_of(body: bytes, version: int) -> int | None:

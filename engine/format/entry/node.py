@@ -214,7 +214,7 @@ def encode_node(record: Node, version: int, type_number: int) -> bytes:
     if base_file is not None:
         writer.i32(base_file)
     layout = _SlotLayout(version, base_file, record.flags, is_bin, is_bin and record.expiration_base != -1)
-    if version < CREATION_TIMES and not layout.expires and not record.flags & HAS_VLSNS:
+    if (version < LN_KEY_FIRST or not is_bin) and not layout.expires and not record.flags & HAS_VLSNS:
         writer.raw(_usual_slots(record.slots, base_file, bool(record.flags & HAS_SIZES)))
     else:
         for slot in record.slots:

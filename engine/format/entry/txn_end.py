@@ -39,8 +39,9 @@ class Prepare(NamedTuple):
     bqual: bytes | None
 
 
-# No master, no DTVLSN: two zeros.
+# No master, no DTVLSN, and since v22 no term; later versions call no master -1.
 _LOCAL: Final = bytes(2)
+_LOCAL_WITH_TERM: Final = b"\xff" + bytes(2)
 
 TXN_END: Final[Shape] = shape(
     TxnEnd, "last_lsn:lsn id=txn:int time:time master_id=master:int dtvlsn:vlsn master_term:int"
@@ -96,12 +97,13 @@ def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     return writer.getvalue()
 
 
-def encode_local_end(last_lsn: int, txn_id: int, time_ms: int) -> bytes:
-    """The body of a Commit or Abort outside of the replication stream in the version that is written.
+def encode_local_end(last_lsn: int, txn_id: int, time_ms: int, version: int) -> bytes:
+    """The body of a Commit or Abort outside of the replication stream, since v13.
 
     The same as ``encode_txn_end`` makes of it, without a record: every transaction has one.
     """
-    return pack(last_lsn) + pack(txn_id) + pack(time_ms) + _LOCAL
+    tail = _LOCAL if version < MASTER_TERM else _LOCAL_WITH_TERM
+    return pack(last_lsn) + pack(txn_id) + pack(time_ms) + tail
 
 
 def decode_prepare(body: bytes, version: int) -> Prepare:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError
+from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load.plan import IDS_A_FILE, Target
 from engine.pipeline.load.stitch import Subject
 
@@ -22,8 +23,8 @@ class Prepared(NamedTuple):
         subject: the database.
         target: what files are made for.
         last_offset: of the last entry of the environment's last file.
-        bulk: the database has no tree and is not replicated, so that finished files can be put behind the log;
-            otherwise records are merged into it one by one.
+        bulk: the database has no tree and is not replicated, and the log is of the version that finished files are
+            made for, so that they can be put behind it; otherwise records are merged into it one by one.
     """
 
     subject: Subject
@@ -44,7 +45,8 @@ def prepare(env: Environment, staging: str, name: str, options: DatabaseOptions,
     exists = name in env.database_names()
     if not exists and not create:
         raise NotFoundError(f"no database of the name {name!r}", file=env.storage.root, hint="--create makes it")
-    db_id, bulk = env.catalog.last_local_db_id + 1, not env.replicated
+    db_id = env.catalog.last_local_db_id + 1
+    bulk = not env.replicated and writer.version == WRITTEN_VERSION
     max_entries, prefixing = options.max_entries, options.key_prefixing
     if exists:
         with env.open_database(name) as db:
