@@ -24,15 +24,26 @@ from typing import Any, Final
 
 from engine.format.header import Provisional
 from engine.storage.scratch import ScratchFile
-from engine.tree.bin_node import BIN
+from engine.tree.bin_node import BIN, Times
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_log import log_node
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import child_of, delist, is_spilled, mark_of, offset_of_mark
 
 # Attributes that are plain values; keys, states and lists of objects have forms of their own.
-PLAIN: Final = ("dirty", "full_lsn", "is_root", "level", "lsns", "max_entries", "node_id", "pruned")
-PLAIN_OF_BIN: Final = ("data_bytes", "delta_lsn", "expirations", "no_delta", "sizes", "values")
+PLAIN: Final = (
+    "dirty",
+    "full_lsn",
+    "full_size",
+    "is_root",
+    "level",
+    "lsns",
+    "max_entries",
+    "node_id",
+    "pruned",
+    "sizes",
+)
+PLAIN_OF_BIN: Final = ("data_bytes", "delta_lsn", "delta_size", "expirations", "no_delta", "values")
 
 
 class Spill:
@@ -109,7 +120,8 @@ def _frozen(node: IN) -> tuple[Any, ...]:
         return (False, unwrap(node.ident), keys, obsolete, values)
     vlsns = [(unwrap(key), vlsn) for key, vlsn in node.vlsns.items()]
     values += [getattr(node, name) for name in PLAIN_OF_BIN]
-    return (True, unwrap(node.ident), keys, obsolete, values, bytes(node.states), vlsns)
+    times = [(unwrap(key), *found) for key, found in node.times.items()]
+    return (True, unwrap(node.ident), keys, obsolete, values, bytes(node.states), vlsns, times)
 
 
 def _thawed(db: DatabaseState, frozen: tuple[Any, ...]) -> IN:
@@ -124,6 +136,7 @@ def _thawed(db: DatabaseState, frozen: tuple[Any, ...]) -> IN:
     else:
         node.states = bytearray(frozen[5])
         node.vlsns = {wrap(key): vlsn for key, vlsn in frozen[6]}
+        node.times = {wrap(key): Times(modified, created) for key, modified, created in frozen[7]}
     for name, value in zip(PLAIN + PLAIN_OF_BIN if frozen[0] else PLAIN, frozen[4], strict=True):
         setattr(node, name, value)
     return node

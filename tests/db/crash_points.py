@@ -12,6 +12,7 @@ from engine.db.opening import LOCK_FILE
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
 from tests.db.busy import BusyWorkload, open_busy
+from tests.db.later import later_log
 from tests.db.workload import State, Workload, contents, open_env
 
 
@@ -32,12 +33,16 @@ def check_image(image: MemoryStorage, allowed: list[State], what: str) -> None:
 
 
 class CrashRun:
-    """A workload under which every counted operation is a crash point, three times over."""
+    """A workload under which every counted operation is a crash point, three times over.
 
-    def __init__(self, workload: Workload) -> None:
+    Arguments:
+        files: the environment that it begins with; none: it makes one.
+    """
+
+    def __init__(self, workload: Workload, files: dict[str, bytes] | None = None) -> None:
         self.workload = workload
         self.points = 0
-        self._storage = CrashStorage(listener=self._before)
+        self._storage = CrashStorage(files, listener=self._before)
 
     def go(self, steps: int) -> None:
         """Run the workload and check every point."""
@@ -73,12 +78,17 @@ def busy(seed: int) -> CrashRun:
     return CrashRun(BusyWorkload(seed))
 
 
+def later(seed: int) -> CrashRun:
+    """Mixed transactions in a log that a later JE has begun to write."""
+    return CrashRun(Workload(seed, keys=30), later_log(26))
+
+
 def main() -> None:
     first, last = int(sys.argv[1]), int(sys.argv[2])
     steps = int(sys.argv[3]) if len(sys.argv) > 3 else 60
     total = 0
     for seed in range(first, last):
-        for make in (plain, busy):
+        for make in (plain, busy, later):
             run = make(seed)
             run.go(steps)
             total += run.points

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.db.environment import Environment
 from engine.format.entry_types import COMMIT
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -50,10 +52,11 @@ class Cuts:
         return MemoryStorage(kept)
 
 
-def check(cuts: Cuts, step: int, **changes: Any) -> int:
+def check(cuts: Cuts, step: int, look: Callable[[Environment], State] = contents, **changes: Any) -> int:
     """Cut after every so many entries, recover, compare, recover again, compare; returns how many cuts.
 
     Arguments:
+        look: what is compared with the states of the workload.
         changes: of the configuration with which the cuts are opened.
     """
     checked = 0
@@ -65,12 +68,12 @@ def check(cuts: Cuts, step: int, **changes: Any) -> int:
         image = cuts.image(lsn, end)
         before = image.contents()
         with open_env(image, read_only=True, create=False, **changes) as env:
-            assert contents(env) == expected, f"read-only, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
+            assert look(env) == expected, f"read-only, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
         assert image.contents() == before
         env = open_env(image, create=False, **changes)
-        assert contents(env) == expected, f"recovered, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
+        assert look(env) == expected, f"recovered, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
         env.crash()
         with open_env(image, create=False, **changes) as env:
-            assert contents(env) == expected, f"recovered twice, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
+            assert look(env) == expected, f"recovered twice, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
         checked += 1
     return checked

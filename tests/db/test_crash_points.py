@@ -13,11 +13,11 @@ import pytest
 
 from engine.errors import JetoolError
 from engine.storage.crash import CrashMode, CrashStorage
-from tests.db.crash_points import CrashRun, busy, check_image, plain
+from tests.db.crash_points import CrashRun, busy, check_image, later, plain
 from tests.db.workload import Workload, open_env
 
 
-@pytest.mark.parametrize("make", [plain, busy])
+@pytest.mark.parametrize("make", [plain, busy, later])
 def test_crash_points(make: Callable[[int], CrashRun]) -> None:
     run = make(5)
     run.go(steps=16)
@@ -25,7 +25,7 @@ def test_crash_points(make: Callable[[int], CrashRun]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [plain, busy])
+@pytest.mark.parametrize("make", [plain, busy, later])
 @pytest.mark.parametrize("seed", range(20))
 def test_crash_at_every_operation(make: Callable[[int], CrashRun], seed: int) -> None:
     run = make(seed)

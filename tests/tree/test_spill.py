@@ -13,7 +13,7 @@ from engine.db.environment import Environment
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.packed import join_two_part_key
 from engine.storage.memory import MemoryStorage
-from engine.tree.bin_node import BIN
+from engine.tree.bin_node import BIN, Times
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.keys import Descending
 from engine.tree.spill import PLAIN, PLAIN_OF_BIN, Spill
@@ -22,7 +22,7 @@ from engine.tree.tree import is_spilled
 
 # What a node has of its place in memory, and what has a form of its own in the scratch file.
 OF_MEMORY = {"accounted", "db", "in_tree", "kids", "parent", "pins", "touched"}
-OF_THEIR_OWN = {"ident", "keys", "provisional_obsolete", "states", "vlsns"}
+OF_THEIR_OWN = {"ident", "keys", "provisional_obsolete", "states", "times", "vlsns"}
 
 
 def state_of(duplicates: bool, comparator: str | None) -> DatabaseState:
@@ -36,7 +36,7 @@ def state_of(duplicates: bool, comparator: str | None) -> DatabaseState:
 
 
 def comparable(node: IN) -> dict[str, Any]:
-    names = PLAIN + (PLAIN_OF_BIN + ("states", "vlsns") if isinstance(node, BIN) else ())
+    names = PLAIN + (PLAIN_OF_BIN + ("states", "times", "vlsns") if isinstance(node, BIN) else ())
     found = {name: getattr(node, name) for name in names}
     found["keys"] = [node.db.order.unwrap(key) for key in node.keys]
     found["ident"] = node.db.order.unwrap(node.ident)
@@ -56,11 +56,14 @@ def test_a_node_comes_back_as_it_was(make: type[IN], duplicates: bool, comparato
         for index, key in enumerate(keys):
             node.put(index, key, False, index << 32 | 100, index % 3, b"data" if index % 2 else None, 40, -index)
         node.vlsns[keys[3]] = 12
-        node.delta_lsn, node.no_delta = 4 << 32, True
+        node.note_times(keys[5], Times(1_700_000_000_000, 0))
+        node.note_times(keys[6], Times(1_700_000_000_001, 1_600_000_000_000))
+        node.delta_lsn, node.delta_size, node.no_delta = 4 << 32, 90, True
     else:
         for index, key in enumerate(keys):
-            node.insert_child(index, key, NULL_LSN if index == 4 else index << 32, None)
-    node.full_lsn, node.pruned = 3 << 32, True
+            node.insert_child(index, key, NULL_LSN, None)
+            node.set_child_lsn(index, NULL_LSN if index == 4 else index << 32, 60 + index)
+    node.full_lsn, node.full_size, node.pruned = 3 << 32, 500, True
     node.provisional_obsolete = [ObsoleteNode(5, True), ObsoleteNode(6, False)]
     spill = Spill()
     mark = spill.out(node, 9 << 32)
