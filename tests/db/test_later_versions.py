@@ -19,7 +19,7 @@ from engine.verify.trees import verify_trees
 from tests.db.cuts import Cuts, check
 from tests.db.later import TimedWorkload, later_log, timed_contents
 from tests.db.logs import stored_entries
-from tests.db.workload import Workload, contents, open_env
+from tests.db.workload import TINY_CACHE, Workload, contents, open_env
 
 LATER = range(18, 27)
 
@@ -104,12 +104,14 @@ def expected(state: dict[str, Any], version: int) -> dict[str, Any]:
     return {name: {key: (data, 0) for key, (data, _) in records.items()} for name, records in state.items()}
 
 
-@pytest.mark.parametrize(("version", "seed"), [(19, 1), (22, 2), (26, 3), (26, 4)])
-def test_every_cut_shows_what_was_committed_and_when(version: int, seed: int) -> None:
-    """T-27, T-29, T-30, T-46, T-49, T-50 in later versions, with times."""
+@pytest.mark.parametrize(
+    ("version", "seed", "settings"), [(19, 1, {}), (22, 2, {}), (26, 3, {}), (26, 4, {"cache_bytes": TINY_CACHE})]
+)
+def test_every_cut_shows_what_was_committed_and_when(version: int, seed: int, settings: dict[str, Any]) -> None:
+    """T-27, T-29, T-30, T-46, T-49, T-50 in later versions, with times; also where no node stays in memory."""
     workload = TimedWorkload(seed)
     cuts = Cuts(worked_on(version, workload, 35), workload)
-    assert check(cuts, 4, timed_contents) > 50
+    assert check(cuts, 4, timed_contents, **settings) > 50
 
 
 @pytest.mark.slow
