@@ -20,7 +20,7 @@ from engine.errors import RefusedError
 from engine.events import Listener
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.files import list_log_files
-from engine.log.tail import Tail, find_end
+from engine.log.tail import Tail, find_end, may_lack_a_file
 from engine.recovery.info import RecoveryResult
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -98,7 +98,16 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> Recovered:
     """
     disk = DiskStorage(env)
     require_je(disk)
-    tail = find_end(disk, list_log_files(disk))
+    files = list_log_files(disk)
+    tail = find_end(disk, files)
+    if may_lack_a_file(tail, files.files):
+        run.messages.warning(
+            "the log ends where a file is full, without a checkpoint",
+            file=f"{env}/{tail.last_file.path}",
+            lsn=format_lsn(tail.end_lsn),
+            consequence="a file behind it may be lost, with what was committed in it; recovery goes on without it",
+            hint="look for it in backups before this node writes on; jetool diff compares with a replica",
+        )
     if tail.commits_at_risk and not accept_loss:
         raise _interlock(env, tail)
     if run.dry_run:

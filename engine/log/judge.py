@@ -8,7 +8,15 @@ nothing stands behind it, in a file behind the one that the log ends in, JE was 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from engine.log.check import DURABLE_TYPES, Evidence, SeenDamage
+
+# A file from this part of the longest one on was ended because the next entry did not fit.
+_FULL: Final = 0.99
+# Files are not made shorter than this; je.log.fileMax is 1,000,000 at least.
+_LEAST_BYTES: Final = 10_000
 
 
 def is_harmless(seen: SeenDamage, end_file: int) -> bool:
@@ -42,3 +50,16 @@ def is_damaged_header(seen: SeenDamage, end_file: int) -> bool:
     """
     damage = seen.damage
     return damage.reason == "header" and not (damage.is_tail and damage.lsn >> 32 > end_file)
+
+
+def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
+    """Whether a last file is as long as files of this log get before the next one is begun.
+
+    Nothing in a log tells of later files; that it ends where a file is full is what a lost last file leaves.
+
+    Arguments:
+        size_bytes: of the last file.
+        earlier: of the files before it, of which two must be of about one size to show how long files get.
+    """
+    full = max(max(earlier, default=0) * _FULL, _LEAST_BYTES)
+    return sum(size >= full for size in earlier) > 1 and size_bytes >= full

@@ -7,6 +7,7 @@ ends at 0x260. JE cuts there in silence; ``Tail.commits_at_risk`` is 1, and whoe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, RefusedError, UnsupportedError
@@ -17,6 +18,7 @@ from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.log.access import LogAccess
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
+from engine.log.judge import is_full
 from engine.log.passes import LogRange, backward
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
@@ -89,6 +91,14 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
         if file.size_bytes and not _is_header(storage, file):
             set_aside.append(file.path)
     raise DamageError("the log holds no entry", file=storage.root)
+
+
+def may_lack_a_file(tail: Tail, files: Sequence[LogFile]) -> bool:
+    """Whether the log ends where a file is full, without a checkpoint: the file behind may be lost."""
+    last = tail.last_file
+    if tail.cut_bytes or tail.last_lsn == tail.ckpt_end_lsn or files[-1].number != last.number:
+        return False
+    return is_full(last.size_bytes, [file.size_bytes for file in files[:-1]])
 
 
 def _is_header(storage: Storage, file: LogFile) -> bool:

@@ -14,7 +14,7 @@ What is checked, in this order:
    the body and the old checksum together show it.
 5. The tail of the last file (R-LOG-30 to 36). Bytes that are no entries there are the usual trace of a crash, unless
    something durable stands behind them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
-   silence (deviation D-5).
+   silence (deviation D-5). And a log that ends where a file is full may have lost the file behind.
 
 Example: in 00000005.jdb a bit of the INS_LN_TX at 0x5/0x82c is flipped, three Commits follow. Finding JE-TAIL-002,
 error:
@@ -33,12 +33,12 @@ from engine.events import SILENT, Listener
 from engine.format.checksum import entry_checksum
 from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
-from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
-from engine.log.judge import is_damaged_header, was_durable
+from engine.log.judge import is_damaged_header, is_full, was_durable
 from engine.log.parallel import map_small
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
@@ -136,6 +136,8 @@ def _all_findings(
         for check in checks:
             if check.file.number >= end_file:
                 yield from _tail_findings(check, end_file)
+        if checks:
+            yield from _full_findings(files, checks[-1])
     if "log" not in levels:
         return
     for result in results:
@@ -200,6 +202,16 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
             yield _damage_finding(rules.TORN_COMMIT, seen)
         else:
             yield _damage_finding(rules.TORN, seen)
+
+
+def _full_findings(files: LogFiles, last: FileCheck) -> Iterator[Finding]:
+    at_rest = last.checkpoint is not None and offset_of(last.checkpoint.lsn) == last.last_offset
+    earlier = [file.size_bytes for file in files.files if file.number < last.file.number]
+    is_last = last.file.number == files.files[-1].number
+    if is_last and not at_rest and last.end_offset == last.size_bytes and is_full(last.size_bytes, earlier):
+        lsn = make_lsn(last.file.number, last.last_offset)
+        message = f"{last.size_bytes} bytes; the longest file before it has {max(earlier)}"
+        yield finding(rules.FULL_LAST, message, lsn=lsn, file=last.file.path)
 
 
 def _evidence(after: Evidence) -> str:

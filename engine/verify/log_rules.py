@@ -75,7 +75,8 @@ STRAY_INVISIBLE: Final = Rule(
     "JE-LOG-015",
     ERROR,
     "invisible entry outside every rollback period",
-    "recovery skips the entry, so its change is lost though it was not rolled back",
+    "recovery skips the entry, so its change is lost though it was not rolled back; or the end of the log is lost, "
+    "with the RollbackStart",
     _KEEP,
 )
 VLSN_ORDER: Final = Rule(
@@ -202,6 +203,14 @@ DAMAGED_COMMIT: Final = Rule(
     "the entries behind it show that it was complete; JE's default is to cut the log off here when it opens it, "
     "silently, and what was committed is lost",
     "copy the environment first; restore from a replica",
+)
+FULL_LAST: Final = Rule(
+    "JE-TAIL-009",
+    WARNING,
+    "the log ends where a file is full, without a checkpoint",
+    "a crash seldom ends a log there, and nothing in a log tells of later files: a file behind this one may be lost, "
+    "with what was committed in it",
+    "look for the next file in backups and compare with a replica (jetool diff) before anything writes here",
 )
 
 BY_REASON: Final[dict[str, Rule]] = {

@@ -48,6 +48,7 @@ CODES = {
         ERROR,
         "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries behind it",
     ),
+    "JE-TAIL-009": (WARNING, "the log ends where a file is full, without a checkpoint"),
 }
 
 
