@@ -94,6 +94,7 @@ def _watch(
     """Report finished tasks until the thread is done. The total grows as Spark plans more stages."""
     seen: dict[int, _Seen] = {}
     ended = False
+    listener.step(step, 0, 0)
     while not ended:
         thread.join(_POLL_S)
         ended = not thread.is_alive()

@@ -77,6 +77,7 @@ class LocalBackend:
     def _heard(self, results: Iterator[U], total: int, records_of: Callable[[U], int], step: str) -> list[U]:
         found: list[U] = []
         records = 0
+        self._listener.step(step, 0, total)
         for result in results:
             found.append(result)
             records += records_of(result)
