@@ -225,6 +225,25 @@ def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytes
     assert not (env / staging.DIRECTORY).exists()
 
 
+def test_sizes_from_nothing_to_megabytes(env: Path, tmp_path: Path) -> None:
+    records = {b"": b"", b"k": b"v" * 20_000_000, b"x" * 1_000_000: b"1", b"x" * 999_999 + b"y": b"2", b"z": b""}
+    source = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"k": list(records), "v": list(records.values())}), source, row_group_size=2)
+    assert load(source, env, "--key", "k").code == 0
+    assert contents(env, "d") == records
+    assert run("verify", env, "--full").code == 0
+
+
+def test_nearly_all_keys_in_one_range(env: Path, tmp_path: Path) -> None:
+    rng = random.Random(9)
+    keys = [b"AAAAAAAAAAAA%08d" % (n * 7919 % 20_000) if n % 100 else rng.randbytes(16) for n in range(20_000)]
+    source = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"k": keys, "v": [b"%d" % n * 9 for n in range(20_000)]}), source)
+    assert load(source, env, "--key", "k", "--partitions", "7").code == 0
+    assert contents(env, "d") == {key: b"%d" % n * 9 for n, key in enumerate(keys)}
+    assert run("verify", env, "--full").code == 0
+
+
 def test_a_dry_run_changes_nothing(env: Path, tmp_path: Path) -> None:
     before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in env.iterdir()}
     source = csv_file(tmp_path / "a.csv", ["k,1", "k,2", "l,3", "x"], "id,v")
