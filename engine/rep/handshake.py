@@ -7,7 +7,7 @@ HELLO    who calls    protocol version, purpose, group, UUID, node, address, clo
 NONCE    who answers  protocol version, nonce
 PROOF    who calls    HMAC(secret, "caller", HELLO, NONCE)
 WELCOME  who answers  HMAC(secret, "answerer", HELLO, NONCE), then node and clock
-REFUSED  who answers  why, as text, and the address of the master where that is the reason
+REFUSED  who answers  why, as text, the address of the master where that is the reason, and what helps
 =======  ===========  =============================================================================
 
 * Nothing of the group is told to a caller that has not proved to know the secret. Only then are group, UUID and clock
@@ -166,12 +166,17 @@ class Answerer:
         except FormatError as error:
             raise self.refusal(f"this is no message of a node ({error.what})") from error
         if hello.protocol != PROTOCOL_VERSION:
-            raise self.refusal(f"protocol version {hello.protocol} is not spoken here, but {PROTOCOL_VERSION}")
+            raise self.refusal(
+                f"protocol version {hello.protocol} is not spoken here, but {PROTOCOL_VERSION}",
+                hint="run the same version of jetool on all nodes",
+            )
         self._nonce = PROTOCOL_VERSION.to_bytes(2, "big") + secrets.token_bytes(_NONCE_BYTES)
         self._channel.send(_NONCE, self._nonce)
         proof = _expect(self._channel, _PROOF)
         if not hmac.compare_digest(proof, _proof(self._secret, b"caller", self._hello, self._nonce)):
-            raise self.refusal("the shared secret is not the right one")
+            raise self.refusal(
+                "the shared secret is not the right one", hint="give --secret-file the same contents everywhere"
+            )
         return hello
 
     def check(self, hello: Hello, mine: Identity, max_skew_ms: int) -> None:
@@ -182,12 +187,21 @@ class Answerer:
         """
         theirs = hello.identity
         if theirs.group and theirs.group != mine.group:
-            raise self.refusal(f"this is group {mine.group!r}, not {theirs.group!r}")
+            raise self.refusal(
+                f"this is group {mine.group!r}, not {theirs.group!r}",
+                hint="give --peers addresses of its own group; jetool group show prints the group of an environment",
+            )
         if NO_UUID not in (theirs.uuid, mine.uuid) and theirs.uuid != mine.uuid:
-            raise self.refusal(f"this is another group of the name {mine.group!r}: its UUID differs")
+            raise self.refusal(
+                f"this is another group of the name {mine.group!r}: its UUID differs",
+                hint="a node of one group joins another with an empty directory only",
+            )
         skew = hello.clock_ms - _now_ms()
         if abs(skew) > max_skew_ms:
-            raise self.refusal(f"the clocks differ by {skew} ms, more than {max_skew_ms} ms")
+            raise self.refusal(
+                f"the clocks differ by {skew} ms, more than {max_skew_ms} ms",
+                hint="set the clocks of both machines by the same server, then start the node again",
+            )
 
     def welcome(self) -> None:
         """Prove that this side knows the secret too; from now on frames are authenticated."""
@@ -197,11 +211,12 @@ class Answerer:
             _proof(key, b"to caller", self._hello, self._nonce), _proof(key, b"to answerer", self._hello, self._nonce)
         )
 
-    def refusal(self, why: str, master: tuple[str, int] | None = None) -> PeerError:
-        """Tell the caller why it is turned away; the error to raise."""
+    def refusal(self, why: str, master: tuple[str, int] | None = None, hint: str = "") -> PeerError:
+        """Tell the caller why it is turned away, and what helps; the error to raise."""
         host, port = master or ("", 0)
         with contextlib.suppress(DisconnectedError):
-            self._channel.send(_REFUSED, ByteWriter().string(why[:1000]).string(host).i32(port).getvalue())
+            text = ByteWriter().string(why[:1000]).string(host).i32(port).string(hint)
+            self._channel.send(_REFUSED, text.getvalue())
         self._channel.close()
         return PeerError(f"{self._channel.peer} was turned away", found=why)
 
@@ -217,12 +232,17 @@ def _expect(channel: Channel, wanted: int) -> bytes:
 
 def _refused(channel: Channel, frame: Frame) -> PeerError:
     reader = ByteReader(frame.payload)
-    why, host, port = reader.string(), reader.string(), reader.i32()
+    why, host, port, hint = reader.string(), reader.string(), reader.i32(), reader.string()
     if not why:
         error = NotMasterError(f"{channel.peer} is not the master")
         error.master = (host, port) if host and 0 < port < 1 << 16 else None
         return error
-    return PeerError(f"{channel.peer} turns this node away", found=why)
+    return PeerError(
+        f"{channel.peer} turns this node away",
+        found=why,
+        consequence="nothing was changed",
+        hint=hint or "compare --node, --group and --peers of both nodes",
+    )
 
 
 def _proof(secret: bytes, role: bytes, hello: bytes, nonce: bytes) -> bytes:

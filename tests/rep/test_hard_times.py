@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import DamageError, FormatError, RefusedError
+from engine.errors import DamageError, FormatError, JetoolError, RefusedError
 from engine.events import SILENT
 from engine.format.entry_types import COMMIT
 from engine.rep import messages, reception, replica
@@ -24,11 +24,12 @@ from engine.rep.replica import Limits, ReplicaSession
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, entry_at
 from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
+from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.nodes import SECRET, config_of, eventually, free_ports, started
-from tests.rep.streams import open_alone
-from tests.rep.test_nodes import without_first_files
+from tests.rep.streams import check_index, open_alone, open_replicated
+from tests.rep.test_nodes import put_alone, without_first_files
 
 ME = Identity("GROUP", NO_UUID, "stranger", "127.0.0.1", 1)
 
@@ -214,3 +215,65 @@ def test_a_failed_transfer_lets_commits_go_on() -> None:
     finally:
         other.stop()
         master.stop()
+
+
+def stopped_by(node: Node) -> JetoolError:
+    """What has stopped a node by itself; stopping it then changes nothing more."""
+    assert node.await_end(10), node.problem
+    failure = node.failure
+    assert isinstance(failure, JetoolError)
+    node.stop()
+    return failure
+
+
+@pytest.mark.parametrize(("full", "nth"), [("restore/*", 1), ("restore/*", 5), ("7fffffff.jdb", 1)])
+def test_a_disk_that_is_full_when_files_are_restored(full: str, nth: int) -> None:
+    """The node stops, and its own log is as it was; with room it begins again."""
+    addresses = free_ports(2)
+    source, target = MemoryStorage(), MemoryStorage()
+    with open_alone(source) as env:
+        workload = Workload(3)
+        workload.start(env)
+        workload.run(env, 60)
+    without_first_files(source)
+    master = started(source, config_of(0, addresses, master=True))
+    assert master.await_role(Role.MASTER, 10)
+    joining = config_of(1, addresses, restore=True)
+    failure = stopped_by(started(FaultyStorage(target, [Rule("write", Effect.SHORTEN, nth, full)]), joining))
+    assert (failure.kind, failure.exit_code) == ("storage", 7)
+    assert not [name for name in target.names() if name.startswith("replaced")]
+    assert target.stat("00000000.jdb") is not None
+    again = started(target, joining)
+    assert again.await_role(Role.REPLICA, 10), again.failure or again.problem
+    assert contents(again.environment) == contents(master.environment)
+    again.stop()
+    master.stop()
+
+
+@pytest.mark.parametrize("operation", ["write", "truncate"])
+def test_a_disk_that_is_full_in_a_hard_recovery(operation: str) -> None:
+    """What is cut off is copied first; without room for that nothing is cut, and nothing is lost."""
+    addresses = free_ports(2)
+    storages = [MemoryStorage(), MemoryStorage()]
+    with open_alone(storages[0]) as env:
+        env.create_database("t").close()
+    nodes = [started(s, config_of(n, addresses, master=n == 0)) for n, s in enumerate(storages)]
+    assert nodes[1].await_vlsn(nodes[0].status().last_vlsn, 10)
+    nodes[1].lead()
+    assert nodes[1].await_role(Role.MASTER, 10)
+    put_alone(nodes[0], 3)
+    nodes[0].environment.crash()
+    nodes[0].stop()
+    path = "*.bad" if operation == "write" else "*.jdb"
+    rules = [Rule(operation, Effect.FAIL, nth=0, path=path)]
+    failure = stopped_by(started(FaultyStorage(storages[0], rules), config_of(0, addresses)))
+    assert (failure.kind, failure.exit_code) == ("storage", 7)
+    with open_replicated(storages[0]) as env:
+        with env.open_database("t") as db:
+            assert db.get(b"lost") == b"x"
+        check_index(env)
+    again = started(storages[0], config_of(0, addresses))
+    assert again.await_role(Role.REPLICA, 10), again.failure or again.problem
+    assert contents(again.environment) == contents(nodes[1].environment)
+    again.stop()
+    nodes[1].stop()

@@ -46,26 +46,37 @@ def master() -> Iterator[Node]:
         check_index(env)
 
 
-def refused(address: Address, identity: Identity = ME, secret: bytes = SECRET) -> str:
+def refused(address: Address, identity: Identity = ME, secret: bytes = SECRET) -> tuple[str, str]:
+    """What a caller is told, and what it shall do next."""
     with pytest.raises(PeerError) as caught:
         call(address, identity, Purpose.FEED, secret, 5)
-    return str(caught.value)
+    assert caught.value.exit_code == 3
+    assert caught.value.consequence == "nothing was changed"
+    return str(caught.value.found), str(caught.value.hint)
 
 
 def test_a_wrong_secret(master: Node) -> None:
-    assert "the shared secret is not the right one" in refused(master.config.listen, secret=b"x" * 20)
+    found, hint = refused(master.config.listen, secret=b"x" * 20)
+    assert found == "the shared secret is not the right one"
+    assert "--secret-file" in hint
 
 
 def test_a_wrong_group(master: Node) -> None:
-    assert "this is group 'GROUP', not 'OTHER'" in refused(master.config.listen, ME._replace(group="OTHER"))
+    found, hint = refused(master.config.listen, ME._replace(group="OTHER"))
+    assert found == "this is group 'GROUP', not 'OTHER'"
+    assert "jetool group show" in hint
 
 
 def test_another_group_of_the_same_name(master: Node) -> None:
-    assert "UUID" in refused(master.config.listen, ME._replace(uuid=bytes(range(16))))
+    found, hint = refused(master.config.listen, ME._replace(uuid=bytes(range(16))))
+    assert found == "this is another group of the name 'GROUP': its UUID differs"
+    assert "empty directory" in hint
 
 
 def test_a_name_that_is_taken(master: Node) -> None:
-    assert "already" in refused(master.config.listen, ME._replace(node="node1"))
+    found, hint = refused(master.config.listen, ME._replace(node="node1"))
+    assert "already" in found
+    assert "--node" in hint
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "$$GROUP_KEY$$"])
@@ -79,20 +90,24 @@ def test_an_impossible_name(master: Node, name: str) -> None:
 
 def test_another_protocol_version(master: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "_encode_hello", lambda hello: ByteWriter().i16(2).u8(1).getvalue())
-    assert "protocol version 2 is not spoken here, but 1" in refused(master.config.listen)
+    found, hint = refused(master.config.listen)
+    assert found == "protocol version 2 is not spoken here, but 1"
+    assert "same version of jetool" in hint
 
 
-@pytest.mark.parametrize("skew_ms", [-5_000, 5_000, 1 << 60])
+@pytest.mark.parametrize("skew_ms", [-5_000, 5_000, -7_200_000, 86_400_000, 1 << 60])
 def test_a_clock_that_is_wrong(master: Node, monkeypatch: pytest.MonkeyPatch, skew_ms: int) -> None:
     encode, now = handshake._encode_hello, int(time.time() * 1000)
     monkeypatch.setattr(handshake, "_encode_hello", lambda h: encode(h._replace(clock_ms=now + skew_ms)))
-    assert "the clocks differ by" in refused(master.config.listen)
+    found, hint = refused(master.config.listen)
+    assert found.startswith("the clocks differ by")
+    assert "set the clocks" in hint
 
 
 def test_a_purpose_that_does_not_exist(master: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     encode = handshake._encode_hello
     monkeypatch.setattr(handshake, "_encode_hello", lambda hello: encode(hello._replace(purpose=77)))
-    assert "purpose 77" in refused(master.config.listen)
+    assert "purpose 77" in refused(master.config.listen)[0]
 
 
 def test_a_secret_must_be_long() -> None:
