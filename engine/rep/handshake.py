@@ -168,7 +168,7 @@ class Answerer:
         if hello.protocol != PROTOCOL_VERSION:
             raise self.refusal(
                 f"protocol version {hello.protocol} is not spoken here, but {PROTOCOL_VERSION}",
-                hint="run the same version of jetool on all nodes",
+                hint="all nodes need the same version of the program: jetool --version",
             )
         self._nonce = PROTOCOL_VERSION.to_bytes(2, "big") + secrets.token_bytes(_NONCE_BYTES)
         self._channel.send(_NONCE, self._nonce)
