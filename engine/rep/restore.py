@@ -7,6 +7,9 @@ The master begins a new log file and sends all files before it, which no longer 
 3. moves its own files into ``replaced/`` (``replaced.1/`` ... when there is one), where they stay;
 4. moves the new files to their places, and removes the marker.
 
+Files that are being sent, or that a feeder still has to read, need no protection from deletion (R-CLN-41): nothing in
+this program deletes log files of an environment that is open.
+
 A crash before step 2 leaves the old environment as it was. After it the environment refuses to be opened, and the next
 network restore begins again with step 1: nothing is lost, since nothing was removed.
 """
