@@ -32,6 +32,8 @@ STATUS: Final = Shape(
         Field("last_sync", "vlsn", "its last possible matchpoint", null=True),
         Field("last_txn_end", "vlsn", "its last Commit or Abort", null=True),
         Field("dtvlsn", "vlsn", "what it knows to be durable on a majority", null=True),
+        Field("term", "int", "the highest that it knows; null where masters are named by hand", null=True),
+        Field("priority", "int", "its own in elections; null where there are none", null=True),
         Field("replicas", "texts", "of a master: node, acknowledged VLSN, and whether it is connected"),
         Field("problem", "text", "why it does not answer; null otherwise", null=True),
     ),
@@ -72,11 +74,12 @@ def node_status(run: Run, addresses: tuple[tuple[str, int], ...], secret_file: s
             status = ask_status(address, secret)
         except PeerError as error:
             problem = str(error)
-            rows.append(STATUS.row((place, *[None] * 4, *[NULL_VLSN] * 5, [], problem)))
+            rows.append(STATUS.row((place, *[None] * 4, *[NULL_VLSN] * 5, None, None, [], problem)))
             continue
         found.append(status)
         replicas = [f"{r.node} {r.acked_vlsn} {'connected' if r.connected else 'gone'}" for r in status.replicas]
-        rows.append(STATUS.row((place, *status[:3], status.master or None, *status[4:9], replicas, None)))
+        elections = (status.term, status.priority) if status.elects else (None, None)
+        rows.append(STATUS.row((place, *status[:3], status.master or None, *status[4:9], *elections, replicas, None)))
     if not found:
         raise NotFoundError("no node answers", found=problem, hint="check the addresses and the secret")
     run.out.table(STATUS, rows)
@@ -105,7 +108,8 @@ def node_status(run: Run, addresses: tuple[tuple[str, int], ...], secret_file: s
 @click.option("--to", "name", required=True, metavar="NAME", help="The node that shall become the master.")
 @click.option("--force", is_flag=True,
               help="Wait for nobody. Asked of the new master, it takes the role: commits that it lacks are lost, so"
-              " compare last_vlsn of all nodes first. Asked of an old master, it gives the role up.")  # fmt: skip
+              " compare last_vlsn of all nodes first. Asked of an old master, it gives the role up. Where masters are"
+              " elected, ask the new master: it stands at once, and needs the votes of a majority.")  # fmt: skip
 @click.option("--timeout", type=click.IntRange(1, 3600), default=10, metavar="S",
               help="Longest wait for the node to catch up, in seconds.  [default: 10]")  # fmt: skip
 @SECRET
@@ -115,7 +119,8 @@ def node_transfer_master(
     """Make another node the master.
 
     The master refuses commits until the other node has everything, and then gives way. Open transactions are aborted.
-    An old master that was cut off while another one took over has to be asked with --force to give way.
+    An old master that was cut off while another one took over has to be asked with --force to give way, unless
+    masters are elected: then it gives way by itself.
     """
     ask_transfer(address, read_secret(secret_file), name, force=force, timeout_s=timeout)
     run.out.document(TRANSFERRED, TRANSFERRED.row((name, f"{address[0]}:{address[1]}")))

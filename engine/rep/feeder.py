@@ -4,7 +4,7 @@ The thread of the connection answers questions until START, and then receives ac
 What has just been logged is taken from the index's log items; what is older is read from the log. With nothing to send
 for an interval it sends a heartbeat, so that both notice when the other is gone.
 
-Example: ASK 90 -> ENTRY 90 | START 91 -> ENTRIES 91..140 | ACK 140 | HEARTBEAT 140 | ENTRIES 141..143 | ACK 143.
+Example: ASK 90 -> ENTRY 90 | START 91 -> ENTRIES 91..140 | ACK 140 | HEARTBEAT 140 | ENTRIES 141..143 | ACK 143
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ class Purpose(IntEnum):
     FEED = 1
     STATUS = 2
     TRANSFER = 3
+    ELECT = 4
 
 
 class Identity(NamedTuple):

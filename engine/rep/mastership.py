@@ -3,6 +3,10 @@
 It begins with a Matchpoint entry that has the master's node id: a place at which syncup tells the streams of two
 masters apart. It ends by ``transfer``, which loses nothing, or by ``close``.
 
+Where masters are elected it is the term of an election. Only voters are fed then, and commits need a majority of
+voters, whoever is a member already: a commit and an election always have a node in common. A voter that is new becomes
+a member when it is being fed, since that is a commit like any other.
+
 Example: VLSN 40 is the last Commit. ``transfer("b")``: commits are held, those under way are awaited, b acknowledges
 40, PROMOTE is sent. b begins its own term with Matchpoint 41.
 """
@@ -11,6 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
+from collections.abc import Callable
+from typing import Final
 
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, RefusedError
@@ -20,12 +27,17 @@ from engine.format.vlsn import NEXT_VLSN
 from engine.rep import messages
 from engine.rep.acks import GroupGate
 from engine.rep.feeder import FeederSession
-from engine.rep.group import add_member, check_name, read_membership
+from engine.rep.group import Membership, add_member, check_name, read_membership
 from engine.rep.handshake import Identity
 from engine.rep.messages import Message, ReplicaProgress
 from engine.rep.settings import NodeConfig
 from engine.rep.stream import MATCHPOINT
+from engine.rep.terms import NO_TERMS, Terms, encode_terms
+from engine.rep.voting import Election
 from engine.rep.wire import Channel
+
+_TRIES: Final = 10
+_PAUSE_S: Final = 0.02
 
 
 class Mastership:
@@ -34,12 +46,16 @@ class Mastership:
     Arguments:
         env: detached; its group has this node as a member.
         config: name, policy, timeouts.
+        terms: of the stream, with this one last where masters are elected.
+        election: that it was elected in, or None.
 
     Raises:
         RefusedError: the node is no member of the group.
     """
 
-    def __init__(self, env: Environment, config: NodeConfig) -> None:
+    def __init__(
+        self, env: Environment, config: NodeConfig, terms: Terms = NO_TERMS, election: Election | None = None
+    ) -> None:
         members = read_membership(env)
         mine = members.node(config.name) if members is not None else None
         if members is None or mine is None or env.vlsn_index is None:
@@ -50,9 +66,12 @@ class Mastership:
         self._env = env
         self._index = env.vlsn_index
         self._heartbeat_s = config.heartbeat_s
+        self._election = election
+        self._membership = threading.Lock()
+        self.terms = terms
         self._feeders: dict[str, FeederSession] = {}
         self.gate = GroupGate(env.vlsn_index, mine.id, config.policy, config.ack_timeout_s)
-        self.gate.electable = len(members.electable)
+        self._count(members)
         env.lead(self.gate)
         assert env.writer is not None
         entry = encode_matchpoint(Matchpoint(env.now_ms(), mine.id), WRITTEN_VERSION)
@@ -66,6 +85,8 @@ class Mastership:
             JetoolError: it cannot become one; see ``FeederSession.run``. The replica has been told.
         """
         try:
+            check_name("node", who.node)
+            channel.send(Message.TERMS, encode_terms(self.terms))
             self._admit(who)
         except JetoolError as error:
             channel.send(Message.FAILED, messages.encode_text(str(error)))
@@ -74,7 +95,7 @@ class Mastership:
         if earlier is not None:
             earlier.close()
         session = FeederSession(
-            self._env, self.gate, channel, who.node, self._heartbeat_s, lambda: self._note_address(who)
+            self._env, self.gate, channel, who.node, self._heartbeat_s, lambda: self._note_member(who)
         )
         self._feeders[who.node] = session
         try:
@@ -83,8 +104,11 @@ class Mastership:
             if self._feeders.get(who.node) is session:
                 del self._feeders[who.node]
 
-    def transfer(self, node: str, timeout_s: float) -> None:
+    def transfer(self, node: str, timeout_s: float, hand_over: Callable[[], None] | None = None) -> None:
         """Make a connected replica the master. Afterwards this term is over; commits are still held.
+
+        Arguments:
+            hand_over: how it is told, when it has everything; PROMOTE when None.
 
         Raises:
             RefusedError: a commit is not logged, or the replica does not catch up, in time; commits go on.
@@ -93,16 +117,25 @@ class Mastership:
         feeder = self._feeders.get(node)
         if feeder is None or not feeder.fed:
             raise NotFoundError(f"no replica {node!r} is connected", hint="jetool node status lists them")
+        self._await_member(node, timeout_s)
         try:
             self.gate.hold(timeout_s)
             if not self.gate.await_acked(node, self._index.range.last_txn_end, timeout_s):
                 raise RefusedError(
                     f"{node!r} did not catch up within {timeout_s:g} s", consequence="this node is still the master"
                 )
-            feeder.promote()
+            (hand_over or feeder.promote)()
         except JetoolError:
             self.gate.go_on()
             raise
+
+    def _await_member(self, node: str, timeout_s: float) -> None:
+        """One that has just come is being made a member: a commit, which would be held."""
+        deadline = time.monotonic() + timeout_s
+        while (members := read_membership(self._env)) is None or members.node(node) is None:
+            if time.monotonic() > deadline:
+                raise RefusedError(f"{node!r} is no member of the group yet", hint="try again when a majority is there")
+            time.sleep(_PAUSE_S)
 
     def replicas(self) -> tuple[ReplicaProgress, ...]:
         """How far the replicas are."""
@@ -115,17 +148,31 @@ class Mastership:
             feeder.close()
 
     def _admit(self, who: Identity) -> None:
-        check_name("node", who.node)
-        members = read_membership(self._env)
-        if members is None or members.node(who.node) is None:
-            members = add_member(self._env, who.node, who.host, who.port)
-        self.gate.electable = len(members.electable)
+        if self._election is not None:
+            if not self._election.is_voter(who.node):
+                raise RefusedError(
+                    f"the master has not met {who.node!r} as a voter",
+                    consequence="it is not fed: its acknowledgements would count for a majority of the voters",
+                )
+            return
+        with self._membership:
+            members = read_membership(self._env)
+            if members is None or members.node(who.node) is None:
+                members = add_member(self._env, who.node, who.host, who.port)
+            self._count(members)
 
-    def _note_address(self, who: Identity) -> None:
-        """A member that is being fed may have moved. A thread of its own: the commit waits for acknowledgements."""
+    def _count(self, members: Membership) -> None:
+        self.gate.electable = len(members.electable) if self._election is None else self._election.voters
+
+    def _note_member(self, who: Identity) -> None:
+        """One that is being fed may have moved, or be new. A thread of its own: the commit is to be acknowledged."""
 
         def note() -> None:
-            with contextlib.suppress(JetoolError):
-                add_member(self._env, who.node, who.host, who.port)
+            for _ in range(_TRIES):
+                if who.node not in self._feeders:
+                    return
+                with self._membership, contextlib.suppress(JetoolError):
+                    add_member(self._env, who.node, who.host, who.port)
+                    return
 
-        threading.Thread(target=note, name=f"address of {who.node}", daemon=True).start()
+        threading.Thread(target=note, name=f"membership of {who.node}", daemon=True).start()

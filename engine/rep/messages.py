@@ -12,7 +12,8 @@ ALTERNATE  master       the same: another candidate
 NOT_FOUND  master       answer to ASK
 ENTRIES    master       i64 first VLSN, then per entry u8 type, plong length, body
 HEARTBEAT  master       i64 clock in ms, i64 last VLSN, i64 DTVLSN
-PROMOTE    master       become the master after what was sent
+PROMOTE    master       become the master after what was sent; where masters are named by hand
+TERMS      master       the first message: terms of its stream (``engine.rep.terms``)
 FILE       master       name, i64 length; then PIECEs, then FILE_END with its SHA-256
 RESTORED   master       i32 number of files
 STATUS     any node     a ``NodeStatus``
@@ -54,6 +55,7 @@ class Message(IntEnum):
     PIECE = 27
     FILE_END = 28
     RESTORED = 29
+    TERMS = 30
     STATUS = 40
     TRANSFER = 41
     DONE = 42
@@ -83,6 +85,8 @@ class NodeStatus(NamedTuple):
         role: master, replica, or unknown while it looks for the master.
         master: address of the master that it knows, or empty.
         dtvlsn: the highest VLSN that it knows to be durable on a majority.
+        term: the highest that it knows; 0 where masters are named by hand.
+        priority: in elections; -1 where there are none.
     """
 
     group: str
@@ -95,6 +99,13 @@ class NodeStatus(NamedTuple):
     last_txn_end: int
     dtvlsn: int
     replicas: tuple[ReplicaProgress, ...]
+    term: int = 0
+    priority: int = -1
+
+    @property
+    def elects(self) -> bool:
+        """Whether its master is elected."""
+        return self.priority >= 0
 
 
 _LEAST_REPLICA_BYTES: Final = 10
@@ -214,7 +225,7 @@ def encode_status(status: NodeStatus) -> bytes:
     writer.packed(len(status.replicas))
     for replica in status.replicas:
         writer.string(replica.node).u8(replica.connected).i64(replica.acked_vlsn)
-    return writer.getvalue()
+    return writer.i64(status.term).i32(status.priority).getvalue()
 
 
 def decode_status(payload: bytes) -> NodeStatus:
@@ -226,8 +237,10 @@ def decode_status(payload: bytes) -> NodeStatus:
         ReplicaProgress(decode_text(reader.byte_array()), bool(reader.u8()), reader.i64())
         for _ in range(reader.count(_LEAST_REPLICA_BYTES))
     ]
+    term, priority = reader.i64(), reader.i32()
     reader.finish()
-    return NodeStatus(texts[0], texts[1], texts[2], texts[3], first, last, sync, txn_end, dtvlsn, tuple(replicas))
+    landmarks = first, last, sync, txn_end, dtvlsn
+    return NodeStatus(texts[0], texts[1], texts[2], texts[3], *landmarks, tuple(replicas), term, priority)
 
 
 def nonsense(peer: str, found: str | FormatError) -> PeerError:

@@ -2,8 +2,11 @@
 
 * A node that is told to be the master leads its environment and feeds whoever comes. Any other node looks for the
   master among its peers, syncs up, and replays; when the master goes, it looks again.
-* Who is master is decided outside (``lead``, ``transfer``). Two masters at a time part the stream; the one that has to
-  give way loses, at its next syncup, what it alone has.
+* Who is master is decided outside: by hand (``lead``, ``transfer``), or by an election (``engine.rep.voting``). Two
+  masters at a time, which only hands can make, part the stream; the one that has to give way loses, at its next syncup,
+  what it alone has.
+* A node that has voted in a term acknowledges nothing to masters of earlier ones, and gets nothing acknowledged in
+  them: ``leave_masters_before`` ends their connections, and what would begin later finds the ``_floor``.
 * When the master is made a replica its environment is recovered first: transactions that were open are left to the new
   master, as after a crash.
 * What cannot be mended by waiting (damage, a full disk, a refused rollback) stops the node; ``failure`` says why.
@@ -14,15 +17,18 @@ steps down; b writes Matchpoint 41 with its own id; A and c find b, agree at 40,
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from pathlib import Path
 from typing import Final
 
 from engine.db.environment import Environment
-from engine.errors import JetoolError, RefusedError, StorageError, UnsupportedError, UsageError
+from engine.errors import JetoolError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.versions import WRITTEN_VERSION
+from engine.rep.election.elections import Elections
+from engine.rep.election.raft import require_library
 from engine.rep.group import Membership, check_name, form_group, read_membership
 from engine.rep.handshake import (
     NO_UUID,
@@ -37,15 +43,20 @@ from engine.rep.handshake import (
 from engine.rep.mastership import Mastership
 from engine.rep.messages import NodeStatus
 from engine.rep.reception import Reception
-from engine.rep.replica import Ended, Limits, ReplicaSession, replica_config, restore
+from engine.rep.replica import Ended, Limits, ReplicaSession, hear_terms, replica_config, restore
 from engine.rep.restore import MARKER
 from engine.rep.settings import Address, NodeConfig, Role
+from engine.rep.terms import NO_TERMS, Terms
+from engine.rep.voting import Election, Position
 from engine.rep.wire import Channel, DisconnectedError, PeerError, address_text
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.vlsn.vlsn_range import EMPTY_RANGE
 
 _CALL_TIMEOUT_S: Final = 3.0
+# So many election timeouts a node that was told to stand waits for the votes.
+_STAND: Final = 4
+_DEPOSED: Final = "a majority of the voters cannot be reached, or has elected another one"
 
 
 class Node:
@@ -64,17 +75,24 @@ class Node:
     def __init__(self, home: str | Path | Storage, config: NodeConfig, listener: Listener = SILENT) -> None:
         check_name("node", config.name)
         check_name("group", config.group)
+        if config.election is not None:
+            require_library()
         self._secret = check_secret(config.secret)
         self.config = config
         self._storage: Storage = DiskStorage(home) if isinstance(home, (str, Path)) else home
         self._listener = listener
         self._env: Environment | None = None
         self._membership: Membership | None = None
+        self._is_member = False
         self._changed = threading.Condition()
         self._role = Role.UNKNOWN
         self._wants_master = config.master
         self._stopping = False
         self._term: Mastership | None = None
+        self._election: Election | None = None
+        self._elected = 0
+        self._floor = self._followed = 0
+        self._syncing = False
         self._session: ReplicaSession | None = None
         self._channel: Channel | None = None
         self._master: Address | None = None
@@ -126,11 +144,15 @@ class Node:
                 hint="run it under the JE that wrote it; jetool recover, jetool verify and jetool put take it",
             )
         try:
+            if self.config.election is not None:
+                self._election = Elections(self, self.config, self.config.election, self._secret, self._storage)
             self._reception.start()
-        except StorageError:
+        except JetoolError:
             self._close_environment()
             raise
         self._thread = threading.Thread(target=self._main, name=f"{self.config.name} main", daemon=True)
+        if self._election is not None:
+            self._election.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -138,6 +160,8 @@ class Node:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+        if self._election is not None:
+            self._election.stop()
         self._hang_up("the node is being stopped")
         self._reception.close()
         if self._thread is not None:
@@ -145,11 +169,14 @@ class Node:
         self._close_environment()
 
     def lead(self) -> None:
-        """Become the master, whoever is it now.
+        """Become the master, whoever is it now; where masters are elected, stand at once.
 
         Raises:
-            RefusedError: the node has nothing of the group's stream yet.
+            RefusedError: the node has nothing of the group's stream yet, or the others do not vote for it.
         """
+        if self._election is not None and self.config.election is not None:
+            self._election.stand(_STAND * self.config.election.timeout_s)
+            return
         env = self._env
         if env is None or env.vlsn_index is None or env.vlsn_index.range.is_empty:
             raise RefusedError(
@@ -163,10 +190,17 @@ class Node:
         self._hang_up("this node becomes the master")
 
     def give_way(self) -> None:
-        """Stop being the master."""
-        with self._changed:
-            self._wants_master = False
-            self._changed.notify_all()
+        """Stop being the master.
+
+        Raises:
+            RefusedError: masters are elected here; ``transfer`` names another one.
+        """
+        if self._election is not None:
+            raise RefusedError(
+                "masters are elected here", consequence="one that a majority does not follow gives way by itself",
+                hint="jetool node transfer-master without --force, or with the address of the node that shall lead",
+            )  # fmt: skip
+        self.deposed()
 
     def await_role(self, role: Role, timeout_s: float) -> bool:
         """Wait until the node has a role, or has failed."""
@@ -203,8 +237,12 @@ class Node:
         term = self._term
         if self._role is not Role.MASTER or term is None:
             raise RefusedError("this node is not the master", hint="jetool node status names it")
+        election = self._election
+        if election is not None:
+            term.transfer(node, timeout_s, lambda: election.hand_over(node, timeout_s))
+            return
         term.transfer(node, timeout_s)
-        self.give_way()
+        self.deposed()
 
     def make_master(self, node: str, timeout_s: float, *, force: bool) -> None:
         """What an operator asks for; errors as ``transfer`` and ``lead``.
@@ -227,19 +265,22 @@ class Node:
         replicas, dtvlsn = (term.replicas(), term.gate.dtvlsn) if term is not None else ((), 0)
         if session is not None and session.replay is not None:
             dtvlsn = max(session.replay.dtvlsn, 0)
-        master = self.config.listen if self._role is Role.MASTER else self._master
+        election = self._election
+        known = election.leader if election is not None else self._master
+        master = self.config.listen if self._role is Role.MASTER else known
+        elections = (election.term, election.priority) if election is not None else (0, -1)
         members = self._members()
         group = members.group.name if members is not None else self.config.group
         return NodeStatus(
             group or "", self.config.name, self._role.value, address_text(master) if master else "",
-            found.first, found.last, found.last_sync, found.last_txn_end, dtvlsn, replicas,
+            found.first, found.last, found.last_sync, found.last_txn_end, dtvlsn, replicas, *elections,
         )  # fmt: skip
 
     # The main thread: one role after another.
 
     def _main(self) -> None:
         try:
-            while not self._stopping:
+            while not self._stopping and self.failure is None:
                 if self._wants_master:
                     self._be_master()
                 else:
@@ -250,24 +291,38 @@ class Node:
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
-            self.failure, self._role = error, Role.UNKNOWN
+            if self.failure is None:
+                self.failure = error
+            self._role = Role.UNKNOWN
             self._changed.notify_all()
         self._hang_up("the node has failed")
+        if self._election is not None:
+            self._election.stop()
 
     def _be_master(self) -> None:
         env = self._env
         if env is None or env.vlsn_index is None:
             raise RefusedError("an environment that needs a network restore cannot lead", file=self._storage.root)
-        if env.vlsn_index.range.is_empty and self.config.master:
+        elected, election = self._elected, self._election
+        if env.vlsn_index.range.is_empty and (self.config.master or election is not None):
             form_group(env, self.config.group, self.config.name, *self.config.listen)
-        self._term = Mastership(env, self.config)
-        self._become(Role.MASTER)
+        terms = NO_TERMS if election is None else election.begin_term(env.vlsn_index.latest_allocated + 1)
+        if terms is not None:
+            term = Mastership(env, self.config, terms, election)
+            with self._changed:
+                self._term = term
+                late = terms.term < self._floor
+            if late:
+                term.close(_DEPOSED)
+            self._become(Role.MASTER)
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or not self._wants_master or self.failure is not None)
-        self._hang_up("another node is")
+            self._changed.wait_for(
+                lambda: self._stopping or not self._wants_master or self._elected != elected or self.failure is not None
+            )
+        self._hang_up("another node is" if election is None else _DEPOSED)
         self._term = None
         self._become(Role.UNKNOWN)
-        if self._stopping:
+        if self._stopping or terms is None:
             return
         self._env = None
         env.crash()
@@ -277,8 +332,7 @@ class Node:
         """One round over all peers."""
         refusals: list[PeerError] = []
         called = 0
-        candidates = [*([self._master] if self._master is not None else []), *self.config.peers]
-        for address in dict.fromkeys(candidates):
+        for address in self._candidates():
             if self._stopping or self._wants_master:
                 return
             called += 1
@@ -296,10 +350,19 @@ class Node:
                 refusals.append(error)
             finally:
                 self._leave_session()
-        if refusals and len(refusals) == called:
+        if refusals and len(refusals) == called and self._election is None:
             raise refusals[0]
+        if not called and self._election is not None:
+            self.problem = self._election.problem()
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._wants_master, self.config.retry_s)
+
+    def _candidates(self) -> list[Address]:
+        """Where the master may be."""
+        election = self._election
+        known = election.leader if election is not None else self._master
+        others = self.config.peers if election is None else ()
+        return list(dict.fromkeys([*([known] if known is not None else []), *others]))
 
     def _follow(self, address: Address) -> None:
         channel = call(address, self.identity(), Purpose.FEED, self._secret, _CALL_TIMEOUT_S)
@@ -307,25 +370,44 @@ class Node:
         if self._stopping or self._wants_master:
             channel.close()
             return
+        terms = hear_terms(channel, self.config.heartbeat_s)
+        self._check_master(channel, terms)
         limits = Limits(self.config.rollback_limit, self.config.restore, self.config.heartbeat_s)
         if self._env is None:
             restore(self._storage, channel, self._listener)
             self._env = Environment(self._storage, replica_config(self.config.environment), self._listener)
         session = ReplicaSession(self._env, channel, limits, self._listener)
+        self._syncing = True
         try:
-            session.sync_up()
+            session.sync_up(terms, lambda: self._election.adopt(terms) if self._election is not None else None)
         finally:
             self._env = session.env
+            self._syncing = False
         self._session, self._master, self.problem = session, address, None
         self._become(Role.REPLICA)
         ended = session.follow(lambda: self._stopping or self._wants_master)
-        if ended is Ended.PROMOTED:
+        if ended is Ended.PROMOTED and self._election is None:
             self._wants_master = True
+
+    def _check_master(self, channel: Channel, terms: Terms) -> None:
+        """Refuse a master of another kind, or of an earlier term than this node has voted in."""
+        if (self._election is None) != (terms.term == 0):
+            kinds = ("was elected", "with") if terms.term else ("was named by hand", "without")
+            raise PeerError(
+                f"{channel.peer} {kinds[0]}",
+                consequence="nodes that elect and nodes that do not cannot follow each other",
+                hint=f"start this node {kinds[1]} --elect",
+            )
+        with self._changed:
+            if terms.term < self._floor:
+                raise NotMasterError(f"{channel.peer} was the master in term {terms.term}; it is term {self._floor}")
+            self._followed = terms.term
 
     def _leave_session(self) -> None:
         if self._channel is not None:
             self._channel.close()
         self._channel = self._session = None
+        self._followed = 0
         if self._role is Role.REPLICA:
             self._become(Role.UNKNOWN)
 
@@ -345,6 +427,58 @@ class Node:
             raise answerer.refusal(f"there is a node {self.config.name!r} already: this one")
         answerer.welcome()
         term.feed(channel, hello.identity)
+
+    def hear_voter(self, answerer: Answerer, hello: Hello, channel: Channel) -> None:
+        """Hear another voter until it is gone, or turn it away."""
+        if self._election is None:
+            raise answerer.refusal("this node was started without --elect: its master is named by hand")
+        self._election.answer(answerer, hello, channel)
+
+    # What the election asks for.
+
+    def position(self) -> Position | None:
+        """How far its log goes; None while that is being changed, and when it cannot be written."""
+        env = self._env
+        if env is None or env.vlsn_index is None or env.writer is None or self._syncing or self.failure is not None:
+            return None
+        try:
+            env.writer.check()
+        except JetoolError:
+            return None
+        found = env.vlsn_index.range
+        if not found.is_empty and not self._is_member:
+            with contextlib.suppress(JetoolError):
+                members = read_membership(env)
+                self._is_member = members is not None and members.node(self.config.name) is not None
+        return Position(max(found.last, 0), max(found.last_txn_end, 0), found.is_empty or self._is_member)
+
+    def leave_masters_before(self, term: int) -> None:
+        """Acknowledge nothing more, and get nothing more acknowledged, in terms before this one."""
+        with self._changed:
+            self._floor = max(self._floor, term)
+            mine, channel, followed = self._term, self._channel, self._followed
+        if mine is not None and mine.terms.term < term:
+            mine.close(_DEPOSED)
+        if channel is not None and followed < term:
+            channel.close()
+
+    def elected(self, term: int) -> None:
+        """It is the master of a term."""
+        with self._changed:
+            self._elected, self._wants_master = term, True
+            self._changed.notify_all()
+        if self._channel is not None:
+            self._channel.close()
+
+    def deposed(self) -> None:
+        """It no longer is the master."""
+        with self._changed:
+            self._wants_master = False
+            self._changed.notify_all()
+
+    def fail(self, error: Exception) -> None:
+        """Stop for good; ``failure`` says why."""
+        self._fail(error)
 
     def identity(self) -> Identity:
         """Who this node is, as it tells others."""

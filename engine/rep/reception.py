@@ -33,6 +33,9 @@ class Host(Protocol):
     def feed(self, answerer: Answerer, hello: Hello, channel: Channel) -> None:
         """Feed a replica until it is gone, or turn it away."""
 
+    def hear_voter(self, answerer: Answerer, hello: Hello, channel: Channel) -> None:
+        """Hear another voter until it is gone, or turn it away."""
+
     def status(self) -> NodeStatus:
         """What it says of itself."""
 
@@ -113,6 +116,8 @@ class Reception:
             answerer.check(hello, self._host.identity(), self._config.max_skew_ms)
             if hello.purpose == Purpose.FEED:
                 self._host.feed(answerer, hello, channel)
+            elif hello.purpose == Purpose.ELECT:
+                self._host.hear_voter(answerer, hello, channel)
             elif hello.purpose in (Purpose.STATUS, Purpose.TRANSFER):
                 answerer.welcome()
                 self._serve(channel)

@@ -4,8 +4,10 @@ Syncup repeats until the stream can begin: a hard recovery or a network restore 
 both change the log. Entries are replayed as they come; when no more are waiting, or enough time has passed, everything
 is fsynced once and acknowledged.
 
-Example: ASK 120, beyond the master's range -> ALTERNATE 100, which differs; ASK 96 -> equal. T = 96: soft rollback to
-96, START 97, ENTRIES 97..140, fsync, ACK 140.
+The master says first of which terms its stream is; what it was told by a master of an earlier term is of no use.
+
+Example: TERMS 5@41. ASK 120, beyond the master's range -> ALTERNATE 100, which differs; ASK 96 -> equal. T = 96: soft
+rollback to 96, START 97, ENTRIES 97..140, fsync, ACK 140.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from engine.rep.replay import Replay
 from engine.rep.restore import install_files, receive_files
 from engine.rep.rollback import SoftRollback, hard_recover
 from engine.rep.syncup import Action, Answer, AnswerKind, Plan, check_rollback_limit, find_plan, refuse_without_restore
+from engine.rep.terms import NO_TERMS, Terms, decode_terms
 from engine.rep.wire import Channel, DisconnectedError, Frame
 from engine.storage.base import Storage
 
@@ -79,8 +82,12 @@ class ReplicaSession:
         self._listener = listener
         self.replay: Replay | None = None
 
-    def sync_up(self) -> Replay:
+    def sync_up(self, terms: Terms = NO_TERMS, agreed: Callable[[], None] = lambda: None) -> Replay:
         """Find the matchpoint, get there, and ask for the stream.
+
+        Arguments:
+            terms: of the master's stream.
+            agreed: called when the log is the beginning of the master's, before the stream is asked for.
 
         Raises:
             RollbackProhibitedError: too much would be given up. RefusedError: a network restore is needed and not
@@ -89,13 +96,14 @@ class ReplicaSession:
         env = self.env
         while True:
             assert env is not None
-            plan = find_plan(env, self._asker())
+            plan = find_plan(env, self._asker(), terms)
             if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
                 SoftRollback(env, plan.matchpoint, self._listener).run()
             if plan.action in (Action.START, Action.SOFT_ROLLBACK):
                 break
             env = self.env = self._begin_again(env, plan)
         self.replay = Replay(env)
+        agreed()
         self._channel.send(Message.START, messages.encode_vlsn(plan.start))
         return self.replay
 
@@ -174,6 +182,23 @@ class ReplicaSession:
                 raise nonsense(self._channel.peer, error) from error
 
         return ask
+
+
+def hear_terms(channel: Channel, heartbeat_s: float) -> Terms:
+    """The first message of a master.
+
+    Raises:
+        DisconnectedError: it has gone, or does not feed this node. PeerError: it says what makes no sense.
+    """
+    frame = channel.receive(heartbeat_s * _SILENCE)
+    if frame.type == Message.FAILED:
+        raise DisconnectedError(f"{channel.peer} does not feed this node", found=messages.decode_text(frame.payload))
+    if frame.type != Message.TERMS:
+        raise nonsense(channel.peer, f"message {frame.type}")
+    try:
+        return decode_terms(frame.payload)
+    except FormatError as error:
+        raise nonsense(channel.peer, error) from error
 
 
 def restore(storage: Storage, channel: Channel, listener: Listener) -> None:

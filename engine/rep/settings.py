@@ -22,6 +22,19 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ElectionConfig:
+    """How a node takes part in elections.
+
+    Attributes:
+        priority: of two nodes whose logs are equally new the one with the higher number is elected; with 0 none is.
+        timeout_s: a master that is silent for so long is given up; one that hears no majority for so long gives up.
+    """
+
+    priority: int = 1
+    timeout_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
 class NodeConfig:
     """How a node takes part.
 
@@ -31,6 +44,7 @@ class NodeConfig:
         peers: addresses of the others.
         secret: shared by all nodes, at least 16 bytes.
         master: lead from the start.
+        election: the master is elected; all nodes name the same peers then. None: it is named by hand.
         policy, ack_timeout_s: for the commits of a master.
         rollback_limit: durable commits that this node may give up to join.
         restore: replace its files by the master's when nothing else helps.
@@ -46,6 +60,7 @@ class NodeConfig:
     secret: bytes
     group: str = "jetool"
     master: bool = False
+    election: ElectionConfig | None = None
     policy: AckPolicy = AckPolicy.SIMPLE_MAJORITY
     ack_timeout_s: float = 5.0
     rollback_limit: int = DEFAULT_ROLLBACK_LIMIT

@@ -40,7 +40,8 @@ from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, Raw, backward
 from engine.rep.rollback import Matchpoint, RollbackProhibitedError
-from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, form_of
+from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, entry_at, form_of
+from engine.rep.terms import NO_TERMS, Terms
 from engine.vlsn import decision
 
 DEFAULT_ROLLBACK_LIMIT: Final = 10
@@ -207,24 +208,34 @@ class LocalLog:
             self._commits.append(PassedCommit(*self.current, end.id, end.time, durable))
 
 
-def find_plan(env: Environment, ask: Ask) -> Plan:
+def find_plan(env: Environment, ask: Ask, terms: Terms = NO_TERMS) -> Plan:
     """Find the matchpoint and decide.
 
     Arguments:
         env: the replica, detached.
         ask: asks the feeder for the entry at a VLSN.
+        terms: of the master's stream; a matchpoint has to be of the same term on both sides.
 
     Raises:
         DamageError: the replica's log cannot be read.
     """
     log = LocalLog(env)
     try:
-        return _find(log, ask)
+        return _find(log, ask, lambda vlsn: _begins_alike(env, ask, terms.start_of(vlsn)))
     finally:
         log.close()
 
 
-def _find(log: LocalLog, ask: Ask) -> Plan:
+def _begins_alike(env: Environment, ask: Ask, start: int) -> bool:
+    """Whether a term that began at a VLSN began with the same Matchpoint here, as far as both can tell."""
+    assert env.vlsn_index is not None
+    if not env.vlsn_index.range.contains(start):
+        return True
+    answer = ask(start)
+    return answer.kind is not AnswerKind.ENTRY or entry_at(env, start)[1].agrees(answer.entry)
+
+
+def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> Plan:
     if log.range.last_sync == NULL_VLSN:
         fresh = log.range.is_empty and ask(FIRST_VLSN).kind is AnswerKind.ENTRY
         return Plan(Action.START if fresh else Action.NETWORK_RESTORE, None, Passed(), FIRST_VLSN)
@@ -233,7 +244,8 @@ def _find(log: LocalLog, ask: Ask) -> Plan:
     while found:
         assert log.current is not None
         answer = ask(log.current.vlsn)
-        if answer.kind is AnswerKind.ENTRY and log.form.agrees(answer.entry):
+        agree = answer.kind is AnswerKind.ENTRY and log.form.agrees(answer.entry)
+        if agree and confirm(log.current.vlsn):
             return decide(log.range.last_txn_end, log.range.last, log.current, log.passed())
         if answer.kind is AnswerKind.NOT_FOUND or (answer.kind is AnswerKind.ALTERNATE and not first):
             break

@@ -89,6 +89,10 @@ class Channel:
         """From now on frames carry an HMAC, and may be long."""
         self._send_key, self._receive_key, self._limit = send_key, receive_key, LIMIT
 
+    def narrow(self, limit: int) -> None:
+        """From now on frames are no longer than this many bytes."""
+        self._limit = limit
+
     def send(self, frame_type: int, payload: bytes = b"") -> None:
         """Send one frame.
 

@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
-from typing import Final
 
 import click
 
 from engine.rep.acks import AckPolicy
 from engine.rep.node import Node
-from engine.rep.settings import NodeConfig, Role
+from engine.rep.settings import NodeConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.node_admin import node_status, node_transfer_master
 from jetool.node_group import SECRET, Peers, node, read_secret
+from jetool.node_running import EVENT, STOPPED, read_election, report
 from jetool.opening import WRITE_EXITS
 from jetool.options import Run
-from jetool.output.shape import Field, Shape
 
 __all__ = ["node", "node_run", "node_status", "node_transfer_master"]
-
-EVENT: Final = Shape(
-    "event",
-    "A node has taken up a role, or has a new reason for having none.",
-    (
-        Field("time", "time", "when"),
-        Field("node", "text", "its name"),
-        Field("role", "text", "master, replica, or unknown while it looks for the master"),
-        Field("master", "text", "address of the master; null while it is not known", null=True),
-        Field("last_vlsn", "vlsn", "the end of its part of the stream", null=True),
-        Field("problem", "text", "why it has no master; null otherwise", null=True),
-    ),
-)
-STOPPED: Final = Shape(
-    "summary",
-    "The node was stopped.",
-    (Field("node", "text", "its name"), Field("last_vlsn", "vlsn", "the end of its part of the stream", null=True)),
-)
-_POLL_S: Final = 0.2
 
 
 @command(
@@ -55,10 +34,13 @@ _POLL_S: Final = 0.2
          "jetool node run /data/n2 --node n2 --listen db2:5001 --peers db1:5001,db3:5001 --secret-file s"),
         ("The first master of a new group",
          "jetool node run /data/n1 --node n1 --listen db1:5001 --peers db2:5001,db3:5001 --secret-file s --master"),
+        ("One of three nodes that elect their master",
+         "jetool node run /data/n1 --node n1 --listen db1:5001 --peers db2:5001,db3:5001 --secret-file s --elect"),
     ),
     exits={
         exits.DONE: "stopped by SIGTERM; the environment is closed",
         **WRITE_EXITS,
+        exits.UNSUPPORTED: "a log version that is not written; pysyncobj, which elections need, is not installed",
         exits.REFUSED: "the environment is locked; a peer turns the node away; a rollback or restore is not allowed",
         exits.INCOMPLETE: "the log is damaged or cannot be written, or the address cannot be listened on",
     },
@@ -69,7 +51,25 @@ _POLL_S: Final = 0.2
 @click.option("--peers", type=Peers(), default="", help="Addresses of the other nodes.")
 @SECRET
 @click.option("--group", "group_name", metavar="NAME", default="jetool", help="The group.  [default: jetool]")
-@click.option("--master", "leads", is_flag=True, help="Lead: the only way to become master without a transfer.")
+@click.option(
+    "--master", "leads", is_flag=True, help="Lead: without --elect the only way to become master without a transfer."
+)
+@click.option(
+    "--elect",
+    is_flag=True,
+    help="Elect the master: all nodes are started so, each with all others in --peers. The node with the"
+    " newest commit is elected by a majority, and replaced when a majority misses it.",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(0, (1 << 31) - 1),
+    metavar="N",
+    help="With --elect: of nodes that are equally new the highest is elected. With 0 never: while such a"
+    " node alone has the newest commit, there is no master.  [default: 1]",
+)
+@click.option("--election-timeout", type=click.FloatRange(0.1, 3600), metavar="S",
+              help="With --elect: a master that is silent for so many seconds is replaced; the same on all nodes."
+              "  [default: 5]")  # fmt: skip
 @click.option("--policy", type=click.Choice([policy.value for policy in AckPolicy]), default="simple-majority",
               help="How many replicas acknowledge a commit of the master.  [default: simple-majority]")  # fmt: skip
 @click.option("--rollback-limit", type=click.IntRange(0), default=DEFAULT_ROLLBACK_LIMIT, metavar="N",
@@ -84,6 +84,9 @@ def node_run(
     secret_file: str,
     group_name: str,
     leads: bool,
+    elect: bool,
+    priority: int | None,
+    election_timeout: float | None,
     policy: str,
     rollback_limit: int,
     restore: bool,
@@ -92,9 +95,13 @@ def node_run(
 
     The directory is made when it is not there. A node that is not the master looks for it among its peers, finds where
     both logs agree, rolls back what it alone has, and replays the master's stream.
+
+    The master is named by hand, or elected by Raft (pip install 'jetool[elect]'). A new group is made by --master; with
+    --elect as soon as all nodes are there and none has anything of a group.
     """
     config = NodeConfig(
-        name, listen, peers, read_secret(secret_file), group_name, master=leads, policy=AckPolicy(policy),
+        name, listen, peers, read_secret(secret_file), group_name, master=leads,
+        election=read_election(leads, elect, priority, election_timeout), policy=AckPolicy(policy),
         rollback_limit=rollback_limit, restore=restore,
     )  # fmt: skip
     running = Node(env, config, run.listener)
@@ -102,35 +109,10 @@ def node_run(
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:
         running.start()
-        _report(run, running, stopping)
+        report(run, running, stopping)
     finally:
         running.stop()
         signal.signal(signal.SIGTERM, before)
     if running.failure is not None:
         raise running.failure
     return exits.DONE
-
-
-def _report(run: Run, running: Node, stopping: threading.Event) -> None:
-    """Print changes of role, and of the reason for having no master, until the node ends."""
-    said: tuple[Role, str, str | None] | None = None
-    with run.out.stream(EVENT) as events:
-        while not stopping.is_set() and running.failure is None:
-            status = running.status()
-            problem = running.problem if running.role is Role.UNKNOWN else None
-            now = (running.role, status.master, str(problem) if problem is not None else None)
-            if now != said:
-                said = now
-                row = (
-                    int(time.time() * 1000),
-                    status.node,
-                    status.role,
-                    status.master or None,
-                    status.last_vlsn,
-                    now[2],
-                )
-                events.row("event", EVENT.row(row))
-                events.flush()
-            running.await_end(_POLL_S)
-        status = running.status()
-        events.end(STOPPED.row((status.node, status.last_vlsn)))

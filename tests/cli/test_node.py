@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.harness import assert_valid, environment, run
-from tests.rep.nodes import free_ports
+from tests.rep.nodes import eventually, free_ports
 
 
 def address() -> str:
@@ -120,6 +120,55 @@ def test_a_wrong_secret_stops_a_node(pair: tuple[list[str], list[Process]], secr
     result = run("node", "status", *addresses, "--secret-file", wrong)
     assert result.code == 4
     assert "secret" in result.err
+
+
+def test_three_nodes_that_elect(tmp_path: Path, secret: Path) -> None:
+    """Each is given the same list. The master is killed: another one takes over; with one node left nobody does."""
+    addresses = [f"{host}:{port}" for host, port in free_ports(3)]
+    names = ["n1", "n2", "n3"]
+    assert run("create", tmp_path / "n1", "--replicated", "--node", "n1", "--address", addresses[0]).code == 0
+    nodes = {
+        name: Process(
+            tmp_path / name, "--node", name, "--listen", address, "--peers", ",".join(addresses),
+            "--secret-file", secret, "--elect", "--election-timeout", "1", "--priority", str(9 - number),
+        )
+        for number, (name, address) in enumerate(zip(names, addresses, strict=True))
+    }  # fmt: skip
+    try:
+        found = await_roles(addresses, secret, {"n1": "master", "n2": "replica", "n3": "replica"})
+        assert [found[name]["priority"] for name in names] == [9, 8, 7]
+        term = found["n1"]["term"]
+        transfer = run("node", "transfer-master", addresses[0], "--to", "n3", "--secret-file", secret)
+        assert transfer.code == 0, transfer.err
+        found = await_roles(addresses, secret, {"n1": "replica", "n2": "replica", "n3": "master"})
+        assert found["n3"]["term"] > term
+        assert run("node", "transfer-master", addresses[0], "--to", "n9", "--force", "--secret-file", secret).code == 3
+        nodes["n3"].popen.kill()
+        await_roles(addresses[:2], secret, {"n1": "master", "n2": "replica"})
+        nodes["n1"].popen.kill()
+        await_roles(addresses[1:2], secret, {"n2": "unknown"})
+        eventually(lambda: status(addresses[1:2], secret)["n2"]["master"] is None)
+        code, lines, err = nodes["n2"].stop()
+        assert code == 0, err
+        assert [line["term"] for line in lines if line["rec"] == "event"][-1] > term
+    finally:
+        for node in nodes.values():
+            if node.popen.returncode is None:
+                node.popen.kill()
+                node.popen.communicate()
+
+
+def test_options_of_elections(tmp_path: Path, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["node", "run", tmp_path / "n1", "--node", "n1", "--listen", address(), "--secret-file", secret]
+    assert run(*words, "--elect", "--master").code == 2
+    assert run(*words, "--priority", "1").code == 2
+    assert run(*words, "--master", "--election-timeout", "1").code == 2
+    assert run(*words, "--elect", "--priority", "-1").code == 2
+    monkeypatch.setitem(sys.modules, "pysyncobj", None)
+    missing = run(*words, "--elect")
+    assert missing.code == 5
+    assert "pip install 'jetool[elect]'" in missing.err
+    assert not (tmp_path / "n1").exists()
 
 
 def test_what_cannot_be_run(tmp_path: Path, secret: Path) -> None:

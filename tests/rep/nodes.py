@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
+from engine.errors import JetoolError
 from engine.rep.acks import AckPolicy
 from engine.rep.node import Node
-from engine.rep.settings import NodeConfig, Role
+from engine.rep.settings import ElectionConfig, NodeConfig, Role
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
+from tests.rep.proxy import Proxy
 
 SECRET = b"a secret of the tests, long enough"
+# The longest that anything may take on a busy machine, and the election timeout: short, but above its pauses.
+PATIENCE_S = 40
+TIMEOUT_S = 0.8
 Address = tuple[str, int]
 
 
@@ -60,6 +67,93 @@ def group_of(count: int, **changes: Any) -> Iterator[list[Node]]:
     finally:
         for node in nodes:
             node.stop()
+
+
+class ElectedGroup:
+    """Nodes in memory that elect their master, and the network between them.
+
+    Arguments:
+        priorities: of the nodes; one of each.
+        changes: other settings of all.
+    """
+
+    def __init__(self, priorities: Sequence[int], **changes: Any) -> None:
+        self.addresses = free_ports(len(priorities))
+        self.storages: list[Storage] = [MemoryStorage() for _ in priorities]
+        self.network = {(a, b): Proxy(self.addresses[b][1]) for a, b in permutations(range(len(priorities)), 2)}
+        self._priorities = list(priorities)
+        self._changes = changes
+        self.nodes: dict[int, Node] = {}
+
+    def start(self, *numbers: int, **changes: Any) -> None:
+        """Start nodes that do not run."""
+        for n in numbers:
+            election = ElectionConfig(self._priorities[n], TIMEOUT_S)
+            seen = [self.addresses[n] if n == b else ("127.0.0.1", self.network[n, b].port) for b in self._all]
+            self.nodes[n] = started(
+                self.storages[n], config_of(n, seen, **{"election": election, **self._changes, **changes})
+            )
+
+    def crash(self, n: int) -> None:
+        """End a node without a checkpoint."""
+        node = self.nodes.pop(n)
+        with contextlib.suppress(JetoolError):
+            node.environment.crash()
+        node.stop()
+
+    def isolate(self, n: int, *, silently: bool = False) -> None:
+        """Cut a node off from all others; ``silently``: no connection ends."""
+        for ends, proxy in self.network.items():
+            if n in ends:
+                (proxy.freeze if silently else proxy.cut)()
+
+    def mend(self) -> None:
+        """All can reach all others again."""
+        for proxy in self.network.values():
+            proxy.mend()
+
+    def master(self, *among: int) -> int:
+        """Wait until one of the nodes, all when none is named, is the master; which it is."""
+        numbers = among or tuple(self.nodes)
+        eventually(lambda: any(self.nodes[n].role is Role.MASTER for n in numbers), PATIENCE_S)
+        return next(n for n in numbers if self.nodes[n].role is Role.MASTER)
+
+    def settled(self) -> int:
+        """Wait until the nodes that run have one master that all others follow; which it is."""
+
+        def settled() -> bool:
+            roles = sorted(node.role.value for node in self.nodes.values())
+            master = next((node for node in self.nodes.values() if node.role is Role.MASTER), None)
+            if master is None or roles[1:] != ["replica"] * (len(roles) - 1):
+                return False
+            last = master.status().last_vlsn
+            return all(node.status().last_vlsn == last for node in self.nodes.values())
+
+        eventually(settled, PATIENCE_S)
+        return self.master()
+
+    def close(self) -> None:
+        """Stop everything."""
+        for node in self.nodes.values():
+            node.stop()
+        for proxy in self.network.values():
+            proxy.close()
+
+    @property
+    def _all(self) -> range:
+        return range(len(self.addresses))
+
+
+@contextmanager
+def elected_group(*priorities: int, **changes: Any) -> Iterator[ElectedGroup]:
+    """A group whose nodes all run and follow an elected master."""
+    group = ElectedGroup(priorities, **changes)
+    try:
+        group.start(*range(len(priorities)))
+        group.settled()
+        yield group
+    finally:
+        group.close()
 
 
 def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> None:

@@ -21,6 +21,8 @@ class Proxy:
         self._mutex = threading.Lock()
         self.port: int = self._server.getsockname()[1]
         self.is_cut = False
+        self._flowing = threading.Event()
+        self._flowing.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
@@ -31,14 +33,20 @@ class Proxy:
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
 
+    def freeze(self) -> None:
+        """Carry nothing on, and end nothing: a network that swallows what is sent."""
+        self._flowing.clear()
+
     def mend(self) -> None:
-        """Take connections again."""
+        """Take connections again, and carry on."""
         with self._mutex:
             self.is_cut = False
+        self._flowing.set()
 
     def close(self) -> None:
         """Stop."""
         self.cut()
+        self._flowing.set()
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
@@ -67,6 +75,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             source.settimeout(None)
             while data := source.recv(65536):
+                self._flowing.wait()
                 sink.sendall(data)
         for sock in (source, sink):
             with contextlib.suppress(OSError):

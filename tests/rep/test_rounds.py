@@ -34,9 +34,10 @@ PATIENCE_S = 60
 
 
 class Group:
-    """Three processes, and the network between them."""
+    """Three processes, and the network between them; ``elects``: nobody names their master."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, elects: bool = False) -> None:
+        self.elects = elects
         self.random = random.Random(seed)
         self.homes = [directory / f"n{n}" for n in range(3)]
         self.ports = [port for _, port in free_ports(3)]
@@ -48,7 +49,8 @@ class Group:
     def start(self, n: int, *, master: bool = False) -> None:
         peers = ",".join(str(self.network[n, other].port) for other in range(3) if other != n)
         words = [str(self.homes[n]), f"n{n}", str(self.ports[n]), str(self.journal), peers]
-        command = [sys.executable, "-m", "tests.rep.worker", *words, *(["--master"] if master else [])]
+        how = ["--elect"] if self.elects else ["--master"] if master else []
+        command = [sys.executable, "-m", "tests.rep.worker", *words, *how]
         self.processes[n] = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
         )
@@ -69,10 +71,10 @@ class Group:
                 process.stdin.flush()
                 assert process.stdout.readline() == "ok\n"
 
-    def isolate(self, n: int) -> None:
+    def isolate(self, n: int, *, silently: bool = False) -> None:
         for ends, proxy in self.network.items():
             if n in ends:
-                proxy.cut()
+                (proxy.freeze if silently else proxy.cut)()
 
     def mend(self) -> None:
         for proxy in self.network.values():
@@ -103,6 +105,12 @@ class Group:
             if found is not None and found.role == "master":
                 return n
         return None
+
+    def the_master(self) -> int:
+        self.eventually(lambda: self.master([0, 1, 2]) is not None, "there is a master")
+        found = self.master([0, 1, 2])
+        assert found is not None
+        return found
 
     def commits(self) -> int:
         return self.journal.read_bytes().count(b"\n") if self.journal.exists() else 0
@@ -160,6 +168,32 @@ def disaster(group: Group, commits: int) -> None:
     settle(group)
 
 
+def elected_disaster(group: Group, commits: int) -> None:
+    """One node is killed, or cut off with or without a sign; the two others find a master; it comes back."""
+    group.say("go")
+    group.await_commits(commits)
+    master = group.the_master()
+    victim = group.random.choice([master, master, *range(3)])
+    others = [n for n in range(3) if n != victim]
+    what = group.random.choice(("kill", "cut", "freeze"))
+    if what == "kill":
+        group.kill(victim)
+    else:
+        group.isolate(victim, silently=what == "freeze")
+    if victim == master:
+        group.eventually(lambda: group.master(others) is not None, "another one is elected")
+    group.await_commits(commits)
+    if what != "kill" and group.random.random() < 0.3:
+        group.kill(victim)
+    group.mend()
+    if group.processes[victim] is None:
+        group.start(victim)
+        group.say("go")
+    group.await_commits(commits // 3)
+    group.say("pause")
+    settle(group)
+
+
 def settle(group: Group) -> None:
     """Wait until nothing is under way and all have the same."""
 
@@ -201,6 +235,20 @@ def check(group: Group) -> None:
         assert result.code == 0, result.text + result.err
 
 
+def play_elected(directory: Path, seed: int, rounds: int, commits: int) -> Group:
+    group = Group(directory, seed, elects=True)
+    try:
+        for n in range(3):
+            group.start(n)
+        group.the_master()
+        for _ in range(rounds):
+            elected_disaster(group, commits)
+            check(group)
+    finally:
+        group.close()
+    return group
+
+
 def play(directory: Path, seed: int, rounds: int, commits: int) -> Group:
     group = Group(directory, seed)
     try:
@@ -220,6 +268,17 @@ def play(directory: Path, seed: int, rounds: int, commits: int) -> Group:
 def test_a_few_rounds(tmp_path: Path) -> None:
     group = play(tmp_path, 1, 4, 60)
     assert group.acknowledged > 4 * 120
+
+
+def test_a_few_rounds_with_elections(tmp_path: Path) -> None:
+    group = play_elected(tmp_path, 3, 4, 60)
+    assert group.acknowledged > 4 * 120
+
+
+@pytest.mark.slow
+def test_fifty_rounds_with_elections(tmp_path: Path) -> None:
+    group = play_elected(tmp_path, 4, 50, 200)
+    assert group.acknowledged >= 50 * 400
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """A node as a process of its own, which writes transactions whenever it is the master.
 
-``python -m tests.rep.worker HOME NAME PORT JOURNAL PEER,PEER [--master]``. Every commit that returned is noted in the
-journal: what must never be lost. ``pause`` and ``go`` on standard input stop and start the writing; its end stops the
-node.
+``python -m tests.rep.worker HOME NAME PORT JOURNAL PEER,PEER [--master | --elect]``. Every commit that returned is
+noted in the journal: what must never be lost. ``pause`` and ``go`` on standard input stop and start the writing; its
+end stops the node.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
 from engine.rep.node import Node
-from engine.rep.settings import NodeConfig, Role
-from tests.rep.nodes import SECRET
+from engine.rep.settings import ElectionConfig, NodeConfig, Role
+from tests.rep.nodes import SECRET, TIMEOUT_S
 
 DATABASE = "t"
 
@@ -76,6 +76,7 @@ def main(words: list[str]) -> None:
     config = NodeConfig(
         name, ("127.0.0.1", int(port)), addresses, SECRET, "GROUP", master="--master" in words, heartbeat_s=0.2,
         retry_s=0.05, ack_timeout_s=1.0, environment=environment, rollback_limit=10,
+        election=ElectionConfig(timeout_s=TIMEOUT_S) if "--elect" in words else None,
     )  # fmt: skip
     node = Node(home, replace(config))
     node.start()
