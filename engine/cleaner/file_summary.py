@@ -71,6 +71,19 @@ class Counters:
             if size > self.max_ln_size:
                 self.max_ln_size = size
 
+    def count_many(self, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
+        """So many entries of the file, of one type; the size of all of them, and of the largest."""
+        self.changed = True
+        self.total_count += entries
+        self.total_size += size_bytes
+        if type_number in IS_NODE:
+            self.total_in_count += entries
+            self.total_in_size += size_bytes
+        elif type_number in IS_LN:
+            self.total_ln_count += entries
+            self.total_ln_size += size_bytes
+            self.max_ln_size = max(self.max_ln_size, largest)
+
     def count_obsolete_ln(self, size: int, offset: int | None) -> None:
         """An LN of the file is obsolete.
 

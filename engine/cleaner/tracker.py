@@ -96,6 +96,16 @@ class UtilizationTracker:
 
     # The recovery hook.
 
+    @property
+    def hears_all(self) -> bool:
+        """A plain insertion makes nothing obsolete."""
+        return False
+
+    def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
+        """Entries of the recovery range that say nothing of others."""
+        if type_number != FILE_HEADER:
+            self.counters(file_number).count_many(type_number, entries, size_bytes, largest)
+
     def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
         """An entry of the recovery range, in log order (R-REC-18)."""
         if raw.type_number == FILE_HEADER or raw.lsn == self._counts_itself:

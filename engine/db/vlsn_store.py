@@ -126,9 +126,15 @@ class HookGroup:
     def __init__(self, utilization: RecoveryHook, stream: VLSNHook) -> None:
         self._stream = stream
         self._count = utilization.saw_entry
+        self.saw_entries = utilization.saw_entries
         self.saw_summary = utilization.saw_summary
         self.redone = utilization.redone
         self.undone = utilization.undone
+
+    @property
+    def hears_all(self) -> bool:
+        """A plain insertion adds nothing to what pass 1 has told."""
+        return False
 
     def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
         """An entry of pass 1."""

@@ -11,7 +11,8 @@ at the first entry that is anything else and leaves it to ``examine``, which say
 * an entry that reaches beyond the buffer (``MORE``), or
 * damage, with the reason.
 
-Where only types, links and VLSNs matter, ``follow_links`` goes from header to header and takes no checksum.
+Where only types, links and VLSNs matter, ``follow_links`` goes from header to header and takes no checksum. ``sift``
+does not even look at links: it picks the entries of some types out of bytes that have been checked before.
 
 The loops touch each byte at most once. What ``check_plain`` counts, it counts per pair of type and flags (``Sizes``),
 which is enough for every statistic of a log: provisional counts, bytes, smallest, largest.
@@ -56,6 +57,13 @@ assert PLAIN_HEADER.size == HEADER_BYTES
 # The same without the checksum, but with what follows: the VLSN of entries that have one.
 LINK: Final = Struct("<4xHIIq")
 assert LINK.size == HEADER_WITH_VLSN_BYTES
+
+# What sift() does with an entry, by ``type | flags << 8``; may be combined.
+KEEP: Final = 1
+COUNT: Final = 2
+STOP: Final = 4
+# Per type: entries, bytes with headers, the largest.
+TALLY: Final = 3
 
 # Results of examine().
 GOOD: Final = "good"
@@ -265,6 +273,47 @@ def follow_links(
             last_vlsn = vlsn_before
             replicated -= 1
     return pos, prev_offset, last_vlsn, entries, replicated
+
+
+def sift(
+    data: bytes, pos: int, until: int, actions: list[int], lengths: list[int], found: list[int], tallies: list[int]
+) -> int:
+    """Pick entries out of a buffer whose checksums are known to be right.
+
+    Arguments:
+        data, pos: as for ``check_plain``.
+        until: entries that begin here or later are left alone.
+        actions: for each ``type | flags << 8`` what to do with the entry: 0, or of KEEP (note where it is), COUNT
+            (tally it) and STOP (behind it).
+        lengths: from ``header_lengths``.
+        found: extended by the positions of those that are kept.
+        tallies: ``TALLY`` numbers for each type; added to.
+
+    Returns:
+        The position where it stopped: that of an entry which begins at ``until`` or later or reaches beyond the
+        buffer, or behind one that stops.
+    """
+    unpack = PLAIN_HEADER.unpack_from
+    end = len(data)
+    until = min(until, end - HEADER_BYTES + 1)
+    while pos < until:
+        _, pair, _, size = unpack(data, pos)
+        total = lengths[pair] + size
+        if pos + total > end:
+            break
+        action = actions[pair]
+        if action:
+            if action & KEEP:
+                found.append(pos)
+            if action & COUNT:
+                slot = (pair & 0xFF) * TALLY
+                tallies[slot] += 1
+                tallies[slot + 1] += total
+                tallies[slot + 2] = max(tallies[slot + 2], total)
+            if action & STOP:
+                return int(pos + total)
+        pos += total
+    return pos
 
 
 def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, at_end: bool) -> Examined:

@@ -1,4 +1,4 @@
-"""The two loops that walk a buffer, chosen once: those of ``scan``, or the compiled ones of ``kernel``.
+"""The loops that walk a buffer, chosen once: those of ``scan``, or the compiled ones of ``kernel``.
 
 Both keep the same rules and give the same results; ``scan`` says what they are. All or nothing: either the whole native
 build is there and used, or none of it is.
@@ -11,6 +11,7 @@ from typing import Final
 
 from engine.format import kernel
 from engine.format.scan import Sizes, check_plain, follow_links, plain_pairs, vlsn_bits
+from engine.format.scan import sift as sift_plain
 
 # Entries, bytes of items, smallest item, largest item.
 Tally = tuple[int, int, int, int]
@@ -19,6 +20,7 @@ _LEAST_OF_NONE: Final = 1 << 40
 _NOTHING_YET: Final = (0, 0, _LEAST_OF_NONE, 0)
 
 follow = kernel.follow if kernel.is_compiled() else follow_links
+sift = kernel.sift if kernel.is_compiled() else sift_plain
 
 
 class Walk:

@@ -3,6 +3,9 @@
 A pass yields ``Raw`` entries of the wanted types and skips the others by their headers alone. Checksums are not
 computed here: recovery verifies its whole range once (``verify``) before the first pass. Memory is bounded by one
 piece of a file, whatever the size of the log.
+
+Who looks at millions of entries takes the pieces themselves (``forward_pieces``, ``backward_pieces``), asks where the
+wanted entries begin in each (``positions``), and makes a ``Raw`` only of those that need one (``raw_at``).
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from engine.errors import DamageError
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.header import HEADER_BYTES, VLSN_FIELD
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
-from engine.format.scan import PLAIN_HEADER, header_lengths
+from engine.format.scan import KEEP, PLAIN_HEADER, header_lengths
 from engine.format.vlsn import NULL_VLSN
+from engine.format.walks import sift
 from engine.log.access import LogAccess
 from engine.log.check import check_file
 from engine.log.entry import Damage
@@ -24,7 +28,10 @@ from engine.log.files import LogFile
 from engine.log.reader import FileReader
 
 _PIECE_BYTES: Final = 1 << 20
+_TYPES: Final = 256
 _new_tuple: Final = tuple.__new__
+_PASS_BY: Final = [0] * (_TYPES * _TYPES)
+_keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
 
 
 class Raw(NamedTuple):
@@ -37,6 +44,20 @@ class Raw(NamedTuple):
     vlsn: int
     body: bytes
     size: int
+
+
+class Piece(NamedTuple):
+    """Whole entries of one file, as many as one read brings.
+
+    Attributes:
+        lsn: that of the first byte, which begins an entry.
+        version: log version of the file.
+        data: the bytes.
+    """
+
+    lsn: int
+    version: int
+    data: bytes
 
 
 class LogRange(NamedTuple):
@@ -74,10 +95,10 @@ def forward(access: LogAccess, extent: LogRange, wanted: frozenset[int] | None, 
         wanted: type numbers, or None for all.
         gaps: as in ``files_in``; who passes True must see from the entries whether some are missing.
     """
-    for file in files_in(access, extent, gaps=gaps):
-        start, end = _bounds(access, file, extent)
-        for base, piece in _pieces(access, file, start, end):
-            yield from _walk(access, file, base, piece, wanted)
+    for piece in forward_pieces(access, extent, gaps=gaps):
+        for pos in positions(piece, wanted):
+            access.at_lsn = piece.lsn + pos
+            yield raw_at(piece, pos)
 
 
 def backward(
@@ -88,6 +109,22 @@ def backward(
     Arguments:
         on_gap: hears of every gap in the numbers of the files; without it a gap is damage.
     """
+    for piece in backward_pieces(access, extent, on_gap):
+        for pos in reversed(positions(piece, wanted)):
+            access.at_lsn = piece.lsn + pos
+            yield raw_at(piece, pos)
+
+
+def forward_pieces(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> Iterator[Piece]:
+    """A range in pieces, in log order; arguments as for ``forward``."""
+    for file in files_in(access, extent, gaps=gaps):
+        start, end = _bounds(access, file, extent)
+        for base, data in _pieces(access, file, start, end):
+            yield Piece((file.number << 32) + base, access.version_of(file.number), data)
+
+
+def backward_pieces(access: LogAccess, extent: LogRange, on_gap: Callable[[], None] | None = None) -> Iterator[Piece]:
+    """The same pieces, the last one first; arguments as for ``backward``."""
     above: LogFile | None = None
     for file in reversed(_touched(access, extent)):
         if above is not None and above.number != file.number + 1:
@@ -96,12 +133,32 @@ def backward(
             on_gap()
         above = file
         start, end = _bounds(access, file, extent)
-        pieces = [(base, len(piece)) for base, piece in _pieces(access, file, start, end)]
-        handle = access.handle(file.number)
-        for base, length in reversed(pieces):
-            found = list(_walk(access, file, base, handle.read(base, length), wanted))
-            found.reverse()
-            yield from found
+        # Where pieces end is known from the front only.
+        for base, length in reversed([(base, len(data)) for base, data in _pieces(access, file, start, end)]):
+            data = access.handle(file.number).read(base, length)
+            yield Piece((file.number << 32) + base, access.version_of(file.number), data)
+
+
+def positions(piece: Piece, wanted: frozenset[int] | None) -> list[int]:
+    """Where the entries of some types begin in a piece, ascending; None for those of all types."""
+    actions = _keeping.get(wanted)
+    if actions is None:
+        row = [KEEP if wanted is None or number in wanted else 0 for number in range(_TYPES)]
+        actions = _keeping[wanted] = row * _TYPES
+    found: list[int] = []
+    sift(piece.data, 0, len(piece.data), actions, header_lengths(piece.version), found, [])
+    return found
+
+
+def raw_at(piece: Piece, pos: int) -> Raw:
+    """The entry at a position of a piece."""
+    lsn, version, data = piece
+    _, pair, _, size = PLAIN_HEADER.unpack_from(data, pos)
+    length = header_lengths(version)[pair]
+    body = pos + length
+    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+    # As Raw(...), without the call of a Python function that a NamedTuple's constructor is.
+    return _new_tuple(Raw, (lsn + pos, pair & 0xFF, version, pair >> 8, vlsn, data[body : body + size], length + size))
 
 
 def verify(access: LogAccess, first_file: int, last_file: int) -> None:
@@ -164,13 +221,7 @@ def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[
         if start + len(data) >= end:
             yield start, data
             return
-        pos = 0
-        while pos + HEADER_BYTES <= len(data):
-            _, pair, _, size = PLAIN_HEADER.unpack_from(data, pos)
-            after = pos + lengths[pair] + size
-            if after > len(data):
-                break
-            pos = after
+        pos = sift(data, 0, len(data), _PASS_BY, lengths, [], [])
         if pos == 0:
             data = handle.read(start, _entry_bytes(handle.read(start, HEADER_BYTES), lengths))
             pos = len(data)
@@ -181,26 +232,3 @@ def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[
 def _entry_bytes(head: bytes, lengths: list[int]) -> int:
     _, pair, _, size = PLAIN_HEADER.unpack_from(head, 0)
     return int(lengths[pair] + size)
-
-
-def _walk(access: LogAccess, file: LogFile, base: int, data: bytes, wanted: frozenset[int] | None) -> Iterator[Raw]:
-    version = access.version_of(file.number)
-    lengths = header_lengths(version)
-    unpack = PLAIN_HEADER.unpack_from
-    lsn_base = (file.number << 32) + base
-    pos, end = 0, len(data) - HEADER_BYTES
-    while pos <= end:
-        _, pair, _, size = unpack(data, pos)
-        length = lengths[pair]
-        after = pos + length + size
-        if after > len(data):
-            break
-        number = pair & 0xFF
-        if wanted is None or number in wanted:
-            vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
-            access.at_lsn = lsn_base + pos
-            # As Raw(...), without the call of a Python function that a NamedTuple's constructor is.
-            yield _new_tuple(
-                Raw, (lsn_base + pos, number, version, pair >> 8, vlsn, data[pos + length : after], after - pos)
-            )
-        pos = after

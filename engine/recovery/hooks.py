@@ -23,10 +23,27 @@ class CacheKeeper(Protocol):
 
 
 class RecoveryHook(Protocol):
-    """Hears every entry of the interval from CkptStart on, and what redo and undo make of LNs."""
+    """Hears every entry of the interval from CkptStart on, and what redo and undo make of LNs.
+
+    Attributes:
+        hears_all: ``redone`` is called for every LN; otherwise plain insertions, which make nothing obsolete, may be
+            left out.
+    """
+
+    @property
+    def hears_all(self) -> bool:
+        """See above."""
+
+    def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
+        """So many entries of a type in a file, of which nothing but their number and sizes matters: those of no node,
+        FileSummaryLN, RollbackStart, and outside of the replication stream.
+
+        Arguments:
+            size_bytes, largest: of all of them, and of the largest, with headers.
+        """
 
     def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
-        """An entry of pass 1, in log order; ``partial_start`` is the CkptStart of an unfinished checkpoint."""
+        """Any other entry of pass 1, in log order; ``partial_start`` is the CkptStart of an unfinished checkpoint."""
 
     def saw_summary(self, raw: Raw, record: LN) -> None:
         """A FileSummaryLN of pass 1."""

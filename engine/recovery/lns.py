@@ -1,21 +1,29 @@
-"""Undo and redo of LNs (passes 7 and 8; R-REC-43 to R-REC-58, R-RB-30 to R-RB-33)."""
+"""Undo and redo of LNs (passes 7 and 8; R-REC-43 to R-REC-58, R-RB-30 to R-RB-33).
+
+Both passes look at every LN of the range, and of most they need a few fields: undo the transaction id, to see that it
+has committed; redo that, database, key and LSN. These are read where the entry lies; a record is made of what is
+uncommon only, or where the hook has to hear of it. Redo collects and brings in a batch of records at once, sorted
+(``tree.redo``).
+"""
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Iterator
 from typing import Final
 
 from engine.catalog.catalog import Catalog
+from engine.format.checksum import INVISIBLE
 from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
-from engine.format.entry.ln import EMBEDDED, LN, TOMBSTONE, transaction_of
+from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE, plain_fields, transaction_of
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import BY_NUMBER
 from engine.format.entry_types import LN as LN_FAMILY
-from engine.format.header import REPLICATED, is_invisible
+from engine.format.header import BEFORE_CKPT_END, PROVISIONAL, REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN
+from engine.format.scan import header_lengths
 from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
-from engine.log.passes import LogRange, Raw, backward, forward
+from engine.log.passes import LogRange, Piece, Raw, backward_pieces, forward_pieces, positions, raw_at
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.info import PassCount, RecoveryResult, ResurrectedTxn
 from engine.recovery.ins import is_provisional
@@ -24,8 +32,8 @@ from engine.recovery.rollback_scan import RollbackScan
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_lsns import TxnLsns
 from engine.tree.apply import Leaf, Outcome, redo_ln, undo_ln, version_before
-from engine.tree.bin_node import BIN, UNTIMED, times_from
-from engine.tree.keys import Key
+from engine.tree.bin_node import UNTIMED, times_from
+from engine.tree.redo import Redo, redo_sorted
 from engine.tree.state import DatabaseState, TreeContext
 
 _ALL_LNS: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
@@ -35,10 +43,14 @@ UNDO_TYPES: Final = frozenset(n for n in _ALL_LNS if BY_NUMBER[n].transactional)
 REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__
-_KEY: Final = itemgetter(0)
+# Transactional insertions and updates of users' records: what redo takes without making a record.
+_COMMON: Final = (33, 35)
+# Versions that the hook has to hear of, or of which redo needs more than key and LSN.
+_NOT_PLAIN: Final = EMBEDDED | HAS_PRIOR_SIZE << 8
+_INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
 # Records that are sorted together, what each takes while it waits, and how much of the cache all of them may take.
 _BATCH: Final = 200_000
-_WAITING_BYTES: Final = 300
+_WAITING_BYTES: Final = 250
 _BATCH_PART: Final = 4
 
 
@@ -81,7 +93,7 @@ class LNPasses:
         keeper: CacheKeeper | None = None,
     ) -> None:
         self._ctx = ctx
-        self._keeper = keeper
+        self._keep_room = _no_room_is_kept if keeper is None else keeper.keep_room
         self._batch_bytes = keeper.budget_bytes // _BATCH_PART if keeper is not None else _BATCH * _WAITING_BYTES
         self._catalog = catalog
         self._result = result
@@ -89,7 +101,7 @@ class LNPasses:
         self._legacy = legacy
         self._hook = hook
         self._hidden: set[int] = set()
-        self._sorted: dict[int, list[tuple[Key, Leaf]]] = {}
+        self._waiting: dict[int, list[Redo]] = {}
         self._in_batch = self._waiting_bytes = 0
         self.replicated = False
 
@@ -97,111 +109,168 @@ class LNPasses:
         """Take back what unfinished transactions and rollback periods left in the trees."""
         result = self._result
         count = self._count("UNDO_LNS")
-        committed, aborted, prepared = result.fate
-        for raw in backward(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn), UNDO_TYPES):
-            if is_provisional(raw, result.ckpt_end_lsn):
-                continue
-            count.read += 1
-            if self._rollback.is_idle:
-                # Most entries are of committed transactions: their id is enough.
-                peeked = transaction_of(raw.body, raw.version)
-                if peeked is not None and peeked in committed:
-                    continue
-            record = _decode(raw)
-            txn_id = record.txn_id
-            if txn_id is None:
-                continue
-            result.ids.saw_txn(txn_id)
-            db = self._catalog.by_id(record.db_id)
-            self._keep_room()
-            if self._rollback.consume(raw, record, db):
-                self._hidden.add(raw.lsn)
-                count.processed += 1
-            elif txn_id in committed:
-                continue
-            elif txn_id in prepared or self._is_replay(raw, txn_id, aborted):
-                self._resurrect(raw, txn_id)
-            elif is_invisible(raw.flags, raw.version):
-                continue
-            elif db is None:
-                count.deleted += 1
-            else:
-                count.processed += 1
-                result.undone.add(txn_id)
-                if self._hook is not None:
-                    self._hook.undone(raw, record, db)
-                if self._legacy.owns(db):
-                    self._legacy.undo(db, raw, record)
-                else:
-                    self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, version_before(record)))
+        for piece in backward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
+            for raw in self._unfinished(piece, count):
+                self._undo_one(raw, count)
         result.rolled_back = self._rollback.take_invisible()
+
+    def _unfinished(self, piece: Piece, count: PassCount) -> Iterator[Raw]:
+        """LNs that undo has to look at, the last one first."""
+        committed, idle = self._result.fate.committed, self._rollback.is_idle
+        lsn, version, data = piece
+        lengths = header_lengths(version)
+        for pos in reversed(positions(piece, UNDO_TYPES)):
+            self._ctx.access.at_lsn = lsn + pos
+            flags = data[pos + 5]
+            if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
+                # Most entries are of committed transactions: their id is enough.
+                count.read += 1
+                peeked = transaction_of(data, pos + lengths[data[pos + 4] | flags << 8], version)
+                if peeked is None or peeked not in committed:
+                    yield raw_at(piece, pos)
+                continue
+            raw = raw_at(piece, pos)
+            if not is_provisional(raw, self._result.ckpt_end_lsn):
+                count.read += 1
+                yield raw
+
+    def _undo_one(self, raw: Raw, count: PassCount) -> None:
+        result = self._result
+        committed, aborted, prepared = result.fate
+        record = _decode(raw)
+        txn_id = record.txn_id
+        if txn_id is None:
+            return
+        result.ids.saw_txn(txn_id)
+        db = self._catalog.by_id(record.db_id)
+        self._keep_room()
+        if self._rollback.consume(raw, record, db):
+            self._hidden.add(raw.lsn)
+            count.processed += 1
+        elif txn_id in committed:
+            return
+        elif txn_id in prepared or self._is_replay(raw, txn_id, aborted):
+            self._resurrect(raw, txn_id)
+        elif is_invisible(raw.flags, raw.version):
+            return
+        elif db is None:
+            count.deleted += 1
+        else:
+            count.processed += 1
+            result.undone.add(txn_id)
+            if self._hook is not None:
+                self._hook.undone(raw, record, db)
+            if self._legacy.owns(db):
+                self._legacy.undo(db, raw, record)
+            else:
+                self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, version_before(record)))
 
     def redo(self) -> None:
         """Bring in what finished transactions and operations without one wrote since the checkpoint."""
         result = self._result
         count = self._count("REDO_LNS")
-        committed = result.fate.committed
-        for raw in forward(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn), REDO_TYPES):
-            if is_invisible(raw.flags, raw.version) or is_provisional(raw, result.ckpt_end_lsn):
+        closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
+        for piece in forward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
+            found = positions(piece, REDO_TYPES)
+            if closely:
+                for pos in found:
+                    self._redo_one(piece, pos, count)
+            else:
+                self._redo_piece(piece, found, count)
+        self._apply_batch()
+
+    def _redo_piece(self, piece: Piece, found: list[int], count: PassCount) -> None:
+        """Collect the plain versions among the LNs of a piece, and have a closer look at the others."""
+        lsn_base, version, data = piece
+        lengths = header_lengths(version)
+        access, start, committed = self._ctx.access, self._result.ckpt_start_lsn, self._result.fate.committed
+        # The database of the entry before; None when it has to be looked up.
+        db: DatabaseState | None = None
+        waiting: list[Redo] = []
+        for pos in found:
+            lsn = access.at_lsn = lsn_base + pos
+            number, header_flags = data[pos + 4], data[pos + 5]
+            at = pos + lengths[number | header_flags << 8]
+            end = at + (data[pos + 10] | data[pos + 11] << 8 | data[pos + 12] << 16 | data[pos + 13] << 24)
+            flags, db_id, txn_id, length = -1, 0, 0, 0
+            if number in _COMMON and not header_flags & _INVISIBLE_OR_PROVISIONAL:
+                flags, db_id, txn_id, length, at = plain_fields(data, at, end, version)
+            if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or txn_id not in committed):
+                count.read += 1
                 continue
-            record = _decode(raw)
+            if flags < 0 or flags & _NOT_PLAIN or length < 0 or (db := self._plain(db, db_id)) is None:
+                self._redo_one(piece, pos, count)
+                db = None
+                continue
+            if waiting is not self._waiting.get(db_id):
+                waiting = self._waiting.setdefault(db_id, [])
             count.read += 1
-            txn_id = record.txn_id
-            resurrected = txn_id is not None and txn_id in result.resurrected
-            finished = txn_id is None or txn_id in committed
-            if not resurrected and (raw.lsn < result.ckpt_start_lsn or not finished):
-                continue
-            if raw.lsn in self._hidden:
-                continue
-            db = self._catalog.by_id(record.db_id)
-            if db is None:
-                count.deleted += 1
-                continue
             count.processed += 1
-            if self._hook is not None:
-                commit = NULL_LSN if txn_id is None else committed.get(txn_id, NULL_LSN)
-                self._hook.redone(raw, record, db, commit)
-            if resurrected or db.id == NAMING_DB_ID or db.order.learned is not None or self._legacy.owns(db):
-                self._apply(raw, record, db, resurrected)
-                continue
-            key = db.order.wrap(record.key)
-            batch = self._sorted.get(db.id)
-            if batch is None:
-                batch = self._sorted[db.id] = []
-            leaf = leaf_of(raw, record, db, resurrected=False)
-            batch.append((key, leaf))
-            self._in_batch += 1
-            self._waiting_bytes += _WAITING_BYTES + len(record.key) + (len(leaf.data) if leaf.data is not None else 0)
-            if self._in_batch >= _BATCH or self._waiting_bytes >= self._batch_bytes:
-                self._apply_sorted()
-        self._apply_sorted()
+            key = data[at + length : end]
+            waiting.append((db.order.wrap(key), lsn, end - pos, None))
+            self._has_come(len(key))
 
-    def _apply_sorted(self) -> None:
-        """Apply a batch in the order of keys, and for each key in the order of the log.
+    def _plain(self, before: DatabaseState | None, db_id: int) -> DatabaseState | None:
+        """The database of an id, if all there is to do for a plain LN of it is to bring it in."""
+        if before is not None and before.id == db_id:
+            return before
+        db = self._catalog.by_id(db_id)
+        return db if db is not None and self._is_batched(db) and not db.duplicates else None
 
-        Neighbours share a BIN then, which saves most descents; records of different keys do not depend on each other.
-        """
+    def _is_batched(self, db: DatabaseState) -> bool:
+        return db.id != NAMING_DB_ID and db.order.learned is None and not self._legacy.owns(db)
+
+    def _redo_one(self, piece: Piece, pos: int, count: PassCount) -> None:
+        """Look at one LN of any kind."""
+        result = self._result
+        committed = result.fate.committed
+        raw = raw_at(piece, pos)
+        self._ctx.access.at_lsn = raw.lsn
+        if is_invisible(raw.flags, raw.version) or is_provisional(raw, result.ckpt_end_lsn):
+            return
+        record = _decode(raw)
+        count.read += 1
+        txn_id = record.txn_id
+        resurrected = txn_id is not None and txn_id in result.resurrected
+        finished = txn_id is None or txn_id in committed
+        if not resurrected and (raw.lsn < result.ckpt_start_lsn or not finished):
+            return
+        if raw.lsn in self._hidden:
+            return
+        db = self._catalog.by_id(record.db_id)
+        if db is None:
+            count.deleted += 1
+            return
+        count.processed += 1
+        if self._hook is not None:
+            commit = NULL_LSN if txn_id is None else committed.get(txn_id, NULL_LSN)
+            self._hook.redone(raw, record, db, commit)
+        if resurrected or not self._is_batched(db):
+            self._apply(raw, record, db, resurrected)
+            return
+        leaf = leaf_of(raw, record, db, resurrected=False)
+        plain = leaf.data is None and not leaf.deleted and not leaf.expiration and not leaf.tombstone
+        batch = self._waiting.setdefault(db.id, [])
+        batch.append((db.order.wrap(record.key), raw.lsn, raw.size, None if plain else leaf))
+        self._has_come(len(record.key) + (len(leaf.data) if leaf.data is not None else 0))
+
+    def _has_come(self, size_bytes: int) -> None:
+        """One more record waits, with so many bytes of key and data."""
+        self._in_batch += 1
+        self._waiting_bytes += _WAITING_BYTES + size_bytes
+        if self._in_batch >= _BATCH or self._waiting_bytes >= self._batch_bytes:
+            self._apply_batch()
+
+    def _apply_batch(self) -> None:
+        """Bring in what has been collected."""
         ctx = self._ctx
-        batches, self._sorted, self._in_batch = self._sorted, {}, 0
+        batches, self._waiting, self._in_batch = self._waiting, {}, 0
         waiting, self._waiting_bytes = self._waiting_bytes, 0
         ctx.used_bytes += waiting
         for db_id, batch in batches.items():
             db = self._catalog.by_id(db_id)
-            if db is None:
-                continue
-            # Sorting keeps what has the same key in the order of the log.
-            batch.sort(key=_KEY)
-            near: BIN | None = None
-            for key, leaf in batch:
-                node = redo_ln(ctx, db, key, leaf, near).node
-                if node is not near:
-                    # With the first record the whole of it was read, with the last it has grown.
-                    if near is not None and near.in_tree:
-                        ctx.account(near)
-                    near = node
-                    self._keep_room()
-            if near is not None and near.in_tree:
-                ctx.account(near)
+            if db is not None:
+                redo_sorted(ctx, db, batch, self._keep_room)
         ctx.used_bytes -= waiting
 
     def _apply(self, raw: Raw, record: LN, db: DatabaseState, resurrected: bool) -> None:
@@ -217,10 +286,6 @@ class LNPasses:
     def _account(self, outcome: Outcome) -> None:
         if outcome.node is not None:
             self._ctx.account(outcome.node)
-
-    def _keep_room(self) -> None:
-        if self._keeper is not None:
-            self._keeper.keep_room()
 
     def _note_naming(self, record: LN, content: NameLN) -> None:
         """What a committed naming operation leaves to be finished (R-REC-56)."""
@@ -255,6 +320,10 @@ class LNPasses:
         count = PassCount(name, self._result.first_active_lsn, self._result.end_lsn)
         self._result.passes.append(count)
         return count
+
+
+def _no_room_is_kept() -> None:
+    """Without a keeper all nodes stay."""
 
 
 def _decode(raw: Raw) -> LN:

@@ -28,8 +28,11 @@ from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare, ended_transaction
 from engine.format.entry_types import ABORT, COMMIT, PREPARE, ROLLBACK_END, ROLLBACK_START, decode_body
+from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
-from engine.log.passes import LogRange, Raw, forward, verify
+from engine.format.scan import COUNT, KEEP, STOP, TALLY, header_lengths
+from engine.format.walks import sift
+from engine.log.passes import LogRange, Piece, Raw, forward_pieces, raw_at, verify
 from engine.log.tail import Tail, find_last_checkpoint
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.info import PassCount, RecoveryResult
@@ -47,7 +50,31 @@ FILE_SUMMARY_LN: Final = 11
 _END_TYPES: Final = frozenset((COMMIT, ABORT, PREPARE, ROLLBACK_START, ROLLBACK_END))
 # Entries that say something of others: earlier versions of a node, the counters of a file.
 _WITH_CONSEQUENCES: Final = IN_TYPES | OLD_DUP_TYPES | {FILE_SUMMARY_LN}
-_LOOKED_AT: Final = IN_TYPES | OLD_DUP_TYPES | MAP_LN_TYPES | NAME_LN_TYPES | _END_TYPES
+_NODES: Final = IN_TYPES | OLD_DUP_TYPES
+_LOOKED_AT: Final = _NODES | MAP_LN_TYPES | NAME_LN_TYPES | _END_TYPES
+# What the hook hears of one by one; of the others it hears how many there are.
+_TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
+_TYPES: Final = 256
+
+
+def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
+    """What the walk does with an entry, by ``type | flags << 8``, as ``scan.sift`` takes it."""
+    kept = [number in (_END_TYPES if ends_only else _LOOKED_AT) for number in range(_TYPES)]
+    if not hook:
+        return [KEEP if keep else 0 for keep in kept] * _TYPES
+    told = [number in _TOLD for number in range(_TYPES)]
+    stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(_TYPES)]
+    local = [
+        KEEP | after if one else COUNT | (KEEP if keep else 0)
+        for one, keep, after in zip(told, kept, stop, strict=True)
+    ]
+    shared = [KEEP | after for after in stop]
+    return [action for flags in range(_TYPES) for action in (shared if flags & REPLICATED else local)]
+
+
+_ENDS_ONLY: Final = _actions(hook=False, ends_only=True)
+_ENDS_AND_NODES: Final = _actions(hook=False)
+_EVERYTHING: Final = _actions(hook=True)
 
 
 class _Ends:
@@ -59,20 +86,29 @@ class _Ends:
         self._types = bytearray()
         self._others: dict[int, Raw] = {}
 
-    def add(self, raw: Raw) -> None:
-        """One more."""
-        plain = raw.type_number in (COMMIT, ABORT)
-        self._lsns.append(raw.lsn)
-        self._types.append(raw.type_number)
-        self._txn_ids.append(ended_transaction(raw.body, raw.version) if plain else 0)
-        if not plain:
-            self._others[raw.lsn] = raw
+    def add(self, lsn: int, number: int, txn_id: int) -> None:
+        """One more Commit or Abort."""
+        self._lsns.append(lsn)
+        self._types.append(number)
+        self._txn_ids.append(txn_id)
+
+    def add_other(self, raw: Raw) -> None:
+        """One more of another type."""
+        self.add(raw.lsn, raw.type_number, 0)
+        self._others[raw.lsn] = raw
+
+    def __len__(self) -> int:
+        return len(self._lsns)
+
+    def txn_ids(self) -> array[int]:
+        """Of Commits and Aborts; 0 for the others."""
+        return self._txn_ids
 
     def backward(self) -> Iterator[tuple[int, int, int, Raw | None]]:
         """LSN, type and, of a Commit or Abort, the transaction; of others the entry."""
         for at in range(len(self._lsns) - 1, -1, -1):
             lsn = self._lsns[at]
-            yield lsn, self._types[at], self._txn_ids[at], self._others.get(lsn)
+            yield lsn, self._types[at], self._txn_ids[at], self._others.get(lsn) if self._others else None
 
 
 class Recovery:
@@ -110,6 +146,7 @@ class Recovery:
         self._nodes = NodeLog()
         self._ends = _Ends()
         self._map_lns: list[int] = []
+        self._actions = _ENDS_AND_NODES if hook is None else _EVERYTHING
         self.result = RecoveryResult()
         self.tracker: RollbackTracker | None = None
 
@@ -205,23 +242,46 @@ class Recovery:
         """One forward walk over the range: nodes, ends of transactions, MapLNs, ids (passes 1 to 6)."""
         result = self.result
         self._listener.step("READ_DBMAP_INFO", 0, 0)
-        extent = LogRange(result.first_active_lsn, result.end_lsn)
-        hook = self._hook
-        for raw in forward(self._ctx.access, extent, _LOOKED_AT if hook is None else None):
-            if hook is not None and raw.lsn >= result.ckpt_start_lsn:
-                self._tell(hook, raw)
-                if raw.type_number not in _LOOKED_AT:
-                    continue
-            if raw.type_number in _END_TYPES:
-                self._ends.add(raw)
-            elif raw.lsn < result.ckpt_start_lsn or raw.type_number not in _LOOKED_AT:
+        tallies = [0] * (_TYPES * TALLY)
+        for piece in forward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
+            start = min(max(result.ckpt_start_lsn - piece.lsn, 0), len(piece.data))
+            lengths = header_lengths(piece.version)
+            before: list[int] = []
+            pos = sift(piece.data, 0, start, _ENDS_ONLY, lengths, before, tallies)
+            self._look(piece, before)
+            going = True
+            while going:
+                found: list[int] = []
+                now = sift(piece.data, pos, len(piece.data), self._actions, lengths, found, tallies)
+                going, pos = now > pos, now
+                if self._hook is not None:
+                    _tell_tallies(self._hook, file_of(piece.lsn), tallies)
+                self._look(piece, found)
+
+    def _look(self, piece: Piece, found: list[int]) -> None:
+        """Take note of entries of a piece, in log order."""
+        result, hook = self.result, self._hook
+        lsn_base, version, data = piece
+        lengths = header_lengths(version)
+        for pos in found:
+            number, flags = data[pos + 4], data[pos + 5]
+            lsn = self._ctx.access.at_lsn = lsn_base + pos
+            if number in (COMMIT, ABORT):
+                self._ends.add(lsn, number, ended_transaction(data, pos + lengths[number | flags << 8], version))
+                if hook is not None and flags & REPLICATED and lsn >= result.ckpt_start_lsn:
+                    self._tell(hook, raw_at(piece, pos))
                 continue
-            elif raw.type_number in MAP_LN_TYPES:
-                self._map_lns.append(raw.lsn)
+            raw = raw_at(piece, pos)
+            if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
+                self._tell(hook, raw)
+            if number in _END_TYPES:
+                self._ends.add_other(raw)
+            elif number in MAP_LN_TYPES:
+                self._map_lns.append(lsn)
                 self._saw_db(raw)
-            elif raw.type_number in NAME_LN_TYPES:
+            elif number in NAME_LN_TYPES:
                 self._saw_db(raw)
-            else:
+            elif number in _NODES:
                 node, node_id = logged_node(raw)
                 result.ids.saw_node(node_id)
                 if not is_provisional(raw, result.ckpt_end_lsn):
@@ -266,11 +326,10 @@ class Recovery:
         count = self._count("UNDO_MAP_LNS")
         count.start = result.first_active_lsn
         committed, aborted, prepared = result.fate
+        count.read = count.auxiliary = len(self._ends)
+        result.ids.saw_txn(max(self._ends.txn_ids(), default=0))
+        result.ids.saw_txn(min(self._ends.txn_ids(), default=0))
         for lsn, number, txn_id, raw in self._ends.backward():
-            count.read += 1
-            count.auxiliary += 1
-            if raw is None:
-                result.ids.saw_txn(txn_id)
             if number == COMMIT:
                 tracker.check_commit(txn_id, lsn)
                 committed.setdefault(txn_id, lsn)
@@ -317,3 +376,12 @@ class Recovery:
         count = PassCount(name, self.result.ckpt_start_lsn, self.result.end_lsn)
         self.result.passes.append(count)
         return count
+
+
+def _tell_tallies(hook: RecoveryHook, file_number: int, tallies: list[int]) -> None:
+    """Tell of the entries that were only counted, and begin again."""
+    for number in range(_TYPES):
+        entries, size_bytes, largest = tallies[number * TALLY : number * TALLY + TALLY]
+        if entries:
+            hook.saw_entries(file_number, number, entries, size_bytes, largest)
+            tallies[number * TALLY : number * TALLY + TALLY] = [0] * TALLY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,20 @@ from hypothesis import strategies as st
 
 from engine.format import kernel
 from engine.format.header import decode_header
-from engine.format.scan import PLAIN_HEADER, Sizes, check_plain, follow_links, header_lengths, steps, vlsn_bits
+from engine.format.scan import (
+    COUNT,
+    KEEP,
+    PLAIN_HEADER,
+    STOP,
+    TALLY,
+    Sizes,
+    check_plain,
+    follow_links,
+    header_lengths,
+    sift,
+    steps,
+    vlsn_bits,
+)
 from engine.format.walks import NativeWalk, Walk, walk_of
 from engine.log.check import STOP_AT_FIRST
 from tests.golden_logs import GOLDEN
@@ -53,6 +67,40 @@ def agree(version: int, data: bytes, pos: int, prev: int, last: int) -> None:
         assert walked(one, data, (pos, prev, last), with_bytes) == walked(other, data, (pos, prev, last), with_bytes)
     arguments = data, pos, len(data), 0, prev, last, steps(version)
     assert kernel.follow(*arguments) == follow_links(*arguments)
+
+
+def sifted(
+    walk: Callable[..., int], data: bytes, pos: int, until: int, actions: list[int], version: int
+) -> tuple[int, list[int], list[int]]:
+    found: list[int] = []
+    tallies = [0] * (256 * TALLY)
+    return walk(data, pos, until, actions, header_lengths(version), found, tallies), found, tallies
+
+
+@given(st.data())
+def test_entries_are_picked_by_type_and_flags(source: st.DataObject) -> None:
+    """Both loops keep, count and stop at the same entries: those that a walk by the codecs names."""
+    version, number = source.draw(st.sampled_from(CASES))
+    whole = files(version)[number]
+    places = boundaries(whole, version)
+    first, last = sorted(source.draw(st.tuples(*[st.integers(0, len(places) - 1)] * 2)))
+    data = whole[: source.draw(st.sampled_from((len(whole), places[last] + 3, places[last] + 20)))]
+    by_type = source.draw(st.lists(st.sampled_from((0, KEEP, COUNT, KEEP | COUNT, KEEP | STOP)), min_size=60))
+    actions = [by_type[pair & 0xFF] if pair & 0xFF < len(by_type) else COUNT for pair in range(0x10000)]
+    expected, counted, stopped = [], [0] * (256 * TALLY), places[first]
+    for place in places[first:last]:
+        header = decode_header(data, place, version)
+        total = header_lengths(version)[header.flags << 8] + header.item_size
+        action = actions[header.type_number]
+        expected += [place] if action & KEEP else []
+        if action & COUNT:
+            at = header.type_number * TALLY
+            counted[at : at + TALLY] = [counted[at] + 1, counted[at + 1] + total, max(counted[at + 2], total)]
+        stopped = place + total
+        if action & STOP:
+            break
+    for walk in (sift, kernel.sift):
+        assert sifted(walk, data, places[first], places[last], actions, version) == (stopped, expected, counted)
 
 
 @pytest.mark.skipif("JETOOL_EXPECT_NATIVE" not in os.environ, reason="CI's stage native asks for it")

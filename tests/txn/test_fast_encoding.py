@@ -32,4 +32,4 @@ def test_same_bytes(
     decoded = decode_body(number, 17, body)
     assert (decoded.key, decoded.data) == (key, data)  # type: ignore[attr-defined]
     if tx:
-        assert ln.transaction_of(body, 17) == txn
+        assert ln.transaction_of(body, 0, 17) == txn

@@ -260,8 +260,12 @@ def creation_flag(type_number: int, modified: int, created: int) -> int:
     return HAS_CREATION_TIME if type_number in _INSERTIONS and created != modified else 0
 
 
-def transaction_of(body: bytes, version: int) -> int | None:
-    """The transaction id of a transactional LN body without decoding the rest.
+def transaction_of(data: bytes, at: int, version: int) -> int | None:
+    """The transaction id of a transactional LN without decoding the rest.
+
+    Arguments:
+        data, at: the body begins there.
+        version: of its log.
 
     Returns:
         The id; None where the version keeps it elsewhere, so that the body has to be decoded.
@@ -271,11 +275,47 @@ def transaction_of(body: bytes, version: int) -> int | None:
     """
     if not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
         return None
-    pos = 2 if version >= PRIOR_VERSION else 1
-    _, pos = unpack(body, pos)
-    if body[0] & HAS_ABORT_LSN:
-        _, pos = unpack(body, pos)
-    return unpack(body, pos)[0]
+    pos = at + (2 if version >= PRIOR_VERSION else 1)
+    _, pos = unpack(data, pos)
+    if data[at] & HAS_ABORT_LSN:
+        _, pos = unpack(data, pos)
+    return unpack(data, pos)[0]
+
+
+def plain_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, int, int, int, int]:
+    """What redo needs of a transactional LN, where that is nothing uncommon; no record is made.
+
+    Arguments:
+        data, at, end: where the body is.
+        version: of its log.
+
+    Returns:
+        Flags with flags2 in the second byte, database id, transaction id, length of the data (-1 for a deletion), and
+        where the data begins; the key is all that is behind it. Flags -1: decode it the general way.
+
+    Raises:
+        FormatError, IndexError: the fields do not fit the body.
+    """
+    flags = data[at]
+    if flags & _UNCOMMON_FLAGS or not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
+        return -1, 0, 0, 0, 0
+    pos = at + 1
+    if version >= PRIOR_VERSION:
+        flags |= data[pos] << 8
+        pos += 1
+    db_id, pos = unpack(data, pos)
+    if flags & HAS_ABORT_LSN:
+        _, pos = unpack(data, pos)
+    txn_id, pos = unpack(data, pos)
+    _, pos = unpack(data, pos)
+    if flags & HAS_PRIOR_SIZE << 8:
+        _, pos = unpack(data, pos)
+    if flags & HAS_PRIOR_FILE << 8:
+        _, pos = unpack(data, pos)
+    length, pos = unpack(data, pos)
+    if length < -1 or pos + max(length, 0) > end:
+        raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{end - pos}")
+    return flags, db_id, txn_id, length, pos
 
 
 def database_of(body: bytes, version: int) -> int:

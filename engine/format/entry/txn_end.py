@@ -71,16 +71,16 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     return TxnEnd(last_lsn, txn_id, time, master, dtvlsn, term)
 
 
-def ended_transaction(body: bytes, version: int) -> int:
-    """The transaction id of a Commit or Abort body without decoding the rest.
+def ended_transaction(data: bytes, at: int, version: int) -> int:
+    """The transaction id of the Commit or Abort whose body begins at a position, without decoding the rest.
 
     Raises:
         FormatError, IndexError: the body is too short.
     """
-    pos = 0
+    pos = at
     if version >= LN_FLAGS_FIRST:
-        _, pos = unpack(body, pos)
-    return unpack(body, pos)[0]
+        _, pos = unpack(data, pos)
+    return unpack(data, pos)[0]
 
 
 def encode_txn_end(record: TxnEnd, version: int) -> bytes:

@@ -1,0 +1,105 @@
+"""What recovery tells its hook of: every entry behind CkptStart, one by one or in numbers (R-REC-18)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from engine.db.config import EnvironmentConfig
+from engine.db.parts import make_context
+from engine.errors import JetoolError
+from engine.format.entry.ln import LN
+from engine.log.access import LogAccess
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.passes import Raw
+from engine.log.tail import find_end
+from engine.log.walk import LogReader
+from engine.recovery.info import PassCount, RecoveryResult
+from engine.recovery.manager import Recovery
+from engine.storage.disk import DiskStorage
+from engine.tree.state import DatabaseState
+from engine.tree.tree import bins
+from tests.oracle.environments import Environment as Fixture
+from tests.oracle.environments import environments, require
+
+Totals = Counter[tuple[int, int]]
+
+
+class Listening:
+    """Counts entries and bytes by file and type."""
+
+    def __init__(self, *, hears_all: bool) -> None:
+        self.hears_all = hears_all
+        self.entries: Totals = Counter()
+        self.bytes: Totals = Counter()
+        self.largest: dict[tuple[int, int], int] = {}
+        self.one_by_one: list[int] = []
+        self.redone_lsns: list[int] = []
+
+    def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
+        self._count(file_number, type_number, entries, size_bytes, largest)
+
+    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+        self._count(raw.lsn >> 32, raw.type_number, 1, raw.size, raw.size)
+        self.one_by_one.append(raw.lsn)
+
+    def saw_summary(self, raw: Raw, record: LN) -> None:
+        """Told once more as an entry."""
+
+    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
+        self.redone_lsns.append(raw.lsn)
+
+    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
+        """Not counted here."""
+
+    def _count(self, number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
+        self.entries[number, type_number] += entries
+        self.bytes[number, type_number] += size_bytes
+        self.largest[number, type_number] = max(self.largest.get((number, type_number), 0), largest)
+
+
+def recovered(storage: DiskStorage, hook: Listening) -> tuple[RecoveryResult, dict[int, list[tuple[object, ...]]]]:
+    files = list_log_files(storage)
+    ctx = make_context(EnvironmentConfig(read_only=True), LogAccess(storage, files.files))
+    recovery = Recovery(ctx, find_end(storage, files), {}, hook=hook)
+    catalog = recovery.run()
+    trees = {}
+    for db_id in catalog.ids():
+        db = catalog.by_id(db_id)
+        if db is not None and db.order.learned is None:
+            trees[db_id] = [(*node.keys, *node.lsns, *node.states) for node in bins(ctx, db)]
+    ctx.access.close()
+    return recovery.result, trees
+
+
+@pytest.mark.parametrize("environment", environments())
+def test_the_hook_hears_of_every_entry_once(environment: Fixture | None) -> None:
+    storage = DiskStorage(require(environment).path / "env")
+    numbers, each = Listening(hears_all=False), Listening(hears_all=True)
+    try:
+        result, trees = recovered(storage, numbers)
+    except JetoolError as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            recovered(storage, each)
+        return
+    closely, same = recovered(storage, each)
+    entries, sizes, largest = Counter[tuple[int, int]](), Counter[tuple[int, int]](), dict[tuple[int, int], int]()
+    for item in LogReader(storage, list_log_files(storage)).forward():
+        if isinstance(item, LogEntry) and result.ckpt_start_lsn <= item.lsn < result.end_lsn and item.lsn & 0xFFFFFFFF:
+            at = item.lsn >> 32, item.type_number
+            entries[at] += 1
+            sizes[at] += item.total_bytes
+            largest[at] = max(largest.get(at, 0), item.total_bytes)
+    assert (numbers.entries, numbers.bytes, numbers.largest) == (entries, sizes, largest)
+    assert numbers.one_by_one == sorted(numbers.one_by_one)
+    # Whether LNs are taken in bulk or looked at one by one, the trees are the same, and so are the counts.
+    assert trees == same
+    assert [counts(one) for one in result.passes] == [counts(one) for one in closely.passes]
+    assert set(numbers.redone_lsns) <= set(each.redone_lsns)
+
+
+def counts(one: PassCount) -> dict[str, int | str]:
+    return one.fields()
