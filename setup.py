@@ -62,6 +62,7 @@ NATIVE = (
     "engine/tree/split.py",
     "engine/tree/state.py",
     "engine/tree/tree.py",
+    "engine/tree/usual.py",
     "engine/txn/lock_entry.py",
     "engine/txn/locks.py",
     "engine/txn/manager.py",

@@ -22,6 +22,7 @@ from engine.tree.bin_node import BIN, DELETED
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
 from engine.tree.state import Expiring, TreeContext
+from engine.tree.usual import encode_usual
 
 INSERTION: Final = 34
 
@@ -45,10 +46,9 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
-    record = node_to(node, writer.version, delta=delta, with_filter=ctx.blind_puts)
     number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
     counted = [] if provisional is Provisional.YES else previous + node.provisional_obsolete
-    body = encode_node(record, writer.version, number)
+    body, expires = _encoded(node, number, writer.version, delta=delta, with_filter=ctx.blind_puts)
     lsn = writer.log(
         number,
         body,
@@ -61,19 +61,30 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         # Recovery sees this version through the parent only.
         node.parent.pruned = True
     node.pruned = False
-    if ctx.expiring is not None and record.expiration_base != -1 and isinstance(node, BIN):
-        _count_expiring(ctx.expiring, node, lsn, (HEADER_BYTES + len(body)) // record.n_entries, delta)
+    if ctx.expiring is not None and expires and isinstance(node, BIN):
+        _count_expiring(ctx.expiring, node, lsn, HEADER_BYTES + len(body), delta)
     size = HEADER_BYTES + len(body)
     _logged(node, lsn, size, delta)
     _update_parent(node, lsn, size, previous if provisional is Provisional.YES else [])
     return lsn
 
 
-def _count_expiring(expiring: Expiring, node: BIN, lsn: int, share: int, delta: bool) -> None:
+def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: bool) -> tuple[bytes, bool]:
+    """The entry body of a node, and whether slots of it expire."""
+    if isinstance(node, BIN):
+        usual = encode_usual(node, version, delta=delta, with_filter=with_filter)
+        if usual is not None:
+            return usual, False
+    record = node_to(node, version, delta=delta, with_filter=with_filter)
+    return encode_node(record, version, number), record.expiration_base != -1
+
+
+def _count_expiring(expiring: Expiring, node: BIN, lsn: int, size: int, delta: bool) -> None:
     """Each slot that expires takes its share of the bytes along (R-CLN-51)."""
-    for expiration, state in zip(node.expirations, node.states, strict=True):
-        if expiration and (not delta or state & DIRTY):
-            expiring.expires(lsn, expiration, share)
+    logged = [at for at, state in enumerate(bytes(node.states)) if not delta or state & DIRTY]
+    for at in logged:
+        if node.expirations[at]:
+            expiring.expires(lsn, node.expirations[at], size // len(logged))
 
 
 def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) -> None:

@@ -7,7 +7,6 @@ All functions run under ``TreeContext.latch``. A node is read at most once: from
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final
 
 from engine.errors import DamageError
@@ -21,6 +20,7 @@ from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, level_base, node_from
 from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.usual import decode_usual
 
 OLD_DELTA_TYPE: Final = 22
 # Below every LSN, NULL and transient ones included.
@@ -39,6 +39,12 @@ def fetch_node(ctx: TreeContext, db: DatabaseState, lsn: int) -> IN:
 
 def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
     """The node of an entry that was read."""
+    if entry.type_number == BIN_TYPE:
+        usual = decode_usual(db, entry.body, entry.version)
+        if usual is not None:
+            usual.full_lsn, usual.full_size = entry.lsn, entry.total_bytes
+            _check_order(db, usual, entry)
+            return usual
     record = entry.record()
     if isinstance(record, Node) and entry.type_number in (IN_TYPE, BIN_TYPE):
         node = node_from(db, record)
@@ -53,17 +59,23 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
         node.delta_lsn, node.delta_size = entry.lsn, entry.total_bytes
     else:
         raise _not_a_node(db, entry)
-    first = 0 if isinstance(node, BIN) else 1
-    if any(not low < high for low, high in pairwise(node.keys[first:])):
-        raise DamageError(
-            f"keys of a node of {db.label} are out of order",
-            lsn=format_lsn(entry.lsn),
-            consequence="records behind them cannot be found",
-            hint="jetool verify says what is damaged; restore those files from a backup",
-        )
+    _check_order(db, node, entry)
     if record.db_id != db.id or (entry.type_number == IN_TYPE and (isinstance(node, BIN) or not len(node))):
         raise _not_a_node(db, entry)
     return node
+
+
+def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
+    """Refuse a node in which nothing could be found."""
+    keys = node.keys
+    for at in range(1 if isinstance(node, BIN) else 2, len(keys)):
+        if not keys[at - 1] < keys[at]:
+            raise DamageError(
+                f"keys of a node of {db.label} are out of order",
+                lsn=format_lsn(entry.lsn),
+                consequence="records behind them cannot be found",
+                hint="jetool verify says what is damaged; restore those files from a backup",
+            )
 
 
 def _full_version(ctx: TreeContext, db: DatabaseState, lsn: int) -> BIN:

@@ -1,0 +1,102 @@
+"""BINs of the usual form have the bytes that the general codec gives them, and are read as it reads them."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.format.entry.db_tree import DUPLICATES, KEY_PREFIXING, TWO_PART_KEYS, DatabaseImpl
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, decode_node, encode_node
+from engine.tree.bin_node import BIN
+from engine.tree.node_codec import node_from, node_to
+from engine.tree.state import DatabaseState
+from engine.tree.usual import decode_usual, encode_usual
+
+LSNS = st.one_of(
+    st.just(-1),
+    st.builds(lambda number, offset: number << 32 | offset, st.integers(0, 130), st.integers(0, 0x1000000)),
+)
+SLOT = st.tuples(
+    LSNS,
+    st.sampled_from((0, 0x01, 0x02, 0x03, 0x08, 0x0A, 0x10, 0x12)),
+    st.sampled_from((None, b"", b"small", b"x" * 200)),
+    st.sampled_from((0, 1, 119, 120, 374, 375, 70000)),
+)
+SLOTS = st.dictionaries(st.binary(max_size=5).map(lambda key: b"pre" + key), SLOT, max_size=12)
+
+
+def database(flags: int) -> DatabaseState:
+    return DatabaseState(DatabaseImpl(7, "db", False, None, -1, 0, flags, b"", b"", 128, 17, 17, (), ()), {})
+
+
+def node_of(db: DatabaseState, slots: dict[bytes, tuple[int, int, bytes | None, int]]) -> BIN:
+    node = BIN(db, 300, 0x10001, min(slots, default=b"k"), 128)
+    for key in sorted(slots):
+        lsn, state, value, size = slots[key]
+        index, exact = node.find(key)
+        # Only the data of embedded records is logged.
+        node.put(index, key, exact, lsn, state, value if state & 0x10 else None, size, 0)
+        node.states[index] = state
+    node.full_lsn, node.delta_lsn = 0x500000064, 0x600000064
+    return node
+
+
+def content(node: BIN) -> tuple[object, ...]:
+    slots = (node.keys, node.lsns, bytes(node.states), node.values, node.sizes, node.expirations, node.vlsns)
+    own = (node.node_id, node.level, node.ident, node.max_entries, node.is_root, node.data_bytes, node.dirty)
+    return (*map(repr, slots), *own)
+
+
+@settings(deadline=None)
+@given(slots=SLOTS, flags=st.sampled_from((0, KEY_PREFIXING)), root=st.booleans())
+def test_both_codecs_agree(slots: dict[bytes, tuple[int, int, bytes | None, int]], flags: int, root: bool) -> None:
+    db = database(flags)
+    node = node_of(db, slots)
+    node.is_root = root
+    for delta in (False, True):
+        record = node_to(node, 17, delta=delta)
+        number = DELTA_TYPE if delta else BIN_TYPE
+        general = encode_node(record, 17, number)
+        usual = encode_usual(node, 17, delta=delta, with_filter=False)
+        assert usual == general if usual is not None else record.base_file is None
+        if delta:
+            continue
+        read, expected = decode_usual(db, general, 17), node_from(db, decode_node(general, 17, number))
+        assert isinstance(expected, BIN)
+        if record.base_file is None:
+            assert read is None
+        else:
+            assert read is not None
+            assert content(read) == content(expected)
+
+
+@given(slots=SLOTS, cut=st.integers(1, 30))
+def test_what_does_not_fit_is_left_to_the_general_codec(
+    slots: dict[bytes, tuple[int, int, bytes | None, int]], cut: int
+) -> None:
+    db = database(0)
+    body = encode_usual(node_of(db, slots), 17, delta=False, with_filter=False) or b""
+    assert decode_usual(db, body[:-cut], 17) is None
+    assert decode_usual(db, body + b"\0", 17) is None
+    assert decode_usual(db, body, 18) is None
+
+
+def test_what_is_not_of_the_usual_form() -> None:
+    """Expirations, VLSNs, filters, later versions, keys that are not compared as bytes, another database."""
+    db = database(0)
+    node = node_of(db, {b"k": (0x64, 0, None, 40)})
+    body = encode_usual(node, 17, delta=False, with_filter=False)
+    assert body is not None
+    assert decode_usual(database(KEY_PREFIXING | TWO_PART_KEYS | DUPLICATES), body, 17) is None
+    other = database(0)
+    other.id = 8
+    assert decode_usual(other, body, 17) is None
+    assert encode_usual(node, 18, delta=False, with_filter=False) is None
+    assert encode_usual(node, 17, delta=True, with_filter=True) is None
+    node.vlsns[b"k"] = 5
+    assert encode_usual(node, 17, delta=False, with_filter=False) is None
+    node.vlsns.clear()
+    node.expirations[0] = 21000
+    assert encode_usual(node, 17, delta=False, with_filter=False) is None
+    expiring = encode_node(node_to(node, 17, delta=False), 17, BIN_TYPE)
+    assert decode_usual(db, expiring, 17) is None
