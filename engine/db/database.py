@@ -19,7 +19,7 @@ from engine.tree.keys import Key
 from engine.tree.state import DatabaseState
 from engine.tree.tree import find_bin
 from engine.txn.lock_types import LockType
-from engine.txn.records import USER, Payload, PutMode
+from engine.txn.records import USER, Payload, PutMode, user_payload
 from engine.txn.txn import Txn
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Database:
         self._env = env
         self._open = True
         self.state = state
+        self._plain = state.order.plain
         if not env.read_only and not state.internal:
             state.transactional = env.config.transactional and not state.deferred
         state.handles += 1
@@ -109,10 +110,17 @@ class Database:
             False when the mode did not allow it.
         """
         self._check()
-        wanted = self._key(key, data)
-        payload = Payload(b"" if self.duplicates else data, USER, expiration)
-        with self._env.operation(txn, db=self.state) as locker:
-            return self._env.records.put(self.state, wanted, payload, locker, mode)
+        env, state = self._env, self.state
+        wanted = key if self._plain else self._key(key, data)
+        payload = user_payload(b"" if not self._plain and self.duplicates else data, expiration)
+        if txn is not None and not state.deferred:
+            # What ``operation`` comes to here, without its object.
+            env.check_writes()
+            done = env.records.put(state, wanted, payload, txn.inner, mode)
+            env.keep_budget()
+            return done
+        with env.operation(txn, db=state) as locker:
+            return env.records.put(state, wanted, payload, locker, mode)
 
     def delete(self, key: bytes, txn: Transaction | None = None, *, data: bytes | None = None) -> int:
         """Delete a record; with duplicates all data items of the key, or one.
@@ -210,12 +218,13 @@ class Database:
             return exact and is_expired(node.expirations[index], self._env.now_ms())
 
     def _check(self) -> None:
+        if self._open and not self._env.stopped and not self.state.deleted:
+            return
         if not self._open:
             raise RefusedError(f"the handle of database {self.name!r} is closed")
         if self._env.stopped:
             raise RefusedError("the environment is closed", file=self._env.storage.root)
-        if self.state.deleted:
-            raise RefusedError(f"database {self.name!r} has been removed")
+        raise RefusedError(f"database {self.name!r} has been removed")
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:

@@ -110,6 +110,8 @@ class Environment:
         self.locks, self.txns, self.records, self.naming = parts.locks, parts.txns, parts.records, parts.naming
         self.compressor, self.checkpointer, self.evictor = parts.compressor, parts.checkpointer, parts.evictor
         self.utilization, self.writer, self.vlsn_index = parts.utilization, parts.writer, parts.vlsn_index
+        # Whether records may be written here without asking a replication group.
+        self._on_its_own = not self.config.read_only and not self.replicated
         self.daemons = Daemons(self.config, parts)
         self.daemons.start()
 
@@ -215,10 +217,9 @@ class Environment:
         self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
     ) -> Transaction:
         """Begin a transaction. As a context manager it commits at the end, and aborts on an error."""
-        self._check_own_writes()
-        return Transaction(
-            self, self.txns.begin(isolation=isolation, durability=durability, replicated=self.replicated)
-        )
+        self.check_writes()
+        replicated = not self._on_its_own and self.replicated
+        return Transaction(self, self.txns.begin(isolation=isolation, durability=durability, replicated=replicated))
 
     def lead(self, gate: CommitGate) -> None:
         """Become the master of the replication group: from now on transactions are replicated.
@@ -345,7 +346,7 @@ class Environment:
             UsageError: a transaction for a deferred-write database.
             RefusedError: nothing can be written here.
         """
-        self._check_own_writes()
+        self.check_writes()
         if txn is not None:
             if db is not None and db.deferred:
                 raise UsageError(f"database {db.label} is deferred-write and takes no transactions")
@@ -399,7 +400,8 @@ class Environment:
 
     def keep_budget(self) -> None:
         """Evict when the nodes in memory take more than the cache may."""
-        if not self.evictor.is_over():
+        # As ``evictor.is_over``, without the call: every operation comes by.
+        if self.ctx.used_bytes <= self.evictor.budget_bytes:
             return
         if self.daemons.evictor is not None:
             self.daemons.evictor.wake()
@@ -477,8 +479,13 @@ class Environment:
         if self.read_only:
             raise RefusedError("the environment is open for reading only", file=self.storage.root)
 
-    def _check_own_writes(self) -> None:
-        """Records of a replicated environment come from its master; here it can be recovered and checkpointed."""
+    def check_writes(self) -> None:
+        """Refuse to write records where that is not possible.
+
+        Those of a replicated environment come from its master; here it can be recovered and checkpointed.
+        """
+        if self._on_its_own and not self.stopped:
+            return
         self._check_writable()
         if self.replicated and not self.leads:
             raise RefusedError(

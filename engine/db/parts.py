@@ -79,7 +79,7 @@ class Parts:
         self.txns.lock_timeout_ms = config.lock_timeout_ms
         self.txns.txn_timeout_ms = config.txn_timeout_ms
         self.records = Records(ctx, self.locks, self.clock)
-        self.records.guards_gaps = lambda: self.txns.serializable > 0
+        self.records.guards_gaps = self.txns.guards_gaps
         self.compressor = Compressor(ctx, self.locks)
         self.txns.compress_later = self.compressor.add
         self.naming = Naming(ctx, catalog, self.records, self.txns)

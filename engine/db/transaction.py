@@ -16,6 +16,8 @@ class Transaction:
     As a context manager it commits when the block ends, and aborts when the block raises.
     """
 
+    __slots__ = ("_env", "inner")
+
     def __init__(self, env: Environment, inner: Txn) -> None:
         self._env = env
         self.inner = inner

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, Protocol
@@ -40,7 +41,6 @@ from engine.format.header import (
     VLSN_FIELD,
     VLSN_PRESENT,
     Provisional,
-    has_vlsn,
 )
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
 from engine.format.versions import WRITTEN_VERSION
@@ -58,7 +58,6 @@ _FLAGS: Final = {
     Provisional.YES: PROVISIONAL,
     Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
 }
-_SIZE_AT: Final = 10
 # The header behind its checksum.
 _REST: Final = Struct("<BBIi")
 
@@ -144,7 +143,9 @@ class LogWriter:
         self._prev_offset = last_lsn & 0xFFFFFFFF if last_lsn != NULL_LSN else 0
         self.last_lsn = last_lsn
         self._flip_next = new_file
-        self._buffer = bytearray()
+        # Entries that are not written yet, and where each begins in the file.
+        self._entries: list[bytes] = []
+        self._starts: list[int] = []
         self._buffer_start = self._offset
         self._file: WriteFile | None = None
         self._failure: JetoolError | None = None
@@ -224,7 +225,7 @@ class LogWriter:
             self._append(type_number, flags, data, vlsn)
             self.last_lsn = lsn
             self.entries += 1
-            if len(self._buffer) >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
+            if self._offset - self._buffer_start >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
                 self._write_out()
             return lsn
 
@@ -300,12 +301,8 @@ class LogWriter:
         with self.latch:
             if file_number != self._number or offset < self._buffer_start:
                 return None
-            start = offset - self._buffer_start
-            if start + HEADER_BYTES > len(self._buffer):
-                return None
-            size = int.from_bytes(self._buffer[start + _SIZE_AT : start + HEADER_BYTES], "little")
-            length = HEADER_BYTES + (8 if has_vlsn(self._buffer[start + 5], self.version) else 0)
-            return bytes(self._buffer[start : start + length + size])
+            at = bisect_left(self._starts, offset)
+            return self._entries[at] if at < len(self._starts) and self._starts[at] == offset else None
 
     def check(self) -> None:
         """Refuse to go on after a failure."""
@@ -339,9 +336,8 @@ class LogWriter:
             flags |= REPLICATED | VLSN_PRESENT
         rest = _REST.pack(type_number, flags, self._prev_offset, len(body))
         rest += VLSN_FIELD.pack(vlsn) + body if vlsn != NULL_VLSN else body
-        buffer = self._buffer
-        buffer += adler32(rest).to_bytes(4, "little")
-        buffer += rest
+        self._starts.append(self._offset)
+        self._entries.append(adler32(rest).to_bytes(4, "little") + rest)
         self._prev_offset = self._offset
         self._offset += 4 + len(rest)
 
@@ -381,7 +377,7 @@ class LogWriter:
         storage = self._access.storage
         header = FileHeader(self._clock(), number, last_offset, self.version)
         self._number, self._offset, self._prev_offset = number, 0, 0
-        self._buffer_start, self._buffer, self._flip_next = 0, bytearray(), False
+        self._buffer_start, self._entries, self._starts, self._flip_next = 0, [], [], False
         try:
             self._file = storage.open_rw(path, create=True)
             self._file.truncate(0)
@@ -402,16 +398,15 @@ class LogWriter:
         return self._file
 
     def _write_out(self) -> None:
-        if not self._buffer:
+        if not self._entries:
             return
         try:
-            self._open().write(self._buffer_start, bytes(self._buffer))
+            self._open().write(self._buffer_start, b"".join(self._entries))
         except JetoolError as error:
             self._failure = error
             raise
         self.writes += 1
-        self._buffer_start = self._offset
-        self._buffer = bytearray()
+        self._buffer_start, self._entries, self._starts = self._offset, [], []
 
     def _flush_for_sync(self) -> int:
         """Write out, and sync outside the latch; returns the LSN up to which everything is durable then."""
@@ -437,7 +432,7 @@ class LogWriter:
     def _drain_queue(self) -> None:
         """Write out what was only kept because somebody was syncing (R-LOG-22)."""
         with self.latch:
-            if self._failure is None and not self._syncing and len(self._buffer) >= self._buffer_bytes:
+            if self._failure is None and not self._syncing and self._offset - self._buffer_start >= self._buffer_bytes:
                 self._write_out()
 
     def describe(self) -> str:

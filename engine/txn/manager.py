@@ -121,6 +121,10 @@ class TxnManager:
             self.serializable += isolation is Isolation.SERIALIZABLE
         return txn
 
+    def guards_gaps(self) -> bool:
+        """Whether a serializable transaction is at work."""
+        return self.serializable > 0
+
     def adopt(self, txn: Txn) -> None:
         """Register a transaction that recovery left open, or that a master has begun."""
         with self._mutex:
