@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from itertools import count
 
@@ -10,6 +11,7 @@ import pytest
 from engine.errors import JetoolError, RefusedError
 from engine.rep.acks import AckPolicy
 from engine.rep.election.ballot import Ballot
+from engine.rep.election.messages import Join, Kind, encode_join
 from engine.rep.handshake import NO_UUID, Identity, Purpose, call
 from engine.rep.node import Node
 from engine.rep.operator import ask_status, ask_transfer
@@ -69,11 +71,11 @@ def test_the_first_election_makes_the_group(voters: int) -> None:
 
 
 def test_no_group_is_made_before_everybody_is_there() -> None:
-    """Two of three are a majority; but the third may have the data."""
+    """Two of three are a majority; but the third may have data."""
     group = ElectedGroup([9, 1, 1])
     try:
         group.start(0, 1)
-        eventually(lambda: "this one, node2" in str(group.nodes[0].problem), PATIENCE_S)
+        eventually(lambda: "elected yet: this one, node2 are there" in str(group.nodes[0].problem), PATIENCE_S)
         assert not group.nodes[0].await_role(Role.MASTER, 6 * TIMEOUT_S)
         group.start(2)
         assert group.settled() == 0
@@ -262,6 +264,28 @@ def test_who_does_not_know_the_secret_does_not_vote() -> None:
         assert wrong.await_end(PATIENCE_S)
         assert "the shared secret is not the right one" in str(wrong.failure)
         wrong.stop()
+        group.settled()
+
+
+def test_nonsense_from_a_voter_ends_its_connection() -> None:
+    """One that knows the secret, and takes the name of a voter: nothing changes, nobody is deposed."""
+    with elected_group(1, 1, 1) as group:
+        master = group.nodes[group.master()]
+        put_all(master, b"a")
+        term, seeded = master.status().term, random.Random(1)
+        voter = Identity("GROUP", NO_UUID, f"node{1 + (group.master() == 0)}", "127.0.0.1", 1)
+        greeting = encode_join(Join(3, voter.node))
+        for turn in range(30):
+            channel = call(master.config.listen, voter, Purpose.ELECT, SECRET, 5)
+            if turn % 3:
+                channel.send(Kind.JOIN, greeting)
+                assert channel.receive(5).type == Kind.JOIN
+            channel.send(seeded.choice((*Kind, 0, 255)), seeded.randbytes(seeded.choice((0, 7, 9, 40, 2000))))
+            with pytest.raises(PeerError):
+                channel.receive(5)
+            channel.close()
+        put_all(master, b"b")
+        assert (master.role, master.status().term) == (Role.MASTER, term)
         group.settled()
 
 

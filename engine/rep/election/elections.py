@@ -108,10 +108,14 @@ class Elections:
         links = self._links.links.values()
         reached = sorted(link.name for link in links if link.up and link.name is not None)
         lost = next((link.problem for link in links if link.problem is not None), None)
+        needed = self.voters // 2 + 1
+        found = ", ".join(["this one", *reached])
+        if len(reached) + 1 >= needed:
+            return RefusedError("no master is elected yet", found=f"{found} are there, {needed} votes are needed")
         return RefusedError(
             "no master is elected",
-            expected=f"{self.voters // 2 + 1} of {self.voters} nodes",
-            found=", ".join(["this one", *reached]) + (f" ({lost})" if lost is not None else ""),
+            expected=f"{needed} of {self.voters} nodes",
+            found=found + (f" ({lost})" if lost is not None else ""),
         )
 
     def is_voter(self, node: str) -> bool:
