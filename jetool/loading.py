@@ -130,8 +130,7 @@ def _bulk(run: Run, request: Request, layout: Layout, storage: DiskStorage) -> D
         if view.changed() or not prepared.bulk:
             raise RefusedError("somebody else has written to the environment meanwhile", file=request.env)
         with _backend(run, request) as backend:
-            opened = backend.open(layout)
-            recipe = bulk.recipe_of(opened, _wanted(request), str(directory), request.on_duplicate)
+            opened, recipe = bulk.open_source(backend, layout, _wanted(request), str(directory), request.on_duplicate)
             found = bulk.read_source(backend, opened, recipe, _rejects(request))
             loaded = bulk.write_files(
                 storage, config, backend, prepared, found, request.on_duplicate,
@@ -152,8 +151,9 @@ def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done
         directory = staging.make(storage)
         try:
             with _backend(run, request) as backend:
-                opened = backend.open(layout)
-                recipe = bulk.recipe_of(opened, _wanted(request), str(directory), request.on_duplicate)
+                opened, recipe = bulk.open_source(
+                    backend, layout, _wanted(request), str(directory), request.on_duplicate
+                )
                 found = bulk.read_source(backend, opened, recipe, _rejects(request))
         except BaseException:
             staging.clean(storage)
@@ -177,8 +177,7 @@ def _count(run: Run, request: Request, layout: Layout) -> Done:
 
     scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")
     with scratch as directory, _backend(run, request) as backend:
-        opened = backend.open(layout)
-        recipe = bulk.recipe_of(opened, _wanted(request), directory, request.on_duplicate)
+        opened, recipe = bulk.open_source(backend, layout, _wanted(request), directory, request.on_duplicate)
         found = bulk.read_source(backend, opened, recipe, Path(directory) / "rejects")
         merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)
         records = sum(len(table) for table in merge.tables())

@@ -20,21 +20,25 @@ _LINES: Final = 3
 _LONGEST: Final = 600
 _OURS: Final = re.compile(r"engine\.errors\.(\w+Error): (.*)")
 _CLASS: Final = re.compile(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
-_RAISED: Final = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
+_RAISED: Final = re.compile(r"Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 _NOISE: Final = ("at ", "... ", "Driver stacktrace", "SQLSTATE", "JVM stacktrace")
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
+_ROOM: Final = "make room, or name another directory with --conf spark.local.dir=DIR, and run it again"
 _WORKER_DIED: Final = "Python worker exited unexpectedly"
 _MEMORY: Final = "see whether memory ran out (dmesg); with --jobs 1 one task at a time needs it; then run it again"
 
 
 @contextmanager
-def explained(what: str, *, consequence: str | None = None, hint: str | None = None) -> Iterator[None]:
+def explained(
+    what: str, *, consequence: str | None = None, hint: str | None = None, room: str = _ROOM
+) -> Iterator[None]:  # fmt: skip
     """Turn an exception of pyspark or of the JVM into an error of ours.
 
     Arguments:
         what: what was being done, as a clause: ``the bulk load failed``.
         consequence: what the failure means for the data.
         hint: the next action.
+        room: the next action where a disk is full.
 
     Raises:
         JetoolError: one that our own code raised on an executor, of its own kind.
@@ -49,10 +53,12 @@ def explained(what: str, *, consequence: str | None = None, hint: str | None = N
     except Exception as error:
         if not _is_foreseen(error):
             raise
-        raise of(error, what, consequence=consequence, hint=hint) from error
+        raise of(error, what, consequence=consequence, hint=hint, room=room) from error
 
 
-def of(error: BaseException, what: str, *, consequence: str | None = None, hint: str | None = None) -> JetoolError:
+def of(
+    error: BaseException, what: str, *, consequence: str | None = None, hint: str | None = None, room: str = _ROOM
+) -> JetoolError:  # fmt: skip
     """The error to raise for an exception of Spark; see ``explained``."""
     text = story(error)
     ours = _OURS.search(text)
@@ -60,7 +66,7 @@ def of(error: BaseException, what: str, *, consequence: str | None = None, hint:
     if ours and isinstance(kind, type) and issubclass(kind, JetoolError):
         return kind(ours[2].strip(), consequence=consequence, hint=hint)
     if any(mark in text for mark in _FULL):
-        hint = "make room, or name another directory with --conf spark.local.dir=DIR, and run it again"
+        hint = room
     if _WORKER_DIED in text:
         return JobError(what, found="a Python worker was killed, each time", consequence=consequence, hint=_MEMORY)
     return JobError(what, found=summary(text), consequence=consequence, hint=hint)

@@ -177,9 +177,23 @@ def test_a_damaged_parquet_file(env: Path, tmp_path: Path, started: str) -> None
     before = {path.name: path.read_bytes() for path in env.iterdir()}
     result = load(source, env, "--key", "k", engine=started)
     assert result.code == 7
-    assert "the source could not be read" in result.err
+    assert f"a file of the source cannot be read in {source}: " in result.err
     assert "the environment is as it was" in result.err
     assert {path.name: path.read_bytes() for path in env.iterdir()} == before
+
+
+@pytest.mark.xdist_group("spark")
+@ENGINES
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.csv.gz", gzip.compress(b"id,v\nk,1\n" * 9999)[:-50]), ("a.parquet", b"x")]
+)
+def test_a_file_that_is_cut_off(env: Path, tmp_path: Path, started: str, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    result = load(tmp_path / name, env, "--key", "id", engine=started)
+    assert result.code == 7
+    assert f"a file of the source cannot be read in {tmp_path / name}: " in result.err
+    assert "the environment is as it was" in result.err
+    assert not (env / staging.DIRECTORY).exists()
 
 
 @pytest.mark.xdist_group("spark")

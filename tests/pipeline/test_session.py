@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -152,6 +154,13 @@ def test_other_errors_say_what_happened(session: Session) -> None:
         session.run(lambda: session.spark.read.parquet("/nowhere/at/all"), "x", Steps())
     assert "/nowhere/at/all" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_full_disk_says_where_room_is_needed() -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(JobError) as caught, failures.explained("the load failed", room="make room in /env"):
+        raise full
+    assert (str(caught.value), caught.value.hint) == (f"the load failed: {full}", "make room in /env")
 
 
 def test_exceptions_of_others_pass() -> None:

@@ -31,6 +31,7 @@ RUN_BYTES: Final = 48 << 20
 PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
 _AGAIN: Final = "remove the cause and run the same command again"
+_ROOM: Final = "make room on the environment's disk for the source twice over, and run the same command again"
 
 
 class Backend(Protocol):
@@ -84,12 +85,20 @@ class Loaded(NamedTuple):
     rejects: Path | None
 
 
-def recipe_of(opened: Opened, wanted: Wanted, directory: str, keep: str) -> Recipe:
-    """How records of a source become keys and values.
+def open_source(
+    backend: Backend, layout: Layout, wanted: Wanted, directory: str, keep: str
+) -> tuple[Opened, Recipe]:  # fmt: skip
+    """Look at a source, and say how its records become keys and values.
 
     Raises:
-        UsageError: the options do not fit the source.
+        UsageError: the options do not fit the source. JobError: it cannot be read.
     """
+    with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN):
+        opened = backend.open(layout)
+    return opened, _recipe_of(opened, wanted, directory, keep)
+
+
+def _recipe_of(opened: Opened, wanted: Wanted, directory: str, keep: str) -> Recipe:
     form = opened.layout.form
     if form == JSON and wanted.value is None:
         wanted = wanted._replace(value_format=wanted.value_format or "json")
@@ -108,7 +117,7 @@ def read_source(backend: Backend, opened: Opened, recipe: Recipe, rejects_direct
     Raises:
         JobError: a file that cannot be read, equal keys that may not be dropped.
     """
-    with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN):
+    with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
         outcomes = backend.read(opened, recipe)
     runs = sorted(run for outcome in outcomes for run in outcome.runs)
     return Read(
@@ -141,7 +150,7 @@ def write_files(
     size = sum(run.size for run in found.runs)
     wanted = parts or min(max(backend.cores if size > PART_BYTES // 4 else 1, size // PART_BYTES), _MOST_PARTS)
     work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep, dry_run=dry_run)
-    with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN):
+    with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
         done = backend.write(prepared.target, work if found.runs else [])
     if not dry_run:
         listener.step("commit", 0, 0)

@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from engine.errors import UsageError
 from engine.events import Listener, counted
-from engine.pipeline import failures
 from engine.pipeline.load import splits
-from engine.pipeline.load.plan import UNCHANGED, Part, Target
+from engine.pipeline.load.plan import Part, Target
 from engine.pipeline.load.reading import Outcome
 from engine.pipeline.load.recipe import Recipe
 from engine.pipeline.load.sources import Layout, Opened
@@ -40,10 +39,9 @@ class LocalBackend:
         """Look at a source: its files and columns.
 
         Raises:
-            UsageError: a path or a format that is Spark's.
+            UsageError: a path or a format that is Spark's. JobError: a file that cannot be read.
         """
-        with failures.explained("the source could not be read", consequence=UNCHANGED):
-            found = splits.opened(layout)
+        found = splits.opened(layout)
         if found is None:
             raise UsageError(
                 "--engine local reads csv, tsv, jsonl, parquet and orc files of this machine",

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import glob
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from engine.errors import NotFoundError, UsageError
+from engine.errors import JobError, NotFoundError, UsageError
 from engine.pipeline.load.endings import ending_of, is_local, local
 from engine.pipeline.load.lines import csv_names
 from engine.pipeline.load.recipe import CSV, JSON, TABLE
@@ -80,6 +82,19 @@ def layout_of(paths: tuple[str, ...], name: str | None, delimiter: str | None, *
     if delimiter is not None and chosen not in ("csv", "tsv"):
         raise UsageError(f"--delimiter has no meaning for {chosen}", hint="leave it out")
     return Layout(paths, chosen, delimiter or ("\t" if chosen == "tsv" else ","), header)
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Read a file of the source.
+
+    Raises:
+        JobError: it cannot be read, with its name.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise JobError("a file of the source cannot be read", file=path, found=str(error).rstrip(". ")) from error
 
 
 def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str, ...]]:

@@ -19,9 +19,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from engine.events import Listener
-from engine.pipeline import failures
 from engine.pipeline.load import endings, reading, sources, splits
-from engine.pipeline.load.plan import UNCHANGED, Part, Target
+from engine.pipeline.load.plan import Part, Target
 from engine.pipeline.load.reading import Outcome
 from engine.pipeline.load.recipe import TABLE, Recipe
 from engine.pipeline.load.sources import Layout, Opened
@@ -72,8 +71,7 @@ class SparkBackend:
 
     def open(self, layout: Layout) -> Opened:
         """Look at a source: its files and columns."""
-        with failures.explained("the source could not be read", consequence=UNCHANGED):
-            return splits.opened(layout) or self._opened_by_spark(layout)
+        return splits.opened(layout) or self._opened_by_spark(layout)
 
     def _opened_by_spark(self, layout: Layout) -> Opened:
         from pyspark.sql.pandas.types import to_arrow_schema

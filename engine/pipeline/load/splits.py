@@ -57,7 +57,7 @@ def opened(layout: Layout) -> Opened | None:
         of directories, tables that differ in their columns.
 
     Raises:
-        UsageError: text without a first line to go by. OSError, ArrowException: a file that cannot be read.
+        UsageError: text without a first line to go by. JobError: a file that cannot be read.
     """
     if layout.name == "avro" or not all(endings.is_local(path) and endings.is_plain(path) for path in layout.paths):
         return None
@@ -65,11 +65,13 @@ def opened(layout: Layout) -> Opened | None:
     if layout.form != TABLE:
         if not all(endings.is_stream(file) for file in files):
             return None
-        schema, names = sources.schema_of_lines(layout, text.first_lines(files[0], sources.SAMPLE_LINES))
+        with sources.readable(files[0]):
+            first = text.first_lines(files[0], sources.SAMPLE_LINES)
+        schema, names = sources.schema_of_lines(layout, first)
         return Opened(layout, schema, names, files, None)
     if len(files) > _MOST_TABLES:
         return None
-    schemas = [columnar.schema_of(layout.name, file) for file in files]
+    schemas = [_schema(layout.name, file) for file in files]
     same = all(schema == schemas[0] for schema in schemas)
     return Opened(layout, schemas[0], (), files, None) if same else None
 
@@ -84,7 +86,7 @@ def splits_of(name: str, form: str, files: tuple[str, ...], split_bytes: int = S
         split_bytes: size of a split; a row group is never cut.
 
     Raises:
-        OSError, ArrowException: a file that cannot be read.
+        JobError: a file that cannot be read.
     """
     cut = _columnar if form == TABLE else _text
     return [split for origin, path in enumerate(files) for split in cut(name, origin, path, split_bytes)]
@@ -107,7 +109,7 @@ def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Outcome:
     """The work of one task: runs of its splits.
 
     Raises:
-        JobError: as ``reading.read``. OSError, ArrowException: a file that cannot be read.
+        JobError: as ``reading.read``, and a file that cannot be read.
     """
     settle_worker()
     return read(recipe, _batches(recipe, name, splits))
@@ -128,13 +130,22 @@ def _batches(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Iterator[A
 
 
 def _data(recipe: Recipe, name: str, split: Split) -> Iterator[Any]:
-    if recipe.form == TABLE:
-        return columnar.batches(name, split.path, split.start, split.stop, recipe.needed())
-    return (pa.record_batch([lines], [LINE]) for lines in text.lines(split.path, split.start, split.stop))
+    with sources.readable(split.path):
+        if recipe.form == TABLE:
+            yield from columnar.batches(name, split.path, split.start, split.stop, recipe.needed())
+        else:
+            for lines in text.lines(split.path, split.start, split.stop):
+                yield pa.record_batch([lines], [LINE])
+
+
+def _schema(name: str, path: str) -> Any:
+    with sources.readable(path):
+        return columnar.schema_of(name, path)
 
 
 def _text(_: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
-    size = Path(path).stat().st_size
+    with sources.readable(path):
+        size = Path(path).stat().st_size
     if endings.is_packed(path):
         yield Split(origin, path, 0, None, size)
         return
@@ -145,7 +156,8 @@ def _text(_: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
 
 def _columnar(name: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
     """Row groups in order; neighbours stay together up to the size of a split."""
-    sizes = columnar.sizes(name, path)
+    with sources.readable(path):
+        sizes = columnar.sizes(name, path)
     start = total = 0
     for number, size in enumerate(sizes):
         if number > start and total + size > split_bytes:
