@@ -167,8 +167,12 @@ class Database:
             found = walker.step(key, inclusive=inclusive, limit=limit)
             if not found:
                 return
-            for record in found:
-                yield self.split(record.key, record.data)
+            if self._plain:
+                for plain, data, _ in found:
+                    yield plain, data
+            else:
+                for record in found:
+                    yield self.split(record.key, record.data)
             key, inclusive = found[-1].key, False
 
     def cursor(self, txn: Transaction | None = None) -> Cursor:

@@ -13,8 +13,8 @@ from engine.errors import DamageError
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
-from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn
 from engine.txn.txn import Isolation, Txn
@@ -22,6 +22,7 @@ from engine.txn.txn import Isolation, Txn
 if TYPE_CHECKING:
     from engine.db.environment import Environment
 
+_new_tuple: Final = tuple.__new__
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 _RANGES: Final = (LockType.RANGE_READ, LockType.RANGE_WRITE)
@@ -112,7 +113,8 @@ class Walker:
                 index, exact = node.find(key) if node is not None else (0, False)
                 if node is None or not exact:
                     return None
-                live = node.is_live(index) and not is_expired(node.expirations[index], self._env.now_ms())
+                expiration = node.expirations[index]
+                live = node.is_live(index) and not (expiration and is_expired(expiration, self._env.now_ms()))
                 if not live and (node.lsns[index] == NULL_LSN or not self._is_pending(node, index)):
                     return None
                 wait_lsn = self._lock(node, index)
@@ -137,7 +139,17 @@ class Walker:
         found: list[Found] = []
         now = self._env.now_ms()
         direction = -1 if self._backward else 1
+        in_bulk = limit > 1 and self._locker is None and (self._lock_type is None or self._env.locks.is_idle())
         while node is not None:
+            if in_bulk:
+                # Nobody holds a lock, and the latch keeps it so.
+                first, behind = self._extent(node, index)
+                found = _live(self._env.ctx, node, first, behind, now)
+                if self._backward:
+                    found.reverse()
+                if first > 0 if self._backward else behind < len(node):
+                    return Step(found, True, NULL_LSN)
+                index = -1 if self._backward else len(node)
             while 0 <= index < len(node):
                 if self._bound is not None and self._is_beyond(node.keys[index]):
                     return Step(found, True, self._lock_beyond(node, index))
@@ -160,6 +172,12 @@ class Walker:
             node = next_bin(self._env.ctx, node, backward=self._backward)
             index = len(node) - 1 if node is not None and self._backward else 0
         return Step(found, True, self._lock_end())
+
+    def _extent(self, node: BIN, index: int) -> tuple[int, int]:
+        """The slots of a node from one on that the walk's end leaves: the first, and the one behind the last."""
+        if self._backward:
+            return 0 if self._bound is None else bisect_left(node.keys, self._bound), index + 1
+        return index, len(node) if self._bound is None else max(bisect_left(node.keys, self._bound), index)
 
     def _is_beyond(self, key: Key) -> bool:
         return bool(key < self._bound if self._backward else key >= self._bound)
@@ -230,3 +248,14 @@ class Walker:
         assert self._lock_type is not None
         self._env.locks.lock(lsn, passing, self._lock_type)
         self._env.locks.release(lsn, passing)
+
+
+def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> list[Found]:
+    """The live records of a stretch of slots, ascending."""
+    keys, lsns, expirations = node.keys, node.lsns, node.expirations
+    chosen = [at for at in range(first, behind) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
+    found: list[Found] = []
+    for at, data in zip(chosen, slot_values(ctx, node, chosen), strict=True):
+        if data is not None:
+            found.append(_new_tuple(Found, (keys[at], data, lsns[at])))
+    return found

@@ -298,11 +298,20 @@ class LogWriter:
 
     def find(self, file_number: int, offset: int) -> bytes | None:
         """The entry at a place that is still in the buffer; None when it is in the file."""
+        if not self.may_hold(file_number, offset):
+            return None
         with self.latch:
             if file_number != self._number or offset < self._buffer_start:
                 return None
             at = bisect_left(self._starts, offset)
             return self._entries[at] if at < len(self._starts) and self._starts[at] == offset else None
+
+    def may_hold(self, file_number: int, offset: int) -> bool:
+        """Whether an entry may still be in the buffer; asked without the latch.
+
+        What has been written stays written: both numbers only grow, and a file is written out before the next begins.
+        """
+        return file_number > self._number or (file_number == self._number and offset >= self._buffer_start)
 
     def check(self) -> None:
         """Refuse to go on after a failure."""

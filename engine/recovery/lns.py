@@ -15,7 +15,15 @@ from engine.catalog.catalog import Catalog
 from engine.format.checksum import INVISIBLE
 from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
-from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE, plain_fields, transaction_of
+from engine.format.entry.ln import (
+    EMBEDDED,
+    HAS_PRIOR_SIZE,
+    LN,
+    TOMBSTONE,
+    TRANSACTIONAL_TYPES,
+    plain_fields,
+    transaction_of,
+)
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import BY_NUMBER
 from engine.format.entry_types import LN as LN_FAMILY
@@ -43,8 +51,8 @@ UNDO_TYPES: Final = frozenset(n for n in _ALL_LNS if BY_NUMBER[n].transactional)
 REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__
-# Transactional insertions and updates of users' records: what redo takes without making a record.
-_COMMON: Final = (33, 35)
+# Insertions and updates of users' records: what redo takes without making a record.
+_COMMON: Final = (33, 34, 35, 36)
 # Versions that the hook has to hear of, or of which redo needs more than key and LSN.
 _NOT_PLAIN: Final = EMBEDDED | HAS_PRIOR_SIZE << 8
 _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
@@ -192,10 +200,11 @@ class LNPasses:
             number, header_flags = data[pos + 4], data[pos + 5]
             at = pos + lengths[number | header_flags << 8]
             end = at + (data[pos + 10] | data[pos + 11] << 8 | data[pos + 12] << 16 | data[pos + 13] << 24)
-            flags, db_id, txn_id, length = -1, 0, 0, 0
+            flags, db_id, txn_id, length, in_txn = -1, 0, 0, 0, False
             if number in _COMMON and not header_flags & _INVISIBLE_OR_PROVISIONAL:
-                flags, db_id, txn_id, length, at = plain_fields(data, at, end, version)
-            if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or txn_id not in committed):
+                in_txn = number in TRANSACTIONAL_TYPES
+                flags, db_id, txn_id, length, at = plain_fields(data, at, end, version, in_txn)
+            if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or (in_txn and txn_id not in committed)):
                 count.read += 1
                 continue
             if flags < 0 or flags & _NOT_PLAIN or length < 0 or (db := self._plain(db, db_id)) is None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
-from engine.format.entry.ln import LN
+from engine.format.entry.ln import LN, plain_data
 from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, Node
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
@@ -257,11 +257,39 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
         return b""
     if node.states[index] & SLOT_EMBEDDED:
         return b""
-    data = read_ln(ctx, node.db, node.lsns[index]).data
+    lsn, size = node.lsns[index], node.sizes[index]
+    data = _data_of(ctx, node.db, lsn, ctx.access.user_entry(lsn, size) if size else None)
     if cache and data is not None:
         node.values[index] = data
         node.data_bytes += len(data)
     return data
+
+
+def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | None]:
+    """As ``slot_data`` for several slots: their LNs are read in the order of the log, neighbours at once."""
+    if node.db.duplicates:
+        return [b""] * len(chosen)
+    values, states, lsns, sizes = node.values, node.states, node.lsns, node.sizes
+    missing = [at for at in chosen if values[at] is None and not states[at] & SLOT_EMBEDDED]
+    read: dict[int, bytes | None] = {}
+    if missing:
+        missing.sort(key=lsns.__getitem__)
+        entries = ctx.access.user_entries([lsns[at] for at in missing], [sizes[at] for at in missing])
+        for at, entry in zip(missing, entries, strict=True):
+            read[at] = _data_of(ctx, node.db, lsns[at], entry)
+    found: list[bytes | None] = []
+    for at in chosen:
+        value = values[at]
+        found.append(value if value is not None else read.get(at, b""))
+    return found
+
+
+def _data_of(ctx: TreeContext, db: DatabaseState, lsn: int, entry: bytes | None) -> bytes | None:
+    if entry is not None:
+        data = plain_data(entry, ctx.access.version_of(lsn >> 32), db.id)
+        if data is not None:
+            return data
+    return read_ln(ctx, db, lsn).data
 
 
 def _not_a_node(db: DatabaseState, entry: LogEntry) -> DamageError:

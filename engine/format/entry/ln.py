@@ -40,6 +40,7 @@ from typing import Any, Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry import ln_content as lc
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import pack, unpack
 from engine.format.versions import (
@@ -79,6 +80,11 @@ HAS_CREATION_TIME: Final = 0x01
 _UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
+# Deletions, insertions and updates of users' records.
+USER_TYPES: Final = (31, 32, 33, 34, 35, 36)
+TRANSACTIONAL_TYPES: Final = (31, 33, 35)
+_TYPE_AT: Final = 4
+_FLAGS_AT: Final = 5
 _INSERTIONS: Final = (33, 34)
 # Types that always carry a creation time since v26.
 _WITH_CREATION_TIME: Final = frozenset((31, 32, 35, 36, 44, 45))
@@ -282,16 +288,17 @@ def transaction_of(data: bytes, at: int, version: int) -> int | None:
     return unpack(data, pos)[0]
 
 
-def plain_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, int, int, int, int]:
-    """What redo needs of a transactional LN, where that is nothing uncommon; no record is made.
+def plain_fields(data: bytes, at: int, end: int, version: int, transactional: bool) -> tuple[int, int, int, int, int]:
+    """What redo and readers need of a user's LN, where that is nothing uncommon; no record is made.
 
     Arguments:
         data, at, end: where the body is.
         version: of its log.
+        transactional: what its type says.
 
     Returns:
-        Flags with flags2 in the second byte, database id, transaction id, length of the data (-1 for a deletion), and
-        where the data begins; the key is all that is behind it. Flags -1: decode it the general way.
+        Flags with flags2 in the second byte, database id, transaction id (0 for none), length of the data (-1 for a
+        deletion), and where the data begins; the key is all that is behind it. Flags -1: decode it the general way.
 
     Raises:
         FormatError, IndexError: the fields do not fit the body.
@@ -304,10 +311,12 @@ def plain_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, int
         flags |= data[pos] << 8
         pos += 1
     db_id, pos = unpack(data, pos)
-    if flags & HAS_ABORT_LSN:
+    txn_id = 0
+    if transactional:
+        if flags & HAS_ABORT_LSN:
+            _, pos = unpack(data, pos)
+        txn_id, pos = unpack(data, pos)
         _, pos = unpack(data, pos)
-    txn_id, pos = unpack(data, pos)
-    _, pos = unpack(data, pos)
     if flags & HAS_PRIOR_SIZE << 8:
         _, pos = unpack(data, pos)
     if flags & HAS_PRIOR_FILE << 8:
@@ -316,6 +325,22 @@ def plain_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, int
     if length < -1 or pos + max(length, 0) > end:
         raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{end - pos}")
     return flags, db_id, txn_id, length, pos
+
+
+def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
+    """The data of a record of a database, from its whole log entry; None: decode it the general way.
+
+    Arguments:
+        entry: header and body, of one of ``USER_TYPES``, intact.
+        version: of its log.
+    """
+    number, header_flags = entry[_TYPE_AT], entry[_FLAGS_AT]
+    at = HEADER_WITH_VLSN_BYTES if has_vlsn(header_flags, version) else HEADER_BYTES
+    try:
+        flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL_TYPES)
+    except (FormatError, IndexError):
+        return None
+    return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None
 
 
 def database_of(body: bytes, version: int) -> int:
