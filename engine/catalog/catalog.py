@@ -116,6 +116,15 @@ class Catalog:
             state.name = name
         return state
 
+    def is_named_outside_transactions(self, name: str) -> bool:
+        """Whether the record of a name belongs to no transaction, as those of temporary databases do."""
+        key = name.encode("utf-8", "surrogateescape")
+        node = find_bin(self._ctx, self.naming, key)
+        if node is None:
+            return False
+        index, exact = node.find(key)
+        return exact and node.is_live(index) and read_ln(self._ctx, self.naming, node.lsns[index]).txn_id is None
+
     def names(self, *, internal: bool = False) -> Iterator[tuple[str, int]]:
         """Names and ids in the order of the naming tree.
 

@@ -329,13 +329,24 @@ def _finish_naming(parts: Parts) -> None:
         found = list(parts.catalog.names())
     for name, db_id in found:
         state = parts.catalog.by_id(db_id)
-        if state is None or state.temporary:
-            # Without a MapLN: a crash while a temporary database was being made.
+        if _is_temporary(parts, name, state):
             txn = parts.txns.begin()
             parts.naming.remove_name(name, db_id, txn)
             parts.txns.commit(txn)
             if state is not None:
                 parts.naming.finish_removal(state)
+
+
+def _is_temporary(parts: Parts, name: str, state: DatabaseState | None) -> bool:
+    """Whether a name is that of a temporary database, which does not outlive its process.
+
+    One without a MapLN is such a database too when no transaction has written it: a crash came between the two. JE
+    keeps it, and cannot open it. Otherwise the MapLN is lost, which ``verify`` reports.
+    """
+    if state is not None:
+        return state.temporary
+    with parts.ctx.latch:
+        return parts.catalog.is_named_outside_transactions(name)
 
 
 def _holds_nothing(files: LogFiles) -> bool:

@@ -166,6 +166,17 @@ def test_a_temporary_database_cut_anywhere_leaves_nothing(env: Environment) -> N
         cut.close()
 
 
+def test_a_name_whose_database_is_lost_stays(env: Environment) -> None:
+    """It shows that something is missing (JE-TREE: name without a database); recovery must not wipe it away."""
+    state = env.create_database("lost").state
+    env.naming.finish_removal(state)
+    env.sync()
+    env.crash()
+    with Environment(env.storage, EnvironmentConfig()) as again:
+        assert [name for name, _ in again.catalog.names()] == ["lost"]
+        assert again.database_names() == []
+
+
 class Unacknowledged(AloneGate):
     """A group whose replicas do not answer."""
 
