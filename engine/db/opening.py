@@ -18,6 +18,8 @@ from engine.catalog.catalog import NULL_REPLICATED_DB_ID, Catalog, empty_root
 from engine.catalog.naming import DatabaseOptions
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.config import EnvironmentConfig
+from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
+from engine.db.extinction import finish_extinctions
 from engine.db.parts import Parts, make_context
 from engine.db.stream import Stream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
@@ -51,7 +53,7 @@ LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
 _FLAGS_AT: Final = 5
 _INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
-_STAND_ALONE: Final = (*_INTERNAL, "_jeExtinctScansDb")
+_STAND_ALONE: Final = (*_INTERNAL, EXTINCTIONS)
 _REPLICATED: Final = (*_INTERNAL, VLSN_DATABASE)
 
 # POSIX locks do not exclude threads of one process, so writers of this process are remembered here.
@@ -325,6 +327,7 @@ def _finish_naming(parts: Parts) -> None:
         state = parts.catalog.by_id(db_id)
         if state is not None and state.name != name:
             parts.naming.finish_rename(state, name)
+    finish_extinctions(parts)
     with parts.ctx.latch:
         found = list(parts.catalog.names())
     for name, db_id in found:

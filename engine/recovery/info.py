@@ -36,8 +36,8 @@ class IdSequences:
         self.saw_db(end.last_replicated_db_id)
         self.saw_txn(end.last_local_txn_id)
         self.saw_txn(end.last_replicated_txn_id)
-        self.extinction = max(self.extinction, end.last_local_extinction_id)
-        self.replicated_extinction = min(self.replicated_extinction, end.last_replicated_extinction_id)
+        self.saw_extinction(end.last_local_extinction_id)
+        self.saw_extinction(end.last_replicated_extinction_id)
 
     def saw_node(self, node_id: int) -> None:
         """A node id that is in use."""
@@ -48,6 +48,11 @@ class IdSequences:
         """A database id that is in use."""
         self.db = max(self.db, db_id)
         self.replicated_db = min(self.replicated_db, db_id)
+
+    def saw_extinction(self, task_id: int) -> None:
+        """An id of an extinction task that is in use."""
+        self.extinction = max(self.extinction, task_id)
+        self.replicated_extinction = min(self.replicated_extinction, task_id)
 
     def saw_txn(self, txn_id: int) -> None:
         """A transaction id that is in use."""

@@ -30,6 +30,7 @@ from engine.format.entry.txn_end import Prepare, ended_transaction
 from engine.format.entry_types import ABORT, COMMIT, PREPARE, ROLLBACK_END, ROLLBACK_START, decode_body
 from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
+from engine.format.packed import sorted_unpack
 from engine.format.scan import COUNT, KEEP, STOP, TALLY, header_lengths
 from engine.format.walks import sift
 from engine.log.passes import LogRange, Piece, Raw, forward_pieces, raw_at, verify
@@ -46,12 +47,13 @@ from engine.tree.state import TreeContext
 
 MAP_LN_TYPES: Final = frozenset((3, 4))
 NAME_LN_TYPES: Final = frozenset((5, 6))
+EXTINCTION_TYPES: Final = frozenset((41, 42))
 FILE_SUMMARY_LN: Final = 11
 _END_TYPES: Final = frozenset((COMMIT, ABORT, PREPARE, ROLLBACK_START, ROLLBACK_END))
 # Entries that say something of others: earlier versions of a node, the counters of a file.
 _WITH_CONSEQUENCES: Final = IN_TYPES | OLD_DUP_TYPES | {FILE_SUMMARY_LN}
 _NODES: Final = IN_TYPES | OLD_DUP_TYPES
-_LOOKED_AT: Final = _NODES | MAP_LN_TYPES | NAME_LN_TYPES | _END_TYPES
+_LOOKED_AT: Final = _NODES | MAP_LN_TYPES | NAME_LN_TYPES | EXTINCTION_TYPES | _END_TYPES
 # What the hook hears of one by one; of the others it hears how many there are.
 _TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
 _TYPES: Final = 256
@@ -278,9 +280,9 @@ class Recovery:
                 self._ends.add_other(raw)
             elif number in MAP_LN_TYPES:
                 self._map_lns.append(lsn)
-                self._saw_db(raw)
-            elif number in NAME_LN_TYPES:
-                self._saw_db(raw)
+                self._saw_id(raw)
+            elif number in NAME_LN_TYPES or number in EXTINCTION_TYPES:
+                self._saw_id(raw)
             elif number in _NODES:
                 node, node_id = logged_node(raw)
                 result.ids.saw_node(node_id)
@@ -301,7 +303,7 @@ class Recovery:
             partial_start=self.result.partial_ckpt_start,
         )
 
-    def _saw_db(self, raw: Raw) -> None:
+    def _saw_id(self, raw: Raw) -> None:
         record = decode_body(raw.type_number, raw.version, raw.body)
         assert isinstance(record, LN)
         if isinstance(record.content, MapLN):
@@ -310,6 +312,8 @@ class Recovery:
                 self.result.temporary.add(record.content.database.db_id)
         elif isinstance(record.content, NameLN):
             self.result.ids.saw_db(record.content.db_id)
+        elif raw.type_number in EXTINCTION_TYPES:
+            self.result.ids.saw_extinction(sorted_unpack(record.key)[0])
 
     def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
         """Roots, then the others, of the mapping tree or of all other trees."""
