@@ -27,6 +27,7 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.versions import WRITTEN_VERSION
+from engine.rep.election.ballot import refuse_voter
 from engine.rep.election.elections import Elections
 from engine.rep.election.raft import require_library
 from engine.rep.group import Membership, check_name, form_group, read_membership
@@ -123,8 +124,11 @@ class Node:
         """Open the environment, listen, and take up a role.
 
         Raises:
-            JetoolError: as ``Environment``; StorageError when the address cannot be listened on.
+            JetoolError: as ``Environment``; StorageError when the address cannot be listened on. RefusedError: it took
+                part in elections, and is started without.
         """
+        if self.config.election is None:
+            refuse_voter(self._storage)
         try:
             self._env = Environment(self._storage, replica_config(self.config.environment), self._listener)
         except RefusedError:

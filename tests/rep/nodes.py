@@ -119,7 +119,7 @@ class ElectedGroup:
         return next(n for n in numbers if self.nodes[n].role is Role.MASTER)
 
     def settled(self) -> int:
-        """Wait until the nodes that run have one master that all others follow; which it is."""
+        """Wait until the nodes that run are members, and have one master that all others follow; which it is."""
 
         def settled() -> bool:
             roles = sorted(node.role.value for node in self.nodes.values())
@@ -127,7 +127,8 @@ class ElectedGroup:
             if master is None or roles[1:] != ["replica"] * (len(roles) - 1):
                 return False
             last = master.status().last_vlsn
-            return all(node.status().last_vlsn == last for node in self.nodes.values())
+            positions = [node.position() for node in self.nodes.values()]
+            return all(found is not None and found.may_lead and found.last_vlsn == last for found in positions)
 
         eventually(settled, PATIENCE_S)
         return self.master()

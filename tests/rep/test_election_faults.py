@@ -18,7 +18,7 @@ from engine.errors import JetoolError
 from engine.rep.settings import Role
 from tests.db.workload import contents
 from tests.rep.nodes import ElectedGroup
-from tests.rep.streams import check_index
+from tests.rep.streams import check_index, open_replicated
 from tests.rep.test_nodes import put
 
 VOTERS = 5
@@ -114,12 +114,14 @@ def play(seed: int, rounds: int) -> int:
             for node in group.nodes.values():
                 lost = writers.acknowledged() - contents(node.environment).get("t", {}).keys()
                 assert not lost, f"seed {seed}: {node.config.name} lacks {len(lost)} commits: {sorted(lost)[:5]}"
-                check_index(node.environment)
-        return len(writers.acknowledged())
     finally:
         if writers is not None:
             writers.stop()
         group.close()
+    for storage in group.storages:
+        with open_replicated(storage) as env:
+            check_index(env)
+    return len(writers.acknowledged())
 
 
 def test_faults_in_any_order() -> None:

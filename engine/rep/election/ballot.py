@@ -15,13 +15,29 @@ import json
 import threading
 from typing import Final
 
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, RefusedError
 from engine.rep.terms import Terms, TermStart, check_terms
 from engine.storage.base import Storage
 
 FILE: Final = "jetool.ballot"
 _NEW: Final = "jetool.ballot.new"
 _MOST_BYTES: Final = 1 << 16
+
+
+def refuse_voter(storage: Storage) -> None:
+    """Refuse to run a node by hand that took part in elections: it could be master beside an elected one.
+
+    Raises:
+        RefusedError: there is a record of its votes.
+    """
+    if storage.stat(FILE) is not None:
+        raise RefusedError(
+            "this node took part in elections",
+            file=f"{storage.root}/{FILE}",
+            consequence="a master that is named by hand, beside an elected one, would part the group",
+            hint="start it with --elect; to name masters by hand from now on, stop all nodes and move this file away"
+            " on each",
+        )
 
 
 class Ballot:
