@@ -39,7 +39,7 @@ _POLL_S: Final = 0.05
 WRITE_EXITS: Final = {
     exits.REFUSED: "the environment is locked or must not be opened, or committed work stands behind a bad entry",
     exits.NOT_FOUND: "no environment, no database of the name",
-    exits.UNSUPPORTED: "a log version that this program does not read, or does not write",
+    exits.UNSUPPORTED: "a log version that this program does not read, or an order of keys that it does not know",
     exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
 }
 READ_EXITS: Final = {

@@ -7,6 +7,7 @@ import threading
 
 import click
 
+from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
 from engine.rep.node import Node
 from engine.rep.settings import NodeConfig
@@ -40,7 +41,7 @@ __all__ = ["node", "node_run", "node_status", "node_transfer_master"]
     exits={
         exits.DONE: "stopped by SIGTERM; the environment is closed",
         **WRITE_EXITS,
-        exits.UNSUPPORTED: "a log version that is not written; pysyncobj, which elections need, is not installed",
+        exits.UNSUPPORTED: f"a log version later than {WRITTEN_VERSION}, which nodes do not exchange; elections need pysyncobj",
         exits.REFUSED: "the environment is locked; a peer turns the node away; a rollback or restore is not allowed",
         exits.INCOMPLETE: "the log is damaged or cannot be written, or the address cannot be listened on",
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,23 @@ def test_records_survive_a_reset_and_can_be_written(tmp_path: Path) -> None:
     assert run("vlsn", "check", env).code == exits.DONE
     again = run("group", "reset", env, *NEW, "--yes", "--json", "--backup-dir", "none")
     assert [member["id"] for member in again.json()["members"]] == [5]
+
+
+def test_a_lone_master_writes_its_term_in_logs_of_later_versions(tmp_path: Path) -> None:
+    """je-log-format.md 6.6: since v22 a replicated Commit says since when its master leads."""
+    env = copy_of(named("je-25.3.17/ha-group/node1"), tmp_path / "env")
+    names = [row["name"] for row in run("dbs", env, "--json").json()]
+    before = {name: run("dump", env, "--db", name).out for name in names}
+    assert run("group", "reset", env, *NEW, "--yes", "--backup-dir", "none").code == exits.DONE
+    assert {name: run("dump", env, "--db", name).out for name in names} == before
+    assert run("put", env, "k", "v", "--db", names[0]).code == exits.DONE
+    lines = run("dump-log", env, "--replicated", "--type", "commit", "--format", "ndjson").out.splitlines()
+    commits = [row for row in map(json.loads, lines) if row["rec"] == "entry"]
+    assert {row["version"] for row in commits} == {26}
+    *old, reset, put = [row["master_term"] for row in commits]
+    assert 0 < max(old) < reset < put
+    assert run("vlsn", "check", env).code == exits.DONE
+    assert run("verify", env, "--full").code == exits.DONE
 
 
 def test_usage(tmp_path: Path) -> None:

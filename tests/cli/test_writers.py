@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from engine.db.environment import Environment as Engine
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
+from tests.golden_logs import GOLDEN
 from tests.harness import assert_valid, run, spawn
 from tests.oracle.environments import Environment, environments, named, require
 
@@ -246,6 +248,33 @@ def test_a_group_of_one_is_written_to(tmp_path: Path) -> None:
         ("DEL_LN_TX", 12, -16), ("Commit", 13, -16),
     ]  # fmt: skip
     assert [e["dtvlsn"] for e in entries if e["rec"] == "entry" and e["type"] == "Commit"] == [2, 5, 7, 9, 13]
+
+
+def test_a_log_of_a_later_version_is_continued(tmp_path: Path) -> None:
+    """Puts, deletions, checkpoints, a crash and recovery in what JE 25.3.17 wrote; a copy of its records is of 17."""
+    env = tmp_path / "env"
+    shutil.copytree(GOLDEN / "je-26" / "txn-crash", env)
+    before = records(env, "accounts")
+    assert run("put", env, "new", "1", "--db", "accounts").code == 0
+    assert run("put", env, "gone", "2" * 50, "--db", "accounts").code == 0
+    assert run("checkpoint", env).code == 0
+    assert run("delete", env, "gone", "--db", "accounts").code == 0
+    assert run("put", env, "lost", "3", "--db", "accounts", "--no-commit").code == 0
+    assert run("recover", env).code == 0
+    assert records(env, "accounts") == sorted([*before, (b"new", b"1")])
+    assert run("verify", env, "--full").code == 0
+    assert {entry["version"] for entry in all_entries(env)} == {26}
+    copied = tmp_path / "copied"
+    assert run("create", copied).code == 0
+    (tmp_path / "dump").write_bytes(run("dump", env, "--db", "accounts").out)
+    assert run("load", tmp_path / "dump", copied, "--db", "accounts", "--create").code == 0
+    assert records(copied, "accounts") == records(env, "accounts")
+    assert {entry["version"] for entry in all_entries(copied)} == {17}
+
+
+def all_entries(env: Path) -> list[dict[str, Any]]:
+    lines = run("dump-log", env, "--format", "ndjson").out.splitlines()
+    return [row for row in map(json.loads, lines) if row["rec"] == "entry"]
 
 
 @pytest.mark.parametrize("address", ["5001", "host", "host:0", "host:65536", ":1", "host:-1"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from engine.db.environment import Environment  # noqa: E402
 from engine.format.tuples import long_key  # noqa: E402
 from engine.pipeline.load import merging, staging  # noqa: E402
 from engine.pipeline.session import Session  # noqa: E402
+from tests.golden_logs import GOLDEN  # noqa: E402
 from tests.harness import Result, run  # noqa: E402
 from tests.pipeline.loads import contents  # noqa: E402
 
@@ -343,3 +345,16 @@ def test_a_file_uri_and_a_scheme_that_nobody_knows(env: Path, tmp_path: Path, se
     assert (result.code, 'No FileSystem for scheme "nowhere"' in result.err) == (7, True), result.err
     assert "the environment is as it was" in result.err
     assert {path.name: path.read_bytes() for path in env.iterdir()} == before
+
+
+def test_a_log_of_a_later_version_takes_records_one_by_one(tmp_path: Path) -> None:
+    """Finished files are of version 17, which JE never puts behind a later one."""
+    env = tmp_path / "later"
+    shutil.copytree(GOLDEN / "je-26" / "empty", env)
+    source = csv_file(tmp_path / "rows.csv", [f"{number:04d},name {number},{number}" for number in range(500)])
+    result = load(source, env, "--key", "id", "--value", "name")
+    assert result.code == 0, result.err
+    assert (counts(result)["records"], counts(result)["files"], counts(result)["created"]) == (500, 0, True)
+    assert contents(env, "d") == {b"%04d" % number: b"name %d" % number for number in range(500)}
+    rows = map(json.loads, run("dump-log", env, "--format", "ndjson").out.splitlines())
+    assert {row["version"] for row in rows if row["rec"] == "entry"} == {26}

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from engine.errors import NotFoundError, RefusedError
+from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
 from engine.rep.node import Node
 from engine.rep.operator import ask_transfer
@@ -16,6 +16,7 @@ from engine.rep.rollback import RollbackProhibitedError
 from engine.rep.settings import Role
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
+from tests.golden_logs import GOLDEN
 from tests.rep.nodes import SECRET, config_of, eventually, free_ports, group_of, started
 from tests.rep.streams import check_index, open_alone, open_replicated, visible_stream
 
@@ -44,6 +45,15 @@ def test_three_nodes_replicate_and_acknowledge() -> None:
         eventually(lambda: master.status().dtvlsn == last)
         assert nodes[1].status().role == "replica"
         assert not nodes[1].await_vlsn(last + 1, 0.05)
+
+
+def test_what_nodes_exchange_is_of_version_17() -> None:
+    golden = GOLDEN / "je-26" / "ha-rollback" / "00000000.jdb"
+    node = Node(MemoryStorage({golden.name: golden.read_bytes()}), config_of(0, free_ports(1)))
+    with pytest.raises(UnsupportedError) as refused:
+        node.start()
+    assert (refused.value.expected, refused.value.found) == ("log version 17 or earlier", "26")
+    node.stop()
 
 
 def test_the_three_policies() -> None:
