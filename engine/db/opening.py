@@ -297,7 +297,7 @@ def relock(parts: Parts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> N
     """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
     parts.locks.lock(lsn, txn, LockType.WRITE, wait=False)
     txn.locks[lsn] = None
-    before = version_before(record)
+    before = version_before(record, lsn)
     countable = before.lsn != NULL_LSN and not before.known_deleted and before.data is None and not db.duplicates
     txn.writes[lsn] = (
         db,

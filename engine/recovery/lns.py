@@ -171,7 +171,8 @@ class LNPasses:
             if self._legacy.owns(db):
                 self._legacy.undo(db, raw, record)
             else:
-                self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, version_before(record)))
+                before = version_before(record, raw.lsn)
+                self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, before))
 
     def redo(self) -> None:
         """Bring in what finished transactions and operations without one wrote since the checkpoint."""

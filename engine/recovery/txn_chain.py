@@ -227,7 +227,7 @@ def _before_transaction(lsn: int, ln: LN) -> RevertInfo:
     """The version before the transaction, as an LN's abort information has it."""
     return RevertInfo(
         undone_lsn=lsn,
-        lsn=ln.abort_lsn,
+        lsn=lsn if ln.blind_deletion else ln.abort_lsn,
         known_deleted=bool(ln.flags & ABORT_KNOWN_DELETED),
         pending_deleted=False,
         key=ln.abort_key,

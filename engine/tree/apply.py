@@ -59,11 +59,15 @@ class Version(NamedTuple):
     tombstone: bool
 
 
-def version_before(record: LN) -> Version:
-    """The version before the transaction, from an LN's abort information (R-REC-44)."""
+def version_before(record: LN, lsn: int) -> Version:
+    """The version before the transaction, from the abort information of the LN at an LSN (R-REC-44).
+
+    A blind deletion (since v20) does not say where the record was, since JE did not look: for duplicates, whose LNs
+    nobody reads, its own LSN stands for that.
+    """
     flags = record.flags
     return Version(
-        NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
+        lsn if record.blind_deletion else NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
         record.abort_known_deleted,
         False,
         record.abort_key if flags & HAS_ABORT_KEY else None,

@@ -43,7 +43,7 @@ def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
             db = find.by_id(record.db_id)
             if db is not None:
                 key = db.order.wrap(record.key)
-                undone = undo_ln(ctx, db, key, lsn, version_before(record))
+                undone = undo_ln(ctx, db, key, lsn, version_before(record, lsn))
                 txn.deleted.append((db, key))
                 # An earlier version was counted when the transaction replaced it.
                 if undone.tree_lsn == lsn:

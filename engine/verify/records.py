@@ -199,7 +199,9 @@ class RecordCheck:
     def _compare(self, db: DatabaseState, node: BIN, index: int, entry: LogEntry, record: LN) -> None:
         # In v6 and v7 a slot does not tell a deletion, and a duplicate has its item in the data.
         old = entry.version < TWO_PART_DUPLICATES
-        if (record.data is None or entry.type_number in _DELETIONS) and not old:
+        # A blind deletion that was taken back stands for the record itself (``tree.apply.version_before``).
+        deleted = (record.data is None or entry.type_number in _DELETIONS) and not record.blind_deletion
+        if deleted and not old:
             self._report(rules.DELETION, entry.type_name, db, node, index)
             return
         stored = record.key if not (old and db.duplicates) else join_two_part_key(record.key, record.data or b"")

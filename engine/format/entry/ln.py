@@ -133,6 +133,11 @@ class LN(NamedTuple):
         return bool(self.flags & EMBEDDED)
 
     @property
+    def blind_deletion(self) -> bool:
+        """Whether it deletes a record of which only the key was known (since v20)."""
+        return bool(self.flags2 & BLIND_DELETION)
+
+    @property
     def abort_known_deleted(self) -> bool:
         """Whether the version before the transaction was a deletion."""
         return bool(self.flags & ABORT_KNOWN_DELETED)

@@ -1,8 +1,8 @@
-"""Times and tombstones of a log that JE 25.3.17 wrote: read, recovered, evicted, updated, undone as JE has them.
+"""Logs that JE 25.3.17 wrote with what only later versions have: recovered, evicted, updated, undone as by JE.
 
 ``tests/golden/je-26/times`` crashed behind BIN-deltas, an abort and an open transaction. ``times.json`` is what JE
 itself then shows: data, modification time, creation time (in milliseconds since 1970), and whether the record is a
-tombstone.
+tombstone. In ``je-26/blind`` secondary records were deleted without being read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.format.entry.ln import ABORT_TOMBSTONE, LN, TOMBSTONE
 from engine.format.entry.node import SLOT_EMBEDDED, SLOT_TOMBSTONE
+from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins, read_ln, slot_data
-from tests.db.logs import entries
+from engine.verify.report import NOTE
+from engine.verify.trees import verify_trees
+from tests.db.logs import entries, stored_entries
+from tests.recovery.test_recover_for_writing import digests
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "je-26" / "times"
 SAID: dict[str, dict[str, Any]] = json.loads((GOLDEN / "times.json").read_text())
@@ -137,6 +141,26 @@ def test_a_deletion_repeats_the_creation_time(storage: MemoryStorage, embedded: 
         assert db.delete(bytes.fromhex(key)) == 1
         assert db.put(bytes.fromhex(key), b"again")
         assert shown(env, "plain")[key] == [b"again".hex(), NOW_MS, 0, False]
+
+
+def test_blind_deletions_are_taken_back_as_by_je() -> None:
+    """A blind deletion does not say where the record was; until v19 there were none. Figures and digests are JE's."""
+    path = GOLDEN.parent / "blind" / "00000000.jdb"
+    storage = MemoryStorage({path.name: path.read_bytes()})
+    blind = [r for e in stored_entries(storage) if isinstance(r := e.record(), LN) and r.blind_deletion]
+    assert len(blind) == 2
+    said = {
+        "pri": (79, "0b10937d820341a16e6e5bb07e0bb5b27986ad62d914feb6882644aba084b708"),
+        "sec": (79, "795ae93553d1577292de36029f229c221bca1e018319da5955d4b552101d0db9"),
+    }
+    with open_golden(storage, read_only=True) as env:
+        assert digests(env) == said
+    with open_golden(storage) as env:
+        assert digests(env) == said
+    found = verify_trees(storage, list_log_files(storage), ("tree", "refs", "data", "space"))
+    assert [finding for finding in found.findings if finding.severity != NOTE] == []
+    with open_golden(storage, read_only=True) as env:
+        assert digests(env) == said
 
 
 def last_ln(env: Environment) -> LN:
