@@ -45,7 +45,7 @@ _OPTIONS: Final = (
     click.option(
         "--value-format",
         type=click.Choice(("raw", "json", "msgpack", "avro")),
-        help="Form of the value.  [default: raw for one column, else json]",
+        help="Form of the value; no avro for JSON lines.  [default: raw for one column, else json]",
     ),
     click.option("--delimiter", metavar="CHAR", help="Between columns of CSV.  [default: a comma; a tab for .tsv]"),
     click.option("--no-header", is_flag=True, help="CSV has no line of names; columns are c1, c2, ..."),

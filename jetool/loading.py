@@ -22,8 +22,8 @@ from jetool.options import Run
 
 if TYPE_CHECKING:
     from engine.pipeline.load.bulk import Backend, Loaded
-    from engine.pipeline.load.recipe import Wanted
-    from engine.pipeline.load.sources import Layout
+    from engine.pipeline.load.recipe import Recipe, Wanted
+    from engine.pipeline.load.sources import Layout, Opened
 
 
 class Request(NamedTuple):
@@ -71,11 +71,19 @@ class Request(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of it: counts, records refused since their keys were there, and whether the database was made."""
+    """What came of it.
+
+    Attributes:
+        loaded: counts.
+        refused: records whose keys were there.
+        created: the database was made.
+        value_schema: the Avro schema of the values, where they are Avro.
+    """
 
     loaded: Loaded
     refused: int
     created: bool
+    value_schema: str | None
 
 
 def load(run: Run, request: Request) -> Done:
@@ -136,7 +144,7 @@ def _bulk(run: Run, request: Request, layout: Layout, storage: DiskStorage) -> D
                 storage, config, backend, prepared, found, request.on_duplicate,
                 parts=request.partitions, dry_run=False, listener=run.listener,
             )  # fmt: skip
-    return Done(loaded, 0, not prepared.subject.exists)
+    return Done(loaded, 0, not prepared.subject.exists, _value_schema(opened, recipe))
 
 
 def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done:
@@ -144,6 +152,7 @@ def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done
     from engine.pipeline.load import bulk, merging, staging
 
     storage = DiskStorage(request.env)
+    schema = None
     if request.resume:
         state = merging.resume(storage, request.subject())
     else:
@@ -154,6 +163,7 @@ def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done
                 opened, recipe = bulk.open_source(
                     backend, layout, _wanted(request), str(directory), request.on_duplicate
                 )
+                schema = _value_schema(opened, recipe)
                 found = bulk.read_source(backend, opened, recipe, _rejects(request))
         except BaseException:
             staging.clean(storage)
@@ -167,7 +177,7 @@ def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done
             env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
         )
     staging.clean(storage)
-    return Done(loaded, refused, created)
+    return Done(loaded, refused, created, schema)
 
 
 def _count(run: Run, request: Request, layout: Layout) -> Done:
@@ -183,7 +193,7 @@ def _count(run: Run, request: Request, layout: Layout) -> Done:
         records = sum(len(table) for table in merge.tables())
         duplicates = found.duplicates + merge.duplicates
         loaded = bulk.Loaded(found.read, records, found.rejected, duplicates, 0, 0, None)
-    return Done(loaded, 0, False)
+    return Done(loaded, 0, False, _value_schema(opened, recipe))
 
 
 @contextmanager
@@ -198,6 +208,15 @@ def _backend(run: Run, request: Request) -> Iterator[Backend]:
 
     with ExitStack() as stack:
         yield SparkBackend(lambda quick: stack.enter_context(session(run, quick=quick)), run.listener)
+
+
+def _value_schema(opened: Opened, recipe: Recipe) -> str | None:
+    from engine.pipeline.load import values
+    from engine.pipeline.load.recipe import AVRO
+
+    if recipe.value_format != AVRO:
+        return None
+    return values.avro_schema([opened.schema.field(name) for name in dict.fromkeys(recipe.values)])
 
 
 def _wanted(request: Request) -> Wanted:

@@ -24,6 +24,11 @@ _RAISED: Final = re.compile(r"Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE
 _NOISE: Final = ("at ", "... ", "Driver stacktrace", "SQLSTATE", "JVM stacktrace")
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
 _ROOM: Final = "make room, or name another directory with --conf spark.local.dir=DIR, and run it again"
+# What Spark lacks for a source, and how it gets it.
+_MISSING: Final = (
+    ("AVRO_DATA_SOURCE_NOT_ENABLED", "org.apache.spark:spark-avro_2.13:VERSION, with the version of pyspark"),
+    ("S3AFileSystem not found", "org.apache.hadoop:hadoop-aws:VERSION, with the version of Spark's hadoop-client"),
+)
 _WORKER_DIED: Final = "Python worker exited unexpectedly"
 _MEMORY: Final = "see whether memory ran out (dmesg); with --jobs 1 one task at a time needs it; then run it again"
 
@@ -67,6 +72,9 @@ def of(
         return kind(ours[2].strip(), consequence=consequence, hint=hint)
     if any(mark in text for mark in _FULL):
         hint = room
+    for mark, package in _MISSING:
+        if mark in text:
+            hint = f"--conf spark.jars.packages={package}"
     if _WORKER_DIED in text:
         return JobError(what, found="a Python worker was killed, each time", consequence=consequence, hint=_MEMORY)
     return JobError(what, found=summary(text), consequence=consequence, hint=hint)

@@ -28,6 +28,7 @@ LOADED: Final = Shape(
         Field("files", "int", "log files written, with --engine spark or local"),
         Field("bytes", "int", "their size"),
         Field("rejects", "text", "file with the bad records and the reasons", null=True),
+        Field("value_schema", "text", "Avro schema of the values, with --value-format avro", null=True),
     ),
 )
 
@@ -73,7 +74,7 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
         file = sources[0] if sources else None
         dump = load_dump(run, env, file, name, create=create, plain=plain, overwrite=overwrite, batch=batch)
         read = dump.records + dump.rejected
-        run.out.document(LOADED, LOADED.row((*dump, run.dry_run, read, 0, 0, 0, None)))
+        run.out.document(LOADED, LOADED.row((*dump, run.dry_run, read, 0, 0, 0, None, None)))
         return exits.FINDINGS if dump.rejected else exits.DONE
     if kinds.is_derby(env):
         raise kinds.not_for(kinds.DERBY, "sources other than a JE dump")
@@ -83,7 +84,7 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     rejects = None if found.rejects is None else str(found.rejects)
     row = (
         name, done.created, found.records, found.rejected + done.refused, transactions, run.dry_run, found.read,
-        found.duplicates, found.files, found.size, rejects,
+        found.duplicates, found.files, found.size, rejects, done.value_schema,
     )  # fmt: skip
     run.out.document(LOADED, LOADED.row(row))
     if rejects is not None:

@@ -320,8 +320,35 @@ def test_value_formats(env: Path, tmp_path: Path, value_format: str, expected: b
     source = tmp_path / "a.parquet"
     columns = {"k": ["key"], "a": pa.array([1]), "b": ["x"], "c": pa.array([None], pa.float64())}
     parquet.write_table(pa.table(columns), source)
-    assert load(source, env, "--key", "k", "--value-format", value_format).code == 0
+    result = load(source, env, "--key", "k", "--value-format", value_format)
+    assert result.code == 0
     assert contents(env, "d") == {b"key": expected}
+    schema = result.json()["value_schema"]
+    if value_format == "avro":
+        kinds = {field["name"]: field["type"] for field in json.loads(schema)["fields"]}
+        assert kinds == {"a": ["null", "long"], "b": ["null", "string"], "c": ["null", "double"]}
+    else:
+        assert schema is None
+
+
+def test_avro_of_text(env: Path, tmp_path: Path) -> None:
+    source = csv_file(tmp_path / "a.csv", ["k,1,x"], "id,a,b")
+    assert load(source, env, "--key", "id", "--value-format", "avro").code == 0
+    assert contents(env, "d") == {b"k": bytes.fromhex("02 02 31 02 02 78")}
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"id":"k","a":1}\n')
+    result = load(lines, env, "--key", "id", "--value-format", "avro")
+    assert (result.code, "which Avro needs" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "package"), [("a.avro", "spark-avro_2.13"), ("s3a://bucket/a.parquet", "org.apache.hadoop:hadoop-aws")]
+)
+def test_what_spark_lacks_is_named(env: Path, tmp_path: Path, session: Session, path: str, package: str) -> None:
+    (tmp_path / "a.avro").touch()
+    result = load(path if ":" in path else tmp_path / path, env, "--key", "k", engine="spark")
+    assert session.local
+    assert (result.code, "--conf spark.jars.packages=" in result.err and package in result.err) == (7, True)
 
 
 def test_columns_in_the_names_of_directories_are_sparks_business(env: Path, tmp_path: Path, session: Session) -> None:

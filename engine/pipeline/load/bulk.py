@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from engine.db.config import EnvironmentConfig
+from engine.errors import UsageError
 from engine.events import Listener
 from engine.pipeline import failures
 from engine.pipeline.load import rejects, staging
 from engine.pipeline.load.plan import UNCHANGED, Part, Target
 from engine.pipeline.load.reading import Outcome
-from engine.pipeline.load.recipe import JSON, RAW, Recipe, Wanted, resolve
+from engine.pipeline.load.recipe import AVRO, JSON, RAW, Recipe, Wanted, resolve
 from engine.pipeline.load.runs import Run, cuts_of
 from engine.pipeline.load.sources import Layout, Opened
 from engine.pipeline.load.stitch import stitch
@@ -103,6 +104,8 @@ def _recipe_of(opened: Opened, wanted: Wanted, directory: str, keep: str) -> Rec
     if form == JSON and wanted.value is None:
         wanted = wanted._replace(value_format=wanted.value_format or "json")
     keys, values, value_format, style = resolve(wanted, opened.schema)
+    if form == JSON and value_format == AVRO:
+        raise UsageError("JSON lines have no columns of one type each, which Avro needs", hint="--value-format json")
     if form == JSON and wanted.value is None and value_format != RAW:
         values = ()
     return Recipe(

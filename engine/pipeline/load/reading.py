@@ -189,10 +189,10 @@ class _Reader:
         if recipe.form == JSON:
             return found["value of the record"]
         chosen = table.select(list(dict.fromkeys(recipe.values)))
-        encode = values.encoder(recipe.value_format, chosen.schema)
         if recipe.form == CSV:
             texts = [pc.cast(column, pa.large_string(), safe=False) for column in chosen.columns]
             chosen = pa.table(texts, chosen.column_names)
+        encode = values.encoder(recipe.value_format, chosen.schema)
         return pa.array([encode(record) for record in chosen.to_pylist()], pa.large_binary())
 
     def _why(self, found: dict[str, Any], parts: list[Any], row: int) -> tuple[int | None, str]:

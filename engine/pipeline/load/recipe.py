@@ -12,7 +12,8 @@ TABLE: Final = "table"
 CSV: Final = "csv"
 JSON: Final = "json"
 RAW: Final = "raw"
-VALUE_FORMATS: Final = (RAW, "json", "msgpack", "avro")
+AVRO: Final = "avro"
+VALUE_FORMATS: Final = (RAW, "json", "msgpack", AVRO)
 STYLES: Final = (RAW, "hex", "text", "utf8", "base64", "tuple-long", "tuple-int", "tuple-string")
 # Rank: number of the file and of the split in it, then the record's place in the split.
 PLACE_BITS: Final = 32

@@ -46,10 +46,14 @@ def to_json(record: dict[str, Any]) -> bytes:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=_plain).encode("utf-8", "replace")
 
 
-def avro_schema(name: str, schema: Any) -> str:
-    """The Avro schema of the values, as JSON."""
+def avro_schema(schema: Any) -> str:
+    """The Avro schema of values, as JSON.
+
+    Arguments:
+        schema: Arrow schema of their columns.
+    """
     fields = [{"name": field.name, "type": ["null", _avro_type(field.type)]} for field in schema]
-    return json.dumps({"type": "record", "name": name, "fields": fields}, separators=(",", ":"))
+    return json.dumps({"type": "record", "name": "value", "fields": fields}, separators=(",", ":"))
 
 
 def pack(value: Any) -> bytes:
