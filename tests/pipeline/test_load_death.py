@@ -125,9 +125,17 @@ def test_a_full_disk(env: Path, source: Path) -> None:
     check_rerun(source, env)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", ["start spark", "read", "write"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("step", "number"),
+    [
+        ("read", signal.SIGKILL),
+        ("start spark", signal.SIGINT),
+        ("read", signal.SIGINT),
+        pytest.param("start spark", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("write", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("write", signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: signal.Signals) -> None:
     require_spark()
     before = files_of(env)
