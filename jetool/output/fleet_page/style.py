@@ -24,6 +24,7 @@ header{padding-top:32px}
 h1{font-size:26px;line-height:1.2;margin:0 0 4px;font-weight:650}
 h2{font-size:19px;margin:36px 0 12px;font-weight:650}
 h3{font-size:13px;margin:22px 0 6px;font-weight:600;color:var(--soft)}
+.card>h3:first-child{margin-top:0}
 p{margin:0 0 10px}
 a{color:var(--blue)}
 .soft{color:var(--soft)}
@@ -36,10 +37,10 @@ a{color:var(--blue)}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);font-size:13px;padding:0 0 6px}
-th,td{padding:6px 10px;text-align:left;border-bottom:1px solid var(--rule);vertical-align:middle}
+th,td{padding:6px 8px;text-align:left;border-bottom:1px solid var(--rule);vertical-align:middle}
 thead th{color:var(--soft);font-weight:600;font-size:13px;white-space:nowrap;border-bottom-width:2px}
-tbody th{font-weight:500;overflow-wrap:anywhere;min-width:200px}
-.pair table{font-size:13px}.pair th,.pair td{padding:5px 8px}.pair tbody th{min-width:110px}
+tbody th{font-weight:500;overflow-wrap:anywhere;min-width:180px}
+.pair table{font-size:13px}.pair th,.pair td{padding:5px 8px}.pair tbody th{min-width:150px}
 tbody tr:last-child>*{border-bottom:0}
 tbody tr:hover{background:var(--faint)}
 .n{text-align:right;white-space:nowrap}
