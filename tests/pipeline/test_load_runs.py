@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow")
 
 from engine.errors import JobError
+from engine.pipeline.load import merge as merge_module
 from engine.pipeline.load.merge import Merge
 from engine.pipeline.load.runs import ERROR, FIRST, LAST, cuts_of
 from tests.pipeline.loads import runs_of
@@ -59,3 +61,22 @@ def test_equal_keys_that_must_not_be(tmp_path: Path, run_bytes: int) -> None:
 
     with pytest.raises(JobError, match="two records have the same key: 0x0102"):
         merge()
+
+
+def test_a_round_is_bounded_however_many_runs_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_module, "_ROUND_BATCHES", 2)
+    records = [(b"%05d" % (number * 7919 % 6000), b"%d" % number) for number in range(6000)]
+    runs = runs_of(tmp_path, records, run_bytes=1)
+    assert {run.records for run in runs} == {100}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+        tables = list(Merge([run.path for run in runs], None, None, LAST).tables())
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 300
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert max(len(table) for table in tables) <= 2 * 100
+    found = [
+        pair for table in tables for pair in zip(*(table[name].to_pylist() for name in ("key", "value")), strict=True)
+    ]
+    assert found == sorted(records)

@@ -1,19 +1,25 @@
 """Merging runs (step 2 of a load).
 
-Every run gives its records batch by batch. In a round all batches are taken up to the smallest of their last keys, put
-together, sorted and resolved: at least one batch is used up, and no run holds another record with a key of this round,
-since a run holds a key once. So memory is bounded by one batch of every run.
+Every run gives its records batch by batch. In a round a piece of every batch is looked at, and what lies up to the
+smallest of the pieces' last keys is taken, put together, sorted and resolved. At least one piece is used up, and no run
+holds another record with a key of this round, since a run holds a key once. Pieces are whole batches while the runs are
+few, and smaller ones when they are many: a round never holds more than ``_ROUND_BATCHES`` batches, however many runs
+there are. The runs themselves are mapped, not read.
 """
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from engine.pipeline.load.runs import one_chunk, resolved
 from engine.pipeline.load.sorting import Binary, order_of
+
+_ROUND_BATCHES: Final = 32
+_OWN_FILES: Final = 256
 
 
 class Merge:
@@ -40,12 +46,13 @@ class Merge:
         Raises:
             JobError: equal keys, where none may be dropped.
         """
+        _allow_files(len(self._paths))
         cursors = [cursor for path in self._paths if (cursor := _Cursor(path, self._low, self._high)).ready()]
         while cursors:
             if len(cursors) == 1:
                 yield cursors[0].take_all()
             else:
-                pivot = min(cursor.last_key for cursor in cursors)
+                pivot = min(cursor.last_key(len(cursors)) for cursor in cursors)
                 found = pa.concat_tables([cursor.take_to(pivot) for cursor in cursors]).combine_chunks()
                 keys, ranks = Binary(one_chunk(found["key"])), one_chunk(found["rank"]).to_numpy()
                 table, dropped = resolved(found.take(pa.array(order_of(keys, ranks))), self._keep)
@@ -62,7 +69,7 @@ class _Cursor:
         self._reader = pa.ipc.open_file(pa.memory_map(path))
         self._next = 0
         self._table: Any = pa.table({})
-        self.last_key = b""
+        self._batch_rows = 0
         if low is not None:
             self._skip_to(low)
 
@@ -79,16 +86,22 @@ class _Cursor:
             if stop < len(keys):
                 self._next = self._reader.num_record_batches
             if stop:
-                self._set(pa.Table.from_batches([batch.slice(0, stop)]))
+                self._table = pa.Table.from_batches([batch.slice(0, stop)])
+                self._batch_rows = stop
                 return True
         return False
+
+    def last_key(self, runs: int) -> bytes:
+        """The last key of the piece that this run gives to a round of so many runs."""
+        rows = min(max(self._batch_rows * _ROUND_BATCHES // runs, 1), len(self._table))
+        return Binary(one_chunk(self._table["key"])).at(rows - 1)
 
     def take_to(self, pivot: bytes) -> Any:
         """The records of the batch up to a key, inclusive."""
         keys = Binary(one_chunk(self._table["key"]))
         stop = position(keys, pivot + b"\0")
         taken = self._table.slice(0, stop)
-        self._set(self._table.slice(stop))
+        self._table = self._table.slice(stop)
         return taken
 
     def take_all(self) -> Any:
@@ -108,13 +121,16 @@ class _Cursor:
                 last = middle
         self._next = first
         if self._advance():
-            self._set(self._table.slice(position(Binary(one_chunk(self._table["key"])), low)))
+            self._table = self._table.slice(position(Binary(one_chunk(self._table["key"])), low))
 
-    def _set(self, table: Any) -> None:
-        self._table = table
-        if len(table):
-            keys = Binary(one_chunk(table["key"]))
-            self.last_key = keys.at(len(keys) - 1)
+
+def _allow_files(count: int) -> None:
+    """Let this process open so many files beside its own, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _OWN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def position(keys: Binary, key: bytes) -> int:
