@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from engine.events import Listener, counted
@@ -73,6 +74,25 @@ def run(
     if outcome.error is not None:
         raise outcome.error
     return outcome.values[0]
+
+
+@contextmanager
+def waiting(step: str, listener: Listener) -> Iterator[None]:
+    """Tell a step of unknown length again and again while something is waited for, so that a bar can be drawn."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_POLL_S):
+            listener.step(step, 0, 0)
+
+    listener.step(step, 0, 0)
+    thread = threading.Thread(target=tell, name=step, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class _Seen(NamedTuple):

@@ -119,8 +119,8 @@ def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Sess
         return
     scratch = Scratch()
     try:
-        listener.step("start spark", 0, 0)
-        context = _start(wanted, scratch.path)
+        with running.waiting("start spark", listener):
+            context = _start(wanted, scratch.path)
         try:
             yield Session(context)
         finally:

@@ -111,9 +111,10 @@ class Bar:
         if self._bar is None:
             self._bar = _new_bar()
         if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name, records="")
+            self._tasks[name] = self._bar.add_task(name, percent="", records="")
         records = f"{self._records[name]:,} records" if name in self._records else ""
-        self._bar.update(self._tasks[name], completed=done, total=total or None, records=records)
+        percent = f"{min(done / total, 1):4.0%}" if total else ""
+        self._bar.update(self._tasks[name], completed=done, total=total or None, percent=percent, records=records)
         self._bar.refresh()
 
     def pause(self) -> None:
@@ -131,11 +132,11 @@ class Bar:
 
 def _new_bar() -> Progress:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[records]}"),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[percent]}"),
+        TextColumn("{task.fields[records]}"), TimeRemainingColumn(),
     )  # fmt: skip
     # No refresh thread: it would be copied into worker processes in an unknown state.
     bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)

@@ -100,12 +100,12 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
     drawn: list[str] = []
 
     class Fake:
-        def add_task(self, name: str, records: str) -> int:
+        def add_task(self, name: str, percent: str, records: str) -> int:
             drawn.append(f"new {name}")
             return 1
 
-        def update(self, task: int, *, completed: int, total: int | None, records: str) -> None:
-            drawn.append(f"{completed}/{total}{records and ' '}{records}")
+        def update(self, task: int, *, completed: int, total: int | None, percent: str, records: str) -> None:
+            drawn.append(" ".join(filter(None, [f"{completed}/{total}", percent.strip(), records])))
 
         def refresh(self) -> None:
             pass
@@ -122,15 +122,15 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
     bar.step("scan", 3, 10)  # too soon after the last
     clock[0] += 0.2
     bar.step("scan", 4, 0)
-    assert drawn == ["new scan", "2/10", "4/None"]
+    assert drawn == ["new scan", "2/10 20%", "4/None"]
     bar.pause()
     clock[0] += 0.2
     bar.step("scan", 5, 10)
-    assert drawn[3:] == ["stop", "new scan", "5/10"]
+    assert drawn[3:] == ["stop", "new scan", "5/10 50%"]
     clock[0] += 0.2
     bar.count("scan", 71_000)
     bar.step("scan", 6, 10)
-    assert drawn[6:] == ["6/10 71,000 records"]
+    assert drawn[6:] == ["6/10 60% 71,000 records"]
     bar.close()
     clock[0] += 0.2
     bar.step("scan", 7, 10)

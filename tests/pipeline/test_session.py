@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import DamageError, JobError, UsageError
-from engine.pipeline import failures
+from engine.pipeline import failures, running
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import Settings
 from tests import harness
@@ -107,6 +107,18 @@ def test_progress_counts_tasks(session: Session) -> None:
     name, done, total = steps.heard[-1]
     assert (name, done) == ("sum", total)
     assert total >= 4
+
+
+def test_a_wait_is_told_again_and_again() -> None:
+    steps = Steps()
+    with running.waiting("start spark", steps):
+        deadline = time.monotonic() + 30
+        while len(steps.heard) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    told = len(steps.heard)
+    time.sleep(0.5)
+    assert steps.heard == [("start spark", 0, 0)] * told
 
 
 def test_an_interrupt_cancels_the_job(session: Session) -> None:
