@@ -38,6 +38,7 @@ NATIVE = (
     "engine/format/bytecursor.py",
     "engine/format/checksum.py",
     "engine/format/entry/ln.py",
+    "engine/format/entry/ln_fields.py",
     "engine/format/entry/node.py",
     "engine/format/entry/txn_end.py",
     "engine/format/header.py",

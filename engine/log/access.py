@@ -13,7 +13,7 @@ from zlib import adler32
 from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
 from engine.format.checksum import INVISIBLE, entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.format.entry.ln import USER_TYPES
+from engine.format.entry.ln_fields import USER_TYPES
 from engine.format.entry_types import ERASED, is_valid_type
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, decode_header, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of

@@ -15,16 +15,9 @@ from engine.catalog.catalog import Catalog
 from engine.format.checksum import INVISIBLE
 from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
-from engine.format.entry.ln import (
-    EMBEDDED,
-    HAS_PRIOR_SIZE,
-    LN,
-    TOMBSTONE,
-    TRANSACTIONAL_TYPES,
-    plain_fields,
-    transaction_of,
-)
+from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE
 from engine.format.entry.ln_content import NameLN
+from engine.format.entry.ln_fields import TRANSACTIONAL_TYPES, plain_fields, transaction_of
 from engine.format.entry_types import BY_NUMBER
 from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.header import BEFORE_CKPT_END, PROVISIONAL, REPLICATED, is_invisible

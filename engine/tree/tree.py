@@ -11,7 +11,8 @@ from typing import Final
 
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
-from engine.format.entry.ln import LN, plain_data
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_fields import plain_data
 from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, Node
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry

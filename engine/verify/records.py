@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
-from engine.format.entry.ln import LN, database_of
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_fields import database_of
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import BY_NUMBER, ERASED, is_valid_type, type_name
 from engine.format.entry_types import LN as LN_FAMILY

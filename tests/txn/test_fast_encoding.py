@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.format.entry import ln
+from engine.format.entry.ln_fields import plain_data, plain_fields, transaction_of
 from engine.format.entry_types import decode_body, encode_body
+
+HEADER = Struct("<IBBIi")
 
 ids = st.integers(-(1 << 40), 1 << 40)
 blobs = st.binary(max_size=30)
@@ -32,4 +37,15 @@ def test_same_bytes(
     decoded = decode_body(number, 17, body)
     assert (decoded.key, decoded.data) == (key, data)  # type: ignore[attr-defined]
     if tx:
-        assert ln.transaction_of(body, 0, 17) == txn
+        assert transaction_of(body, 0, 17) == txn
+    # The same fields, read where they lie, with other bytes around.
+    flags_found, *fields, at = plain_fields(b"x" + body + b"yz", 1, 1 + len(body), 17, tx)
+    uncommon = bool(flags & ln.UNCOMMON_FLAGS)
+    assert (flags_found == -1) is uncommon
+    if not uncommon:
+        assert flags_found == flags | flags2 << 8
+        assert fields == [db, txn if tx else 0, -1 if data is None else len(data)]
+        assert body[at - 1 :] == (data or b"") + key
+    header = HEADER.pack(0, number, 0, 0, len(body))
+    assert plain_data(header + body, 17, db) == (None if uncommon else data)
+    assert plain_data(header + body, 17, db + 1) is None

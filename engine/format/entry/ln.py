@@ -40,7 +40,6 @@ from typing import Any, Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry import ln_content as lc
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import pack, unpack
 from engine.format.versions import (
@@ -77,14 +76,9 @@ HAS_ABORT_CREATION_TIME: Final = 0x80
 HAS_CREATION_TIME: Final = 0x01
 
 # Fields that are there only when a flag says so, outside the plain insertion or update that the fast path reads.
-_UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
+UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
-# Deletions, insertions and updates of users' records.
-USER_TYPES: Final = (31, 32, 33, 34, 35, 36)
-TRANSACTIONAL_TYPES: Final = (31, 33, 35)
-_TYPE_AT: Final = 4
-_FLAGS_AT: Final = 5
 _INSERTIONS: Final = (33, 34)
 # Types that always carry a creation time since v26.
 _WITH_CREATION_TIME: Final = frozenset((31, 32, 35, 36, 44, 45))
@@ -271,98 +265,10 @@ def creation_flag(type_number: int, modified: int, created: int) -> int:
     return HAS_CREATION_TIME if type_number in _INSERTIONS and created != modified else 0
 
 
-def transaction_of(data: bytes, at: int, version: int) -> int | None:
-    """The transaction id of a transactional LN without decoding the rest.
-
-    Arguments:
-        data, at: the body begins there.
-        version: of its log.
-
-    Returns:
-        The id; None where the version keeps it elsewhere, so that the body has to be decoded.
-
-    Raises:
-        FormatError, IndexError: the body is too short.
-    """
-    if not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
-        return None
-    pos = at + (2 if version >= PRIOR_VERSION else 1)
-    _, pos = unpack(data, pos)
-    if data[at] & HAS_ABORT_LSN:
-        _, pos = unpack(data, pos)
-    return unpack(data, pos)[0]
-
-
-def plain_fields(data: bytes, at: int, end: int, version: int, transactional: bool) -> tuple[int, int, int, int, int]:
-    """What redo and readers need of a user's LN, where that is nothing uncommon; no record is made.
-
-    Arguments:
-        data, at, end: where the body is.
-        version: of its log.
-        transactional: what its type says.
-
-    Returns:
-        Flags with flags2 in the second byte, database id, transaction id (0 for none), length of the data (-1 for a
-        deletion), and where the data begins; the key is all that is behind it. Flags -1: decode it the general way.
-
-    Raises:
-        FormatError, IndexError: the fields do not fit the body.
-    """
-    flags = data[at]
-    if flags & _UNCOMMON_FLAGS or not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
-        return -1, 0, 0, 0, 0
-    pos = at + 1
-    if version >= PRIOR_VERSION:
-        flags |= data[pos] << 8
-        pos += 1
-    db_id, pos = unpack(data, pos)
-    txn_id = 0
-    if transactional:
-        if flags & HAS_ABORT_LSN:
-            _, pos = unpack(data, pos)
-        txn_id, pos = unpack(data, pos)
-        _, pos = unpack(data, pos)
-    if flags & HAS_PRIOR_SIZE << 8:
-        _, pos = unpack(data, pos)
-    if flags & HAS_PRIOR_FILE << 8:
-        _, pos = unpack(data, pos)
-    length, pos = unpack(data, pos)
-    if length < -1 or pos + max(length, 0) > end:
-        raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{end - pos}")
-    return flags, db_id, txn_id, length, pos
-
-
-def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
-    """The data of a record of a database, from its whole log entry; None: decode it the general way.
-
-    Arguments:
-        entry: header and body, of one of ``USER_TYPES``, intact.
-        version: of its log.
-    """
-    number, header_flags = entry[_TYPE_AT], entry[_FLAGS_AT]
-    at = HEADER_WITH_VLSN_BYTES if has_vlsn(header_flags, version) else HEADER_BYTES
-    try:
-        flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL_TYPES)
-    except (FormatError, IndexError):
-        return None
-    return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None
-
-
-def database_of(body: bytes, version: int) -> int:
-    """The database id of an LN body, or of its first bytes, without decoding the rest.
-
-    Raises:
-        FormatError, IndexError: the body is too short.
-    """
-    if version < LN_FLAGS_FIRST:
-        return unpack(body, 0)[0]
-    return unpack(body, 1 + (version >= PRIOR_VERSION) + (version >= CREATION_TIMES))[0]
-
-
 def _decode_common(body: bytes, version: int) -> LN | None:
     """The transactional LN without rare fields, v12 to v18: most entries of most logs. None: take the general way."""
     flags = body[0]
-    if flags & _UNCOMMON_FLAGS:
+    if flags & UNCOMMON_FLAGS:
         return None
     pos = 1
     flags2 = 0
