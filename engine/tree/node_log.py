@@ -71,10 +71,9 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
 
 def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: bool) -> tuple[bytes, bool]:
     """The entry body of a node, and whether slots of it expire."""
-    if isinstance(node, BIN):
-        usual = encode_usual(node, version, delta=delta, with_filter=with_filter)
-        if usual is not None:
-            return usual, False
+    usual = encode_usual(node, version, delta=delta, with_filter=with_filter)
+    if usual is not None:
+        return usual, False
     record = node_to(node, version, delta=delta, with_filter=with_filter)
     return encode_node(record, version, number), record.expiration_base != -1
 

@@ -1,6 +1,6 @@
-"""BINs of the usual form to and from log entries, without an object for each slot.
+"""Nodes of the usual form to log entries, and BINs back, without an object for each slot.
 
-Almost every BIN of almost every log: keys in byte order, nothing in it expires, no VLSNs, no times. What is read and
+Almost every node of almost every log: keys in byte order, nothing in it expires, no VLSNs, no times. What is read and
 written here is what ``node_codec`` and ``format.entry.node`` make of it, byte for byte; they say what it means.
 Whatever is not of this form is left to them (None), and so is whatever does not fit: they say what is wrong with it.
 
@@ -32,6 +32,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key, pack, split_two_part_key, unpack
 from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY, WRITTEN_VERSION
 from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
 from engine.tree.node_codec import common_prefix
 from engine.tree.state import DatabaseState
 
@@ -50,32 +51,41 @@ _STATE_SHIFT: Final = 32
 _BIN_HEIGHT: Final = 1
 
 
-def encode_usual(node: BIN, version: int, *, delta: bool, with_filter: bool) -> bytes | None:
-    """The entry body of a BIN; None when it is not of the usual form.
+def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> bytes | None:
+    """The entry body of a node; None when it is not of the usual form.
 
     Arguments:
         version, delta, with_filter: as for ``node_codec.node_to``.
     """
-    order = node.db.order
-    if version != WRITTEN_VERSION or not order.plain or node.vlsns or (delta and with_filter) or any(node.expirations):
+    db, keys = node.db, node.keys
+    if version != WRITTEN_VERSION or not db.order.plain:
         return None
-    states, keys = node.states, node.keys
-    chosen = [at for at, state in enumerate(bytes(states)) if state & DIRTY] if delta else list(range(len(keys)))
+    chosen = list(range(len(keys)))
+    delta_lsn, own_bases, flags = NULL_LSN, b"", ROOT if node.is_root else 0
+    if isinstance(node, BIN):
+        if node.vlsns or (delta and with_filter) or any(node.expirations):
+            return None
+        if delta:
+            chosen = [at for at, state in enumerate(bytes(node.states)) if state & DIRTY]
+        delta_lsn, own_bases, flags = node.delta_lsn, _NO_EXPIRATION, flags | HAS_SIZES
     base = _base_file(node.lsns, chosen)
     if base is None:
         return None
-    prefix = common_prefix(keys) if node.db.prefixing and len(keys) > 1 else None
-    flags = (ROOT if node.is_root else 0) | (HAS_PREFIX if prefix is not None else 0)
-    flags |= 0 if node.db.duplicates else HAS_SIZES
+    prefix = common_prefix(keys) if db.prefixing and len(keys) > 1 else None
+    flags |= HAS_PREFIX if prefix is not None else 0
     count = len(chosen)
     most = max(count, len(keys) * 25 // 100) if delta else max(node.max_entries, count)
     parts = [
-        pack(node.db.id), pack(node.full_lsn), pack(node.delta_lsn), _NO_EXPIRATION, pack(node.node_id),
+        pack(db.id), pack(node.full_lsn), pack(delta_lsn), own_bases, pack(node.node_id),
         pack(len(node.ident)), node.ident, bytes((flags,)),
         b"" if prefix is None else pack(len(prefix)) + prefix,
         pack(count), pack(node.level), pack(most), b"\x01", base.to_bytes(4, "little", signed=True),
     ]  # fmt: skip
-    _add_slots(parts, node, chosen, base, 0 if prefix is None else len(prefix))
+    cut = 0 if prefix is None else len(prefix)
+    if isinstance(node, BIN):
+        _add_records(parts, node, chosen, base, cut)
+    else:
+        _add_children(parts, node, base, cut)
     if delta:
         parts += (pack(len(keys)), pack(max(node.max_entries, len(keys))))
     return b"".join(parts)
@@ -98,32 +108,41 @@ def _base_file(lsns: list[int], chosen: list[int]) -> int | None:
     return None if high - low > _MOST_FILES else low
 
 
-def _add_slots(parts: list[bytes], node: BIN, chosen: list[int], base: int, cut: int) -> None:
+def _add_records(parts: list[bytes], node: BIN, chosen: list[int], base: int, cut: int) -> None:
+    """Slots of a BIN."""
     keys, lsns, states, values, sizes = node.keys, node.lsns, bytes(node.states), node.values, node.sizes
-    first: i64 = base
     for at in chosen:
         key: bytes = keys[at]
         stored = key[cut:] if cut else key
         state: i64 = states[at] & (_PERSISTENT | DIRTY)
-        lsn: i64 = lsns[at]
-        # File delta in the lowest byte, offset above it.
-        word: i64 = _NULL_OFFSET << 8
-        if lsn != NULL_LSN:
-            word = (lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - first) & 0xFF
         if state & SLOT_EMBEDDED:
             data = values[at]
             if data:
                 stored = join_two_part_key(stored, data)
             else:
                 state |= SLOT_NO_DATA
-            parts.append(pack(len(stored)))
-            parts.append(stored)
-            parts.append(int(word | state << _STATE_SHIFT).to_bytes(_LSN_AND_STATE, "little"))
-            continue
         parts.append(pack(len(stored)))
         parts.append(stored)
-        parts.append(int(word | state << _STATE_SHIFT).to_bytes(_LSN_AND_STATE, "little"))
-        parts.append(pack(sizes[at]))
+        parts.append(int(_word(lsns[at], base) | state << _STATE_SHIFT).to_bytes(_LSN_AND_STATE, "little"))
+        if not state & SLOT_EMBEDDED:
+            parts.append(pack(sizes[at]))
+
+
+def _add_children(parts: list[bytes], node: IN, base: int, cut: int) -> None:
+    """Slots of an upper node: their state is 0."""
+    keys, lsns = node.keys, node.lsns
+    for at in range(len(keys)):
+        key: bytes = keys[at]
+        parts.append(pack(len(key) - cut))
+        parts.append(key[cut:] if cut else key)
+        parts.append(int(_word(lsns[at], base)).to_bytes(_LSN_AND_STATE, "little"))
+
+
+def _word(lsn: i64, base: i64) -> i64:
+    """The compact form of an LSN as a number: file delta in the lowest byte, offset above it."""
+    if lsn == NULL_LSN:
+        return _NULL_OFFSET << 8
+    return (lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - base) & 0xFF
 
 
 def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:

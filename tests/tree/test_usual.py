@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.format.entry.db_tree import DUPLICATES, KEY_PREFIXING, TWO_PART_KEYS, DatabaseImpl
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, decode_node, encode_node
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, decode_node, encode_node
 from engine.tree.bin_node import BIN
+from engine.tree.in_node import IN
 from engine.tree.node_codec import node_from, node_to
 from engine.tree.state import DatabaseState
 from engine.tree.usual import decode_usual, encode_usual
@@ -68,6 +69,18 @@ def test_both_codecs_agree(slots: dict[bytes, tuple[int, int, bytes | None, int]
         else:
             assert read is not None
             assert content(read) == content(expected)
+
+
+@given(slots=st.dictionaries(st.binary(max_size=130), LSNS, min_size=1, max_size=8), root=st.booleans())
+def test_upper_nodes_agree(slots: dict[bytes, int], root: bool) -> None:
+    for flags in (0, KEY_PREFIXING):
+        node = IN(database(flags), 300, 0x10002, min(slots), 128)
+        for at, key in enumerate(sorted(slots)):
+            node.insert_child(at, key, slots[key], None)
+        node.is_root, node.full_lsn = root, 0x500000064
+        record = node_to(node, 17, delta=False)
+        usual = encode_usual(node, 17, delta=False, with_filter=True)
+        assert usual == (None if record.base_file is None else encode_node(record, 17, IN_TYPE))
 
 
 @given(slots=SLOTS, cut=st.integers(1, 30))
