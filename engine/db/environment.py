@@ -85,7 +85,7 @@ class Environment:
         NotFoundError: there is no environment, and none is to be created.
         RefusedError: another writer has it open; a restore marker; commits behind a bad entry.
         DamageError: the log cannot be recovered.
-        UnsupportedError: a log version that cannot be read, or not be written.
+        UnsupportedError: a log version that cannot be read.
     """
 
     def __init__(

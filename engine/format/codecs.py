@@ -5,7 +5,7 @@ of the others would be a quarter of its start. So the registry (``entry_types``)
 module where their codecs are: one function for each module of ``engine.format.entry``, by kind of entry.
 
 A codec is a pair of functions over a body and a log version. Encoding serves the versions that JE itself would write
-the type in; files are only ever written in version 17.
+the type in; which one files are written in, ``versions.continued_in`` says.
 """
 
 from __future__ import annotations
