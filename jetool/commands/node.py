@@ -42,7 +42,8 @@ __all__ = ["node", "node_run", "node_status", "node_transfer_master"]
         exits.DONE: "stopped by SIGTERM; the environment is closed",
         **WRITE_EXITS,
         exits.UNSUPPORTED: f"a log of a version after {WRITTEN_VERSION}; elections without pysyncobj installed",
-        exits.REFUSED: "the environment is locked; a peer turns the node away; a rollback or restore is not allowed",
+        exits.REFUSED: "the environment is locked; a peer turns the node away; a rollback or restore is not allowed;"
+        " the node took part in elections, and is started without --elect",
         exits.INCOMPLETE: "the log is damaged or cannot be written, or the address cannot be listened on",
     },
 )  # fmt: skip

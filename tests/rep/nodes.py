@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import permutations
 from typing import Any
 
 from engine.errors import JetoolError
@@ -18,7 +17,7 @@ from engine.rep.settings import ElectionConfig, NodeConfig, Role
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
-from tests.rep.proxy import Proxy
+from tests.rep.proxy import Network
 
 SECRET = b"a secret of the tests, long enough"
 # The longest that anything may take on a busy machine, and the election timeout: short, but above its pauses.
@@ -80,7 +79,7 @@ class ElectedGroup:
     def __init__(self, priorities: Sequence[int], **changes: Any) -> None:
         self.addresses = free_ports(len(priorities))
         self.storages: list[Storage] = [MemoryStorage() for _ in priorities]
-        self.network = {(a, b): Proxy(self.addresses[b][1]) for a, b in permutations(range(len(priorities)), 2)}
+        self.network = Network([port for _, port in self.addresses])
         self._priorities = list(priorities)
         self._changes = changes
         self.nodes: dict[int, Node] = {}
@@ -89,7 +88,7 @@ class ElectedGroup:
         """Start nodes that do not run."""
         for n in numbers:
             election = ElectionConfig(self._priorities[n], TIMEOUT_S)
-            seen = [self.addresses[n] if n == b else ("127.0.0.1", self.network[n, b].port) for b in self._all]
+            seen = [self.addresses[n] if n == b else ("127.0.0.1", self.network.port(n, b)) for b in self._all]
             self.nodes[n] = started(
                 self.storages[n], config_of(n, seen, **{"election": election, **self._changes, **changes})
             )
@@ -100,17 +99,6 @@ class ElectedGroup:
         with contextlib.suppress(JetoolError):
             node.environment.crash()
         node.stop()
-
-    def isolate(self, n: int, *, silently: bool = False) -> None:
-        """Cut a node off from all others; ``silently``: no connection ends."""
-        for ends, proxy in self.network.items():
-            if n in ends:
-                (proxy.freeze if silently else proxy.cut)()
-
-    def mend(self) -> None:
-        """All can reach all others again."""
-        for proxy in self.network.values():
-            proxy.mend()
 
     def master(self, *among: int) -> int:
         """Wait until one of the nodes, all when none is named, is the master; which it is."""
@@ -137,8 +125,7 @@ class ElectedGroup:
         """Stop everything."""
         for node in self.nodes.values():
             node.stop()
-        for proxy in self.network.values():
-            proxy.close()
+        self.network.close()
 
     @property
     def _all(self) -> range:

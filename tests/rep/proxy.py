@@ -5,6 +5,39 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Sequence
+from itertools import permutations
+
+
+class Network:
+    """The network between nodes: a proxy for each pair and direction.
+
+    Arguments:
+        ports: where the nodes listen.
+    """
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self.links = {(a, b): Proxy(ports[b]) for a, b in permutations(range(len(ports)), 2)}
+
+    def port(self, caller: int, called: int) -> int:
+        """Where one node finds another."""
+        return self.links[caller, called].port
+
+    def isolate(self, n: int, *, silently: bool = False) -> None:
+        """Cut a node off from all others; ``silently``: no connection ends."""
+        for ends, proxy in self.links.items():
+            if n in ends:
+                (proxy.freeze if silently else proxy.cut)()
+
+    def mend(self) -> None:
+        """All can reach all others again."""
+        for proxy in self.links.values():
+            proxy.mend()
+
+    def close(self) -> None:
+        """Stop."""
+        for proxy in self.links.values():
+            proxy.close()
 
 
 class Proxy:

@@ -75,16 +75,16 @@ def fault(group: ElectedGroup, seeded: random.Random) -> None:
     kind = seeded.choice(("link", "link", "link", "crash", "crash", "start", "isolate", "isolate", "mend", "transfer"))
     down = [n for n in range(VOTERS) if n not in group.nodes]
     if kind == "link":
-        proxy = seeded.choice(list(group.network.values()))
+        proxy = seeded.choice(list(group.network.links.values()))
         seeded.choice((proxy.cut, proxy.freeze))()
     elif kind == "crash" and len(down) < VOTERS // 2:
         group.crash(seeded.choice(list(group.nodes)))
     elif kind == "start" and down:
         group.start(seeded.choice(down))
     elif kind == "isolate":
-        group.isolate(seeded.randrange(VOTERS), silently=seeded.random() < 0.5)
+        group.network.isolate(seeded.randrange(VOTERS), silently=seeded.random() < 0.5)
     elif kind == "mend":
-        group.mend()
+        group.network.mend()
     elif kind == "transfer":
         to = seeded.choice(list(group.nodes.values())).config.name
         for node in [node for node in group.nodes.values() if node.role is Role.MASTER]:
@@ -106,7 +106,7 @@ def play(seed: int, rounds: int) -> int:
             for _ in range(seeded.randrange(3, 7)):
                 fault(group, seeded)
                 time.sleep(seeded.random())
-            group.mend()
+            group.network.mend()
             group.start(*(n for n in range(VOTERS) if n not in group.nodes))
             group.master()
             writers.going.clear()

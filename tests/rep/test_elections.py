@@ -88,11 +88,11 @@ def test_the_newest_log_wins_against_priority() -> None:
         assert group.settled() == 2
         vlsn = put_all(group.nodes[2], b"a")
         assert group.nodes[0].await_vlsn(vlsn, PATIENCE_S)
-        group.isolate(1)
+        group.network.isolate(1)
         kept = [b"kept %d" % n for n in range(20)]
         put_all(group.nodes[2], *kept)
         group.crash(2)
-        group.mend()
+        group.network.mend()
         assert group.settled() == 0
         assert keys_of(group.nodes[1]) == {b"a", *kept}
         group.start(2)
@@ -144,7 +144,7 @@ def test_a_master_without_a_majority_gives_way_and_acknowledges_nothing(silently
         old = group.master()
         put_all(group.nodes[old], b"kept")
         group.settled()
-        group.isolate(old, silently=silently)
+        group.network.isolate(old, silently=silently)
         with pytest.raises(JetoolError):
             put_forever(group.nodes[old])
         eventually(lambda: group.nodes[old].role is not Role.MASTER, PATIENCE_S)
@@ -153,7 +153,7 @@ def test_a_master_without_a_majority_gives_way_and_acknowledges_nothing(silently
         assert group.nodes[old].role is Role.UNKNOWN
         assert "no master is elected" in str(group.nodes[old].problem)
         assert group.nodes[old].status().term < group.nodes[new].status().term
-        group.mend()
+        group.network.mend()
         assert group.settled() == new
         assert keys_of(group.nodes[old]) == {b"kept", b"new"}
         check_index(group.nodes[old].environment)
@@ -166,11 +166,11 @@ def test_a_node_that_was_cut_off_does_not_disturb() -> None:
         put_all(group.nodes[master], b"a")
         cut = next(n for n in range(3) if n != master)
         term = group.nodes[master].status().term
-        group.isolate(cut)
+        group.network.isolate(cut)
         eventually(lambda: group.nodes[cut].role is Role.UNKNOWN)
         assert not group.nodes[cut].await_role(Role.MASTER, 3)
         put_all(group.nodes[master], b"b")
-        group.mend()
+        group.network.mend()
         assert group.settled() == master
         assert group.nodes[master].status().term == term
 
@@ -242,7 +242,7 @@ def test_a_node_that_lacks_commits_is_not_elected_even_by_force() -> None:
         behind, other = (n for n in range(3) if n != master)
         put_all(group.nodes[master], b"a")
         group.settled()
-        group.isolate(behind)
+        group.network.isolate(behind)
         vlsn = put_all(group.nodes[master], b"b", b"c")
         assert group.nodes[other].await_vlsn(vlsn, PATIENCE_S)
         with pytest.raises(RefusedError, match="was not elected"):

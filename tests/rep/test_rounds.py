@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ from engine.storage.disk import DiskStorage
 from tests.db.workload import State, contents
 from tests.harness import environment, run
 from tests.rep.nodes import SECRET, free_ports
-from tests.rep.proxy import Proxy
+from tests.rep.proxy import Network
 from tests.rep.streams import visible_stream
 
 PATIENCE_S = 60
@@ -42,12 +41,12 @@ class Group:
         self.homes = [directory / f"n{n}" for n in range(3)]
         self.ports = [port for _, port in free_ports(3)]
         self.journal = directory / "journal"
-        self.network = {(a, b): Proxy(self.ports[b]) for a, b in permutations(range(3), 2)}
+        self.network = Network(self.ports)
         self.processes: list[subprocess.Popen[str] | None] = [None] * 3
         self.acknowledged = 0
 
     def start(self, n: int, *, master: bool = False) -> None:
-        peers = ",".join(str(self.network[n, other].port) for other in range(3) if other != n)
+        peers = ",".join(str(self.network.port(n, other)) for other in range(3) if other != n)
         words = [str(self.homes[n]), f"n{n}", str(self.ports[n]), str(self.journal), peers]
         how = ["--elect"] if self.elects else ["--master"] if master else []
         command = [sys.executable, "-m", "tests.rep.worker", *words, *how]
@@ -70,15 +69,6 @@ class Group:
                 process.stdin.write(word + "\n")
                 process.stdin.flush()
                 assert process.stdout.readline() == "ok\n"
-
-    def isolate(self, n: int, *, silently: bool = False) -> None:
-        for ends, proxy in self.network.items():
-            if n in ends:
-                (proxy.freeze if silently else proxy.cut)()
-
-    def mend(self) -> None:
-        for proxy in self.network.values():
-            proxy.mend()
 
     def status(self, n: int) -> NodeStatus | None:
         try:
@@ -130,8 +120,7 @@ class Group:
         for n, process in enumerate(self.processes):
             if process is not None:
                 self.kill(n)
-        for proxy in self.network.values():
-            proxy.close()
+        self.network.close()
 
 
 def disaster(group: Group, commits: int) -> None:
@@ -145,7 +134,7 @@ def disaster(group: Group, commits: int) -> None:
     if killed:
         group.kill(victim)
     else:
-        group.isolate(victim)
+        group.network.isolate(victim)
     others = [n for n in range(3) if n != victim]
     if victim == master:
         if not killed:
@@ -154,18 +143,13 @@ def disaster(group: Group, commits: int) -> None:
         found = {n: group.status(n) for n in others}
         group.make_master(max(others, key=lambda n: getattr(found[n], "last_vlsn", -1)))
     group.await_commits(commits)
-    group.mend()
+    group.network.mend()
     if not killed and victim == master:
         if group.random.random() < 0.5:
             group.kill(victim)
         else:
             group.give_way(victim)
-    if group.processes[victim] is None:
-        group.start(victim)
-        group.say("go")
-    group.await_commits(commits // 3)
-    group.say("pause")
-    settle(group)
+    come_back(group, victim, commits // 3)
 
 
 def elected_disaster(group: Group, commits: int) -> None:
@@ -179,17 +163,22 @@ def elected_disaster(group: Group, commits: int) -> None:
     if what == "kill":
         group.kill(victim)
     else:
-        group.isolate(victim, silently=what == "freeze")
+        group.network.isolate(victim, silently=what == "freeze")
     if victim == master:
         group.eventually(lambda: group.master(others) is not None, "another one is elected")
     group.await_commits(commits)
     if what != "kill" and group.random.random() < 0.3:
         group.kill(victim)
-    group.mend()
+    group.network.mend()
+    come_back(group, victim, commits // 3)
+
+
+def come_back(group: Group, victim: int, commits: int) -> None:
+    """The victim runs again, beside the others; then all come to rest."""
     if group.processes[victim] is None:
         group.start(victim)
         group.say("go")
-    group.await_commits(commits // 3)
+    group.await_commits(commits)
     group.say("pause")
     settle(group)
 
