@@ -49,6 +49,7 @@ class Purpose(IntEnum):
     STATUS = 2
     TRANSFER = 3
     ELECT = 4
+    RECORDS = 5
 
 
 class Identity(NamedTuple):
@@ -115,7 +116,9 @@ def call(address: tuple[str, int], mine: Identity, purpose: Purpose, secret: byt
         sock = socket.create_connection(address, timeout_s)
     except (OSError, ValueError) as error:  # ValueError: no host can have the name.
         raise DisconnectedError(
-            f"{name} cannot be reached", found=getattr(error, "strerror", "") or str(error)
+            f"{name} cannot be reached",
+            found=getattr(error, "strerror", "") or str(error),
+            hint="check the address, and that the node runs",
         ) from error
     channel = Channel(sock, name)
     try:

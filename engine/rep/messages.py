@@ -20,6 +20,7 @@ STATUS     any node     a ``NodeStatus``
 TRANSFER   operator     name of the node, u8 force, i32 seconds
 DONE       any node     the request has been carried out
 FAILED     any node     why not
+PUT ...    operator     requests for records and their answers: see ``engine.rep.records``
 =========  ===========  ==============================================================
 
 Decoders take bytes from a peer that has proved to know the secret, and still believe nothing: every length is checked
@@ -60,6 +61,12 @@ class Message(IntEnum):
     TRANSFER = 41
     DONE = 42
     FAILED = 43
+    PUT = 50
+    DELETE = 51
+    GET = 52
+    WRITTEN = 53
+    RECORDS = 54
+    REFUSAL = 55
 
 
 class Heartbeat(NamedTuple):

@@ -11,7 +11,7 @@ from engine.rep.messages import Message, NodeStatus, nonsense
 
 _TIMEOUT_S: Final = 5.0
 # An operator is no member; the address only has to be possible.
-_OPERATOR: Final = Identity("", NO_UUID, "operator", "localhost", 1)
+OPERATOR: Final = Identity("", NO_UUID, "operator", "localhost", 1)
 
 
 def ask_status(address: tuple[str, int], secret: bytes) -> NodeStatus:
@@ -20,7 +20,7 @@ def ask_status(address: tuple[str, int], secret: bytes) -> NodeStatus:
     Raises:
         DisconnectedError: it cannot be reached. PeerError: it turns us away, or answers nonsense.
     """
-    channel = call(address, _OPERATOR, Purpose.STATUS, check_secret(secret), _TIMEOUT_S)
+    channel = call(address, OPERATOR, Purpose.STATUS, check_secret(secret), _TIMEOUT_S)
     try:
         channel.send(Message.STATUS)
         frame = channel.receive(_TIMEOUT_S)
@@ -45,7 +45,7 @@ def ask_transfer(address: tuple[str, int], secret: bytes, node: str, *, force: b
     Raises:
         RefusedError: the node says why not. DisconnectedError, PeerError: as ``ask_status``.
     """
-    channel = call(address, _OPERATOR, Purpose.TRANSFER, check_secret(secret), _TIMEOUT_S)
+    channel = call(address, OPERATOR, Purpose.TRANSFER, check_secret(secret), _TIMEOUT_S)
     try:
         channel.send(Message.TRANSFER, messages.encode_transfer(node, force=force, timeout_s=timeout_s))
         frame = channel.receive(timeout_s * 2 + _TIMEOUT_S)

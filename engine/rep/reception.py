@@ -16,6 +16,7 @@ from engine.errors import JetoolError, StorageError
 from engine.rep import messages
 from engine.rep.handshake import Answerer, Hello, Identity, Purpose
 from engine.rep.messages import Message, NodeStatus
+from engine.rep.records import RecordHost, answer
 from engine.rep.settings import NodeConfig
 from engine.rep.wire import Channel, address_text
 
@@ -24,7 +25,7 @@ _REQUEST_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 
 
-class Host(Protocol):
+class Host(RecordHost, Protocol):
     """What answers; the node."""
 
     def identity(self) -> Identity:
@@ -118,7 +119,7 @@ class Reception:
                 self._host.feed(answerer, hello, channel)
             elif hello.purpose == Purpose.ELECT:
                 self._host.hear_voter(answerer, hello, channel)
-            elif hello.purpose in (Purpose.STATUS, Purpose.TRANSFER):
+            elif hello.purpose in (Purpose.STATUS, Purpose.TRANSFER, Purpose.RECORDS):
                 answerer.welcome()
                 self._serve(channel)
             else:
@@ -134,6 +135,9 @@ class Reception:
         frame = channel.receive(_REQUEST_S)
         if frame.type == Message.STATUS:
             channel.send(Message.STATUS, messages.encode_status(self._host.status()))
+            return
+        if (reply := answer(self._host, frame)) is not None:
+            channel.send(*reply)
             return
         if frame.type != Message.TRANSFER:
             raise messages.nonsense(channel.peer, f"message {frame.type}")

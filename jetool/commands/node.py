@@ -16,11 +16,12 @@ from jetool import exits, kinds, params
 from jetool.command import Outputs, command, environment
 from jetool.node_admin import node_status, node_transfer_master
 from jetool.node_group import SECRET, Peers, node, read_secret
+from jetool.node_records import node_delete, node_get, node_put
 from jetool.node_running import EVENT, STOPPED, read_election, report
 from jetool.opening import WRITE_EXITS
 from jetool.options import Run
 
-__all__ = ["node", "node_run", "node_status", "node_transfer_master"]
+__all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_status", "node_transfer_master"]
 
 
 @command(

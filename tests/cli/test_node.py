@@ -105,6 +105,30 @@ def test_two_nodes(pair: tuple[list[str], list[Process]], secret: Path, tmp_path
     assert run("verify", tmp_path / "n2").code == 0
 
 
+def test_records_of_a_running_node(pair: tuple[list[str], list[Process]], secret: Path) -> None:
+    """Written through the replica, which names the master; read from the replica as soon as it has it."""
+    addresses, _ = pair
+    await_roles(addresses, secret, {"n1": "master", "n2": "replica"})
+    words = ("--db", "users", "--secret-file", secret)
+    result = run("node", "put", addresses[1], "ada", "first", *words, "--json")
+    assert_valid("node put", result.out)
+    done = result.json()
+    assert (done["master"], done["db"], done["key"], done["records"]) == (addresses[0], "users", "616461", 1)
+    read = ("node", "get", addresses[1], "ada", *words, "--data-format", "utf8", "--json")
+    result = run(*read, "--vlsn", str(done["vlsn"]))
+    assert_valid("node get", result.out)
+    assert [row["data"] for row in result.json()] == ["first"]
+    result = run("node", "put", addresses[0], "ada", "second", "--no-overwrite", *words)
+    assert (result.code, "there is a record of this key" in result.err) == (3, True)
+    result = run("node", "delete", addresses[0], "ada", *words, "--json")
+    assert_valid("node delete", result.out)
+    assert result.json()["vlsn"] > done["vlsn"]
+    assert run("node", "get", addresses[0], "ada", *words).code == 4
+    assert run("node", "delete", addresses[0], "ada", *words).code == 4
+    assert run("node", "put", addresses[0], "k", "v", "--db", "nope", "--secret-file", secret).code == 4
+    assert run("node", "put", "127.0.0.1:1", "k", "v", *words).code == 3
+
+
 def test_a_wrong_secret_stops_a_node(pair: tuple[list[str], list[Process]], secret: Path, tmp_path: Path) -> None:
     addresses, _ = pair
     await_roles(addresses, secret, {"n1": "master", "n2": "replica"})

@@ -1,0 +1,289 @@
+"""Records that are read and written through a running node, which has its environment locked.
+
+=======  =======================================================  ==========================================
+request  payload                                                  reply
+=======  =======================================================  ==========================================
+PUT      database, key, data, u8 overwrite                        WRITTEN: i64 VLSN of the Commit, i32 records
+DELETE   database, key, u8 whether an item is named, that item    WRITTEN
+GET      database, key, i64 VLSN to wait for, i32 milliseconds    RECORDS: data items
+=======  =======================================================  ==========================================
+
+Any of them may be answered by REFUSAL: u8 exit code, kind, what, expected, found, consequence, hint.
+
+* Only the master writes. Another node refuses, and names the master that it knows.
+* A request is one transaction. The reply comes when the replicas have acknowledged it, as the master's policy asks; a
+  commit that they did not acknowledge in time stands, and is answered with exit code 7: its outcome is not known.
+* Every node reads what it has. Who has just written names the VLSN of the Commit to see it on a replica too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from engine.db.database import Database
+from engine.db.environment import Environment
+from engine.errors import JetoolError, NotFoundError, RefusedError
+from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
+from engine.rep.handshake import NotMasterError
+from engine.rep.messages import Message, NodeStatus, decode_text, encode_text
+from engine.rep.settings import Role
+from engine.rep.wire import Frame
+from engine.txn.records import PutMode
+
+INCOMPLETE: Final = 7
+_MOST_BYTES: Final = 64 << 20
+_LEAST_ITEM_BYTES: Final = 1
+
+
+class Put(NamedTuple):
+    """Write a record."""
+
+    database: str
+    key: bytes
+    data: bytes
+    overwrite: bool
+
+
+class Delete(NamedTuple):
+    """Delete a record; with duplicates all items of the key, or one."""
+
+    database: str
+    key: bytes
+    item: bytes | None
+
+
+class Get(NamedTuple):
+    """Read a record; with duplicates all items of the key.
+
+    Attributes:
+        vlsn: what the node must have replayed; 0 for what it has.
+        wait_ms: how long to wait for that.
+    """
+
+    database: str
+    key: bytes
+    vlsn: int
+    wait_ms: int
+
+
+class Written(NamedTuple):
+    """What a write has done: the VLSN of its Commit, and how many records it wrote or deleted."""
+
+    vlsn: int
+    records: int
+
+
+class Refusal(NamedTuple):
+    """An error on its way: as ``JetoolError``, as texts; empty for what it does not say."""
+
+    exit_code: int
+    kind: str
+    what: str
+    expected: str
+    found: str
+    consequence: str
+    hint: str
+
+
+class RecordHost(Protocol):
+    """A node whose records are asked for."""
+
+    @property
+    def role(self) -> Role:
+        """What it is now."""
+
+    @property
+    def environment(self) -> Environment:
+        """Its environment; refused while it has none."""
+
+    def status(self) -> NodeStatus:
+        """What it says of itself."""
+
+    def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
+        """Wait until it has a VLSN."""
+
+
+def answer(host: RecordHost, frame: Frame) -> Frame | None:
+    """Do what a request asks for; None when it is none of these."""
+    serve = _SERVED.get(frame.type)
+    if serve is None:
+        return None
+    try:
+        return serve(host, frame.payload)
+    except JetoolError as error:
+        return Frame(Message.REFUSAL, encode_refusal(_refusal(error)))
+
+
+def _refusal(error: JetoolError) -> Refusal:
+    code, consequence, hint = error.exit_code, error.consequence or "", error.hint or ""
+    if isinstance(error, InsufficientAcksError):
+        code = INCOMPLETE
+    elif isinstance(error, InsufficientReplicasError):
+        # The transaction has been aborted here.
+        consequence, hint = "nothing was changed", "try again when replicas are back; jetool node status shows them"
+    return Refusal(code, error.kind, error.what, error.expected or "", error.found or "", consequence, hint)
+
+
+def _put(host: RecordHost, payload: bytes) -> Frame:
+    wanted = decode_put(payload)
+    env = _led(host)
+    mode = PutMode.OVERWRITE if wanted.overwrite else PutMode.INSERT_ONLY
+    with env.open_database(wanted.database) as db, env.begin() as txn:
+        if not db.put(wanted.key, wanted.data, txn, mode=mode):
+            raise RefusedError(
+                f"there is a record of this key in database {wanted.database!r}", consequence="nothing was changed"
+            )
+    return Frame(Message.WRITTEN, encode_written(Written(txn.inner.end_vlsn, 1)))
+
+
+def _delete(host: RecordHost, payload: bytes) -> Frame:
+    wanted = decode_delete(payload)
+    env = _led(host)
+    with env.open_database(wanted.database) as db, env.begin() as txn:
+        removed = db.delete(wanted.key, txn, data=wanted.item)
+        if not removed:
+            raise _no_record(wanted.database, consequence="nothing was changed")
+    return Frame(Message.WRITTEN, encode_written(Written(txn.inner.end_vlsn, removed)))
+
+
+def _get(host: RecordHost, payload: bytes) -> Frame:
+    wanted = decode_get(payload)
+    if wanted.vlsn and not host.await_vlsn(wanted.vlsn, wanted.wait_ms / 1000):
+        raise RefusedError(
+            f"the node has not replayed VLSN {wanted.vlsn} yet",
+            found=f"up to {host.status().last_vlsn} after {wanted.wait_ms} ms",
+            hint="wait longer, or ask the master",
+        )
+    with host.environment.open_database(wanted.database) as db:
+        items = _items(db, wanted.key)
+    if not items:
+        raise _no_record(wanted.database)
+    if sum(map(len, items)) > _MOST_BYTES:
+        raise RefusedError("the data items of this key are too many for one answer", expected=f"{_MOST_BYTES} bytes")
+    return Frame(Message.RECORDS, encode_records(items))
+
+
+def _items(db: Database, key: bytes) -> list[bytes]:
+    """All data items of a key."""
+    if not db.duplicates:
+        found = db.get(key)
+        return [] if found is None else [found]
+    in_bytes = db.state.order.comparator is None
+    records = db.items(start=key, end=key + b"\0") if in_bytes else db.items()
+    return [item for found_key, item in records if found_key == key]
+
+
+_SERVED: Final[dict[int, Callable[[RecordHost, bytes], Frame]]] = {
+    Message.PUT: _put,
+    Message.DELETE: _delete,
+    Message.GET: _get,
+}
+
+
+def _led(host: RecordHost) -> Environment:
+    """The environment of the master."""
+    if host.role is not Role.MASTER:
+        raise NotMasterError(
+            "this node is not the master",
+            found=host.status().master or "it knows none",
+            consequence="nothing was changed",
+            hint="write to the master; jetool node status names it",
+        )
+    return host.environment
+
+
+def _no_record(database: str, consequence: str | None = None) -> NotFoundError:
+    return NotFoundError(f"no record with this key in database {database!r}", consequence=consequence)
+
+
+# Forms on the way. Decoders raise FormatError, and allocate no more than what has come.
+
+
+def encode_put(request: Put) -> bytes:
+    """A request."""
+    writer = ByteWriter().string(request.database).byte_array(request.key).byte_array(request.data)
+    return writer.u8(request.overwrite).getvalue()
+
+
+def decode_put(payload: bytes) -> Put:
+    """A request."""
+    reader = ByteReader(payload)
+    request = Put(reader.string(), reader.byte_array(), reader.byte_array(), bool(reader.u8()))
+    reader.finish()
+    return request
+
+
+def encode_delete(request: Delete) -> bytes:
+    """A request."""
+    writer = ByteWriter().string(request.database).byte_array(request.key)
+    return writer.u8(request.item is not None).byte_array(request.item or b"").getvalue()
+
+
+def decode_delete(payload: bytes) -> Delete:
+    """A request."""
+    reader = ByteReader(payload)
+    database, key, named, item = reader.string(), reader.byte_array(), reader.u8(), reader.byte_array()
+    reader.finish()
+    return Delete(database, key, item if named else None)
+
+
+def encode_get(request: Get) -> bytes:
+    """A request."""
+    writer = ByteWriter().string(request.database).byte_array(request.key)
+    return writer.i64(request.vlsn).i32(request.wait_ms).getvalue()
+
+
+def decode_get(payload: bytes) -> Get:
+    """A request."""
+    reader = ByteReader(payload)
+    request = Get(reader.string(), reader.byte_array(), reader.i64(), reader.i32())
+    reader.finish()
+    return request
+
+
+def encode_written(written: Written) -> bytes:
+    """The reply to a write."""
+    return ByteWriter().i64(written.vlsn).i32(written.records).getvalue()
+
+
+def decode_written(payload: bytes) -> Written:
+    """The reply to a write."""
+    reader = ByteReader(payload)
+    written = Written(reader.i64(), reader.i32())
+    reader.finish()
+    return written
+
+
+def encode_records(items: list[bytes]) -> bytes:
+    """The reply to a question."""
+    writer = ByteWriter().packed(len(items))
+    for item in items:
+        writer.byte_array(item)
+    return writer.getvalue()
+
+
+def decode_records(payload: bytes) -> list[bytes]:
+    """The reply to a question."""
+    reader = ByteReader(payload)
+    items = [reader.byte_array() for _ in range(reader.count(_LEAST_ITEM_BYTES))]
+    reader.finish()
+    return items
+
+
+def encode_refusal(refusal: Refusal) -> bytes:
+    """Why not."""
+    writer = ByteWriter().u8(refusal.exit_code)
+    for text in refusal[1:]:
+        writer.byte_array(encode_text(str(text)))
+    return writer.getvalue()
+
+
+def decode_refusal(payload: bytes) -> Refusal:
+    """Why not; the texts made fit for a terminal."""
+    reader = ByteReader(payload)
+    code = reader.u8()
+    texts = [decode_text(reader.byte_array()) for _ in range(6)]
+    reader.finish()
+    return Refusal(code, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5])

@@ -1,0 +1,151 @@
+"""The operator's side of ``engine.rep.records``: one request to a running node, and what came of it.
+
+A write that is sent to another node than the master goes on, once, to the master that this node names. When the
+connection ends between a write and its answer nobody knows whether it was committed: that is an error of its own, so
+that no script takes it for a refusal.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import (
+    FormatError,
+    JetoolError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+    UnsupportedError,
+    UsageError,
+)
+from engine.rep.acks import InsufficientAcksError
+from engine.rep.handshake import NotMasterError, Purpose, call, check_secret
+from engine.rep.messages import Message, nonsense
+from engine.rep.operator import OPERATOR
+from engine.rep.records import (
+    INCOMPLETE,
+    Delete,
+    Get,
+    Put,
+    Refusal,
+    Written,
+    decode_records,
+    decode_refusal,
+    decode_written,
+    encode_delete,
+    encode_get,
+    encode_put,
+)
+from engine.rep.wire import DisconnectedError, Frame
+
+Address = tuple[str, int]
+_CONNECT_S: Final = 5.0
+_ERRORS: Final[dict[int, type[JetoolError]]] = {
+    error.exit_code: error for error in (UsageError, RefusedError, NotFoundError, UnsupportedError, StorageError)
+}
+
+
+class UnknownOutcomeError(JetoolError):
+    """A write may have been committed, or not."""
+
+    exit_code = INCOMPLETE
+    kind = "unknown_outcome"
+
+
+class Outcome(NamedTuple):
+    """A write that was acknowledged, and the master that has done it."""
+
+    master: Address
+    written: Written
+
+
+def put_record(address: Address, secret: bytes, request: Put, timeout_s: float) -> Outcome:
+    """Write a record through a node; it is durable, and acknowledged as the master's policy asks.
+
+    Arguments:
+        timeout_s: longest wait for the answer.
+
+    Raises:
+        NotFoundError: there is no such database. RefusedError: there is a record, too few replicas are connected, or
+            no master is known. UnknownOutcomeError: it may have been committed. PeerError: the node turns us away.
+    """
+    return _write(address, secret, Frame(Message.PUT, encode_put(request)), timeout_s)
+
+
+def delete_record(address: Address, secret: bytes, request: Delete, timeout_s: float) -> Outcome:
+    """Delete a record through a node; arguments and errors as ``put_record``."""
+    return _write(address, secret, Frame(Message.DELETE, encode_delete(request)), timeout_s)
+
+
+def get_record(address: Address, secret: bytes, request: Get, timeout_s: float) -> list[bytes]:
+    """The data items of a key, as that node has them.
+
+    Raises:
+        NotFoundError: there is no such database or record. RefusedError: it has not replayed the VLSN in time.
+            DisconnectedError: it has gone. PeerError: it turns us away.
+    """
+    frame = _ask(address, secret, Frame(Message.GET, encode_get(request)), timeout_s)
+    if frame.type != Message.RECORDS:
+        raise nonsense(f"{address[0]}:{address[1]}", f"message {frame.type}")
+    return decode_records(frame.payload)
+
+
+def _write(address: Address, secret: bytes, request: Frame, timeout_s: float) -> Outcome:
+    try:
+        frame = _ask(address, secret, request, timeout_s)
+    except NotMasterError as error:
+        if error.master is None:
+            raise
+        address = error.master
+        frame = _ask(address, secret, request, timeout_s)
+    if frame.type != Message.WRITTEN:
+        raise nonsense(f"{address[0]}:{address[1]}", f"message {frame.type}")
+    return Outcome(address, decode_written(frame.payload))
+
+
+def _ask(address: Address, secret: bytes, request: Frame, timeout_s: float) -> Frame:
+    """Send a request, and give its answer.
+
+    Raises:
+        JetoolError: what the node answers instead.
+    """
+    channel = call(address, OPERATOR, Purpose.RECORDS, check_secret(secret), _CONNECT_S)
+    try:
+        channel.send(*request)
+        frame = channel.receive(timeout_s)
+        if frame.type == Message.REFUSAL:
+            raise _error(decode_refusal(frame.payload))
+        return frame
+    except DisconnectedError as error:
+        if request.type == Message.GET:
+            raise
+        raise UnknownOutcomeError(
+            "no answer to a write has come",
+            found=str(error),
+            consequence="whether it was committed is not known",
+            hint="read the record with jetool node get, from the node that is the master then",
+        ) from error
+    except FormatError as error:
+        raise nonsense(channel.peer, error) from error
+    finally:
+        channel.close()
+
+
+def _error(refusal: Refusal) -> JetoolError:
+    """The error that a node has met."""
+    made = _ERRORS.get(refusal.exit_code, RefusedError)
+    if refusal.kind == InsufficientAcksError.kind:
+        made = UnknownOutcomeError
+    elif refusal.kind == NotMasterError.kind:
+        made = NotMasterError
+    error = made(
+        refusal.what,
+        expected=refusal.expected or None,
+        found=refusal.found or None,
+        consequence=refusal.consequence or None,
+        hint=refusal.hint or None,
+    )
+    host, _, port = refusal.found.rpartition(":")
+    if isinstance(error, NotMasterError) and port.isdecimal() and 0 < int(port) < 1 << 16:
+        error.master = (host.strip("[]"), int(port))
+    return error
