@@ -66,6 +66,7 @@ _NEXT: Final = {
     "unsupported": "jetool --version says which log versions are read and written",
     "damage": "copy the environment first; jetool verify says what is damaged",
     "storage": "check permissions, free space and the disk, then run it again",
+    "unknown_outcome": "jetool node get says what is there now",
     "job": "{} --help; --master and --conf say where and how Spark runs it",
 }
 
