@@ -53,6 +53,7 @@ NATIVE = (
     "engine/recovery/lns.py",
     "engine/recovery/manager.py",
     "engine/recovery/txn_lsns.py",
+    "engine/recovery/walk.py",
     "engine/tree/apply.py",
     "engine/tree/bin_node.py",
     "engine/tree/in_node.py",

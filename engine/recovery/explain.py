@@ -53,8 +53,9 @@ from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
 from engine.log.passes import Raw
 from engine.log.tail import find_end
-from engine.recovery.manager import MAP_LN_TYPES, Recovery
+from engine.recovery.manager import Recovery
 from engine.recovery.rollback_tracker import RollbackPeriod
+from engine.recovery.walk import MAP_LN_TYPES
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.tree.state import DatabaseState, TreeContext
