@@ -200,7 +200,7 @@ def zodb_line(line: str, directory: Path, records: int, clock: Clock) -> None:
             transaction.commit()
         # What is read later is whole; what is recovered is a log of transactions of one record.
         if line != "crash":
-            tree.update((key, VALUE) for key in keys_now[len(timed) :])
+            tree.update([(key, VALUE) for key in keys_now[len(timed) :]])
             transaction.commit()
     elif line == "get":
         tree = root["bench"]
