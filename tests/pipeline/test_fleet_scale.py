@@ -1,4 +1,4 @@
-"""Many environments, bounded memory, more cores, a cluster (acceptance 5). Minutes: run with ``-m slow``."""
+"""Many environments, bounded memory, more cores, a cluster (acceptance 5). Most take minutes: ``-m slow``."""
 
 from __future__ import annotations
 
@@ -138,13 +138,12 @@ def test_it_scales_with_cores(fleet: Path) -> None:
     assert two < 0.75 * one
 
 
-@pytest.mark.slow
 def test_a_standalone_cluster(tmp_path: Path, shared: Path) -> None:
     """Executors in processes of their own, which have the package from the driver only."""
     require_spark()
     fixtures = shared / "fixtures/je/je-18.3.20"
     command = [
-        sys.executable, "-m", "jetool", "fleet", "report", f"{fixtures}/*/env", f"{fixtures}/*/node?/env", "--json",
+        sys.executable, "-m", "jetool", "fleet", "report", f"{fixtures}/c*/env", f"{fixtures}/ha-*/node?/env", "--json",
     ]  # fmt: skip
     with standalone(tmp_path) as url:
         on_cluster = subprocess.run(

@@ -176,7 +176,6 @@ def test_a_worker_is_killed(env: Path, source: Path, tmp_path: Path, step: str, 
         assert run("verify", env, "--full").code == 0
 
 
-@pytest.mark.slow
 def test_a_cluster_of_two_workers(env: Path, source: Path, tmp_path: Path) -> None:
     require_spark()
     from tests.pipeline.cluster import standalone
