@@ -51,6 +51,8 @@ from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
+# What nodes may take of the cache during recovery; the rest is for what recovery keeps of each transaction.
+_RECOVERY_PART: Final = 0.75
 _FLAGS_AT: Final = 5
 _INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
 _STAND_ALONE: Final = (*_INTERNAL, EXTINCTIONS)
@@ -145,7 +147,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         listener,
         resurrect=not config.read_only,
         hook=None if config.read_only else HookGroup(utilization, stream),
-        keeper=Evictor(ctx, config.cache_bytes),
+        keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
     )
     try:
         catalog = recovery.run()

@@ -14,6 +14,7 @@ scan            all records in key order
 crash           prepares ``recover``: as ``put random``, without checkpoints, then a crash
 recover         opens what ``crash`` left, until a record can be read
 small cache     as ``put random`` with a cache of 64 MiB; its figure is the memory
+small recovery  as ``recover`` with a cache of 64 MiB; likewise
 ==============  ==========================================================================
 """
 
@@ -34,6 +35,8 @@ from typing import Any, Final
 VALUE: Final = bytes(range(100))
 _CACHE_BYTES: Final = 1 << 30
 SMALL_CACHE_BYTES: Final = 64 << 20
+RECOVERIES: Final = ("recover", "small recovery")
+SMALL: Final = ("small cache", "small recovery")
 _GETS: Final = 200_000
 # A store that commits a few thousand times a second is not made to do it a million times.
 _MOST_SLOW: Final = 50_000
@@ -75,10 +78,10 @@ def jetool_line(line: str, directory: Path, records: int, clock: Clock) -> None:
     from engine.db.environment import Environment
     from engine.txn.txn import Durability
 
-    crash = line in ("crash", "recover")
+    crash = line in ("crash", *RECOVERIES)
     config = EnvironmentConfig(
-        create=line not in ("get", "scan", "recover"),
-        cache_bytes=SMALL_CACHE_BYTES if line == "small cache" else _CACHE_BYTES,
+        create=line not in ("get", "scan", *RECOVERIES),
+        cache_bytes=SMALL_CACHE_BYTES if line in SMALL else _CACHE_BYTES,
         checkpoint_bytes=0 if crash or line == "checkpoint" else 20_000_000,
     )
 
@@ -90,7 +93,7 @@ def jetool_line(line: str, directory: Path, records: int, clock: Clock) -> None:
                 txn.commit()
 
     keys_now = keys(records, "sequential" if line == "put sequential" else "random")
-    if line == "recover":
+    if line in RECOVERIES:
         with clock.measured(records):
             env = Environment(directory, config)
             with env.open_database("bench") as db:

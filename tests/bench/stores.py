@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.bench.builds import Build
-from tests.bench.store import SMALL_CACHE_BYTES
+from tests.bench.store import RECOVERIES, SMALL, SMALL_CACHE_BYTES
 
 _HERE: Final = Path(__file__).parent
 OURS: Final = "jetool"
@@ -55,6 +55,7 @@ LINES: Final = (
     Line("crash", "", (OURS, JE, "ZODB"), None),
     Line("recover", "crash", (OURS, JE, "ZODB"), 1.0),
     Line("small cache", "", (OURS,), None),
+    Line("small recovery", "crash", (OURS,), None),
 )
 NAMES: Final = tuple(line.name for line in LINES if line.name != "crash")
 
@@ -113,7 +114,7 @@ def _run(one: Contender, line: Line, top: Path, records: int) -> dict[str, float
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
     where = directory
-    if line.name == "recover":
+    if line.name in RECOVERIES:
         # Each run recovers the same log: on a copy.
         where = directory.with_name(directory.name + ".copy")
         shutil.rmtree(where, ignore_errors=True)
@@ -156,7 +157,7 @@ def _judged(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         verdicts.append(of_je >= bound)
     if of_zodb is not None:
         verdicts.append(of_zodb >= 1)
-    if row["line"] == "small cache":
+    if row["line"] in SMALL:
         verdicts.append(row["peak_mb"] * 1e6 <= SMALL_CACHE_BYTES * _MEMORY_BOUND)
     return {"of_je": of_je, "of_zodb": of_zodb, "within": all(verdicts) if verdicts else None}
 

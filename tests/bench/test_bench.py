@@ -166,6 +166,7 @@ def test_stores_run_and_are_compared(capsys: pytest.CaptureFixture[str]) -> None
     assert tuple(ours) == stores.NAMES
     assert all(row["records"] == 500 and row["per_s"] > 0 for row in ours.values())
     assert ours["small cache"]["within"] is True
+    assert ours["small recovery"]["within"] is True
     assert {row["line"] for row in rows if row["store"] == "sqlite3"} >= {"put random", "get", "scan"}
 
 
@@ -179,8 +180,9 @@ def test_a_line_is_judged_by_its_peers() -> None:
     assert stores._judged({**rows[0], "per_s": 39}, rows)["within"] is False
     assert stores._judged({**rows[0], "per_s": 9}, rows)["within"] is False
     assert stores._judged(rows[1], rows)["within"] is None
-    memory = {"line": "small cache", "store": "jetool (pure)", "per_s": 1, "peak_mb": 87.3}
-    assert stores._judged(memory, [memory])["within"] is False
+    for line in ("small cache", "small recovery"):
+        memory = {"line": line, "store": "jetool (pure)", "per_s": 1, "peak_mb": 87.3}
+        assert stores._judged(memory, [memory])["within"] is False
 
 
 def test_the_index_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
