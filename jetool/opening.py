@@ -20,7 +20,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
-from engine.errors import UsageError
+from engine.errors import StorageError, UsageError
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail
 from engine.rep.group import lead_alone
@@ -154,6 +154,18 @@ def backup_directory(run: Run, env: str) -> BackupDirectory | None:
     return BackupDirectory(stamped_beside(env, BACKUPS))
 
 
+@contextmanager
+def full_backup_named(backup: BackupDirectory | None) -> Iterator[None]:
+    """An error of the backup directory says that another one can be given: it need not be on the same disk."""
+    try:
+        yield
+    except StorageError as error:
+        if backup is not None and (error.file or "").startswith(backup.root):
+            error.consequence = "bytes that could not be saved were not overwritten"
+            error.hint = "make room there, or give a directory on another disk with --backup-dir"
+        raise
+
+
 def stamped_beside(env: str, ending: str) -> Path:
     """A directory beside an environment for what one run leaves: ``ENV<ending>/20261121T103000.123Z``."""
     now_ms = time.time_ns() // 1_000_000
@@ -198,13 +210,15 @@ def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -
         backup = backup_directory(run, env)
         if backup is not None:
             storage = saved = SavingStorage(disk, backup, appends=False)
-    try:
-        with Environment(storage, config or EnvironmentConfig(), run.listener) as found:
-            yield found
-    finally:
-        if saved is not None and saved.touched:
-            saved.finish({"command": "open for writing"})
-            run.messages.notice(f"the bytes that recovery changed were saved in {backup.root if backup else ''}")
+    with full_backup_named(backup):
+        try:
+            with Environment(storage, config or EnvironmentConfig(), run.listener) as found:
+                yield found
+        finally:
+            if saved is not None and saved.touched:
+                saved.finish({"command": "open for writing"})
+                where = backup.root if backup else ""
+                run.messages.notice(f"the bytes that recovery changed were saved in {where}")
 
 
 def lead_if_replicated(env: Environment) -> None:

@@ -26,7 +26,7 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved import SavingStorage
-from jetool.opening import BackupDirectory, backup_directory, require_je, wait_for_lock, writer_of
+from jetool.opening import BackupDirectory, backup_directory, full_backup_named, require_je, wait_for_lock, writer_of
 from jetool.options import Run
 
 COMMAND: Final = "recover"
@@ -120,11 +120,12 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> Recovered:
     if backup is None:
         return _run(run, disk, tail, None, accept_loss)
     saving = SavingStorage(disk, backup)
-    try:
-        return _run(run, saving, tail, backup, accept_loss)
-    finally:
-        if saving.saved_bytes:
-            saving.finish({"command": COMMAND, "log_files": log_sizes(disk)})
+    with full_backup_named(backup):
+        try:
+            return _run(run, saving, tail, backup, accept_loss)
+        finally:
+            if saving.saved_bytes:
+                saving.finish({"command": COMMAND, "log_files": log_sizes(disk)})
 
 
 def _run(run: Run, storage: Storage, tail: Tail, backup: BackupDirectory | None, accept_loss: bool) -> Recovered:

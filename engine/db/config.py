@@ -54,6 +54,9 @@ class EnvironmentConfig:
             nothing can be logged, kept in the system's temporary directory.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
+        mark_damage: a bad entry that is met in a file after opening makes the environment invalid, and leaves the
+            restore marker, for which JE and this program refuse to open it (R-LOG-37, R-LOG-40). For processes that
+            stay; without it an operation that meets one fails, and the others go on.
         force_checkpoint, force_new_file: je.env.recoveryForceCheckpoint, je.env.recoveryForceNewFile.
         vlsn_stride, vlsn_mappings, vlsn_distance: je.rep.vlsn.stride, je.rep.vlsn.mappings, je.rep.vlsn.distance.
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
@@ -92,6 +95,7 @@ class EnvironmentConfig:
     flush_no_sync_ms: int = 0
     cache_bytes: int = DEFAULT_BUDGET_BYTES
     halt_on_commit_after_bad: bool = True
+    mark_damage: bool = False
     force_checkpoint: bool = False
     force_new_file: bool = False
     vlsn_stride: int = DEFAULT_LIMITS.stride
@@ -108,7 +112,7 @@ class EnvironmentConfig:
         return BucketLimits(self.vlsn_stride, self.vlsn_mappings, self.vlsn_distance)
 
     def with_background(self) -> EnvironmentConfig:
-        """The same with all background threads, at JE's intervals, for processes that stay."""
+        """The same with all background threads, at JE's intervals, and marked when damaged, for processes that stay."""
         return replace(
             self,
             run_checkpointer=True,
@@ -116,6 +120,7 @@ class EnvironmentConfig:
             run_compressor=True,
             flush_sync_ms=20_000,
             flush_no_sync_ms=5_000,
+            mark_damage=True,
         )
 
     def with_params(self, params: Mapping[str, str]) -> EnvironmentConfig:

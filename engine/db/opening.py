@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from functools import partial
 from typing import Final
 
 from engine.catalog.catalog import NULL_REPLICATED_DB_ID, Catalog, empty_root
@@ -25,17 +27,19 @@ from engine.db.stream import Stream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.db.vlsn_view import tell_stream
-from engine.errors import NotFoundError, RefusedError
+from engine.errors import DamageError, NotFoundError, RefusedError
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
+from engine.format.entry.markers import RestoreRequired
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles, list_log_files
+from engine.log.marker import MARKER, write_marker
 from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
 from engine.recovery.info import RecoveryResult
@@ -155,12 +159,28 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         parts.tail = tail
         if not config.read_only:
             _make_writable(parts, tail, stream, files.data_directories)
+            if config.mark_damage:
+                ctx.access.on_damage = partial(_mark_damaged, parts)
     except BaseException:
         ctx.access.close()
         if ctx.spill is not None:
             ctx.spill.close()
         raise
     return parts
+
+
+def _mark_damaged(parts: Parts, error: DamageError) -> None:
+    """A bad entry was met in a file: nothing more is written, and nobody opens the environment as if it were whole."""
+    if parts.writer is None or parts.writer.failed:
+        return
+    parts.writer.invalidate(error)
+    now_ms = parts.clock()
+    said = f"#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime(now_ms // 1000))}\nlsn={error.lsn}\n"
+    write_marker(parts.ctx.access.storage, RestoreRequired("LOG_CHECKSUM", now_ms, said))
+    error.consequence = f"a record or tree node is lost; {MARKER} marks the environment: nobody opens it as it is"
+    error.hint = (
+        "restore the file from a backup or a replica, then remove the marker; jetool verify says what is damaged"
+    )
 
 
 def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> Parts:

@@ -7,6 +7,7 @@ that the damage never reaches the file. Files stay open, and their versions know
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 from zlib import adler32
 
@@ -51,11 +52,12 @@ class LogAccess:
 
     Attributes:
         unwritten: what the writer still holds.
+        on_damage: hears of every bad entry in a file, before it is raised.
         reads: how many entries were read by LSN.
         at_lsn: the entry that was read last, here or by a pass; messages about what went wrong then name it.
     """
 
-    __slots__ = ("_files", "_open", "_storage", "_versions", "at_lsn", "reads", "unwritten")
+    __slots__ = ("_files", "_open", "_storage", "_versions", "at_lsn", "on_damage", "reads", "unwritten")
 
     def __init__(self, storage: Storage, files: tuple[LogFile, ...]) -> None:
         self._storage = storage
@@ -63,6 +65,7 @@ class LogAccess:
         self._open: dict[int, ReadFile] = {}
         self._versions: dict[int, int] = {}
         self.unwritten: Unwritten | None = None
+        self.on_damage: Callable[[DamageError], None] | None = None
         self.reads = 0
         self.at_lsn = NULL_LSN
 
@@ -223,7 +226,12 @@ class LogAccess:
             length = HEADER_WITH_VLSN_BYTES if has_vlsn(data[5], version) else HEADER_BYTES
             if size + length > len(data) and length + size <= handle.size() - offset:
                 data = handle.read(offset, length + size)
-        return self._entry_of(data, lsn, version)
+        try:
+            return self._entry_of(data, lsn, version)
+        except DamageError as error:
+            if self.on_damage is not None:
+                self.on_damage(error)
+            raise
 
     def _entry_of(self, data: bytes, lsn: int, version: int) -> LogEntry:
         if len(data) < HEADER_BYTES or not is_valid_type(data[4], version):

@@ -2,6 +2,10 @@
 
 Roots first, then all other nodes, each in log order. A node replaces the version that its parent's slot names when that
 one is older and is the same node; nothing is ever inserted. The node itself is read when it is next needed.
+
+That a node was logged NO where a checkpoint owed YES or BEFORE_CKPT_END (E-CKPT-4) cannot be seen in the log: eviction
+between checkpoints logs the same nodes NO, rightly (R-CKPT-45). Such a bottom node is replayed without the old version,
+whose file may be gone, where JE fails; for an upper node the way to its parent needs that file, and recovery names it.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.versions import WRITTEN_VERSION
+from engine.log.marker import MARKER
 from engine.rep.election.ballot import refuse_voter
 from engine.rep.election.elections import Elections
 from engine.rep.election.raft import require_library
@@ -45,7 +46,6 @@ from engine.rep.mastership import Mastership
 from engine.rep.messages import NodeStatus
 from engine.rep.reception import Reception
 from engine.rep.replica import Ended, Limits, ReplicaSession, hear_terms, replica_config, restore
-from engine.rep.restore import MARKER
 from engine.rep.settings import Address, NodeConfig, Role
 from engine.rep.terms import NO_TERMS, Terms
 from engine.rep.voting import Election, Position

@@ -216,5 +216,5 @@ def restore(storage: Storage, channel: Channel, listener: Listener) -> None:
 
 
 def replica_config(config: EnvironmentConfig) -> EnvironmentConfig:
-    """How a node opens its environment."""
-    return replace(config, create=True, replicated=True, vlsn_cache_size=1024)
+    """How a node opens its environment. One that meets damage is marked: its next start restores it from the group."""
+    return replace(config, create=True, replicated=True, vlsn_cache_size=1024, mark_damage=True)

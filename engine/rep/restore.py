@@ -23,26 +23,19 @@ from typing import Final
 from engine.db.environment import Environment
 from engine.errors import DamageError, FormatError, NotFoundError
 from engine.events import Listener
-from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
-from engine.format.entry.markers import RestoreRequired, encode_restore_required
-from engine.format.entry_types import BY_NAME, FILE_HEADER
-from engine.format.header import EntryHeader, encode_entry
-from engine.format.versions import WRITTEN_VERSION
-from engine.format.vlsn import NULL_VLSN
+from engine.format.entry.markers import RestoreRequired
 from engine.log.files import LogFile, list_log_files
+from engine.log.marker import MARKER, write_marker
 from engine.rep import messages
 from engine.rep.messages import Message, nonsense
 from engine.rep.wire import Channel, Frame
-from engine.storage.base import Storage, WriteFile
+from engine.storage.base import Storage
 
 STAGING: Final = "restore"
 REPLACED: Final = "replaced"
-MARKER: Final = "7fffffff.jdb"
-_MARKER_NUMBER: Final = 0x7FFFFFFF
 _NAME: Final = re.compile(r"(?:data\d{3}/)?[0-7][0-9a-f]{7}\.jdb")
 _PIECE_BYTES: Final = 1 << 20
 _TIMEOUT_S: Final = 60.0
-_RESTORE_REQUIRED: Final = BY_NAME["restorerequired"].number
 
 
 def send_files(env: Environment, channel: Channel) -> None:
@@ -140,7 +133,7 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
         storage: the directory of the closed environment.
         now_ms: for the marker.
     """
-    _write_marker(storage, now_ms)
+    write_marker(storage, RestoreRequired("NETWORK_RESTORE", now_ms, ""))
     kept = _new_directory(storage)
     listener.step("restore replace", 0, 0)
     for path in _log_paths(storage):
@@ -149,23 +142,6 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
     for path in _log_paths(storage, STAGING):
         _move(storage, path, path.removeprefix(f"{STAGING}/"))
     storage.remove(MARKER)
-    storage.sync_directory()
-
-
-def _write_marker(storage: Storage, now_ms: int) -> None:
-    """A file that says: this environment must not be opened (je-log-format.md 2.4)."""
-    header = encode_file_header(FileHeader(now_ms, _MARKER_NUMBER, 0, WRITTEN_VERSION), WRITTEN_VERSION)
-    body = encode_restore_required(RestoreRequired("NETWORK_RESTORE", now_ms, ""), WRITTEN_VERSION)
-    content = encode_entry(EntryHeader(0, FILE_HEADER, 0, 0, len(header), NULL_VLSN), header, WRITTEN_VERSION)
-    assert len(content) == FILE_HEADER_BYTES
-    content += encode_entry(EntryHeader(0, _RESTORE_REQUIRED, 0, 0, len(body), NULL_VLSN), body, WRITTEN_VERSION)
-    file: WriteFile = storage.open_rw(MARKER, create=True)
-    try:
-        file.truncate(0)
-        file.write(0, content)
-        file.sync()
-    finally:
-        file.close()
     storage.sync_directory()
 
 

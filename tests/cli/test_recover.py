@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +156,26 @@ def test_text_names_what_was_done(tmp_path: Path) -> None:
 def test_usage() -> None:
     assert run("recover", "/no/such/place").code == 4
     assert run("recover", "/tmp", "--accept-loss", "--je-default").code == 2
+
+
+@pytest.mark.parametrize("words", [("recover",), ("checkpoint",)])
+def test_a_full_backup_directory_says_that_another_can_be_given(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk the torn tail cannot be saved beside the environment, and cutting it off would make room."""
+    env = copy_of(named(TORN), tmp_path / "env")
+    before = contents(env)
+    write = os.pwrite
+
+    def full(handle: int, data: bytes, offset: int) -> int:
+        if ".jetool-backup/" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    refused = run(*words, env)
+    assert refused.code == 7
+    assert "env.jetool-backup" in refused.err
+    assert "give a directory on another disk with --backup-dir" in refused.err
+    assert contents(env) == before
+    assert run(*words, env, "--backup-dir", tmp_path / "elsewhere").code == 0

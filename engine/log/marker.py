@@ -1,0 +1,44 @@
+"""The restore marker: a file that says that an environment must not be opened (R-LOG-37, R-LOG-38).
+
+It is the highest log file, so that whoever opens the environment, JE or this program, reads it first and refuses, until
+somebody has restored the files and removes it. A network restore writes it while files are being replaced; a writer
+that stays writes it when it meets damage in a file (``EnvironmentConfig.mark_damage``): files that recovery does not
+read are not looked at when an environment is opened, so without it the damage would be forgotten at the next start.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
+from engine.format.entry.markers import RestoreRequired, encode_restore_required
+from engine.format.entry_types import BY_NAME, FILE_HEADER
+from engine.format.header import EntryHeader, encode_entry
+from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NULL_VLSN
+from engine.storage.base import Storage
+
+MARKER: Final = "7fffffff.jdb"
+_NUMBER: Final = 0x7FFFFFFF
+_RESTORE_REQUIRED: Final = BY_NAME["restorerequired"].number
+
+
+def write_marker(storage: Storage, why: RestoreRequired) -> None:
+    """Write the marker, durably.
+
+    Arguments:
+        why: NETWORK_RESTORE or LOG_CHECKSUM, when, and for the latter where.
+    """
+    header = encode_file_header(FileHeader(why.time, _NUMBER, 0, WRITTEN_VERSION), WRITTEN_VERSION)
+    body = encode_restore_required(why, WRITTEN_VERSION)
+    content = encode_entry(EntryHeader(0, FILE_HEADER, 0, 0, len(header), NULL_VLSN), header, WRITTEN_VERSION)
+    assert len(content) == FILE_HEADER_BYTES
+    content += encode_entry(EntryHeader(0, _RESTORE_REQUIRED, 0, 0, len(body), NULL_VLSN), body, WRITTEN_VERSION)
+    file = storage.open_rw(MARKER, create=True)
+    try:
+        file.truncate(0)
+        file.write(0, content)
+        file.sync()
+    finally:
+        file.close()
+    storage.sync_directory()
