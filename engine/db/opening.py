@@ -55,8 +55,8 @@ from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
-# What nodes may take of the cache during recovery; the rest is for what recovery keeps of each transaction.
-_RECOVERY_PART: Final = 0.75
+# What nodes may take of the cache during recovery; the rest is for what is kept of transactions and the checkpoint.
+_RECOVERY_PART: Final = 0.6
 _FLAGS_AT: Final = 5
 _INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
 _STAND_ALONE: Final = (*_INTERNAL, EXTINCTIONS)
