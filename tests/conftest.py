@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ from hypothesis import settings
 
 from engine.storage.disk import DiskStorage
 from tests import harness
+
+# What a shell starts in the background ignores SIGINT, and so would every command that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The machine may be busy: a slow example is no failure.
 settings.register_profile("jetool", deadline=None)

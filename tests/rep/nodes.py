@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,16 +25,24 @@ SECRET = b"a secret of the tests, long enough"
 # The longest that anything may take on a busy machine, and the election timeout: short, but above its pauses.
 PATIENCE_S = 40
 TIMEOUT_S = 0.8
+_PORTS_EACH = 1500
+_PORTS_FROM = 10_000 + _PORTS_EACH * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 12)
+_SEEDED = random.Random(os.getpid())
 Address = tuple[str, int]
 
 
 def free_ports(count: int) -> list[Address]:
-    """Addresses on loopback that nobody uses at the moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [sock.getsockname()[:2] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return addresses
+    """Addresses on loopback that nobody uses at the moment.
+
+    They lie below the ports that systems give to those who call, and each test process has its own.
+    """
+    found: set[int] = set()
+    while len(found) < count:
+        port = _PORTS_FROM + _SEEDED.randrange(_PORTS_EACH)
+        with contextlib.suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            found.add(port)
+    return [("127.0.0.1", port) for port in sorted(found)]
 
 
 def config_of(number: int, addresses: list[Address], **changes: Any) -> NodeConfig:
