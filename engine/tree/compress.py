@@ -1,14 +1,15 @@
 """Removing deleted slots and empty branches (R-TREE-12, R-TREE-34, R-TREE-50 to R-TREE-53).
 
 A slot may go when it is KD or PD and nobody holds a lock on its LSN; the caller says who does through ``SlotLocks``,
-which the lock manager above implements.
+which the lock manager above implements. During recovery there are no locks yet: a PD slot stays, since its deletion may
+be that of a transaction which is resurrected and rolled back.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from engine.format.entry.node import DIRTY
+from engine.format.entry.node import DIRTY, KNOWN_DELETED
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.in_node import IN, ObsoleteNode
@@ -41,7 +42,7 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
             continue
         if state & DIRTY and not dirty_slots:
             continue
-        if lsn != NULL_LSN and ctx.locks is not None and ctx.locks.is_locked(lsn):
+        if lsn != NULL_LSN and _is_held(ctx, lsn, state):
             continue
         node.remove_slot(index)
         removed += 1
@@ -49,6 +50,10 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
             node.no_delta = True
             node.dirty = True
     return removed
+
+
+def _is_held(ctx: TreeContext, lsn: int, state: int) -> bool:
+    return ctx.locks.is_locked(lsn) if ctx.locks is not None else not state & KNOWN_DELETED
 
 
 def compress_for_split(ctx: TreeContext, node: BIN) -> bool:

@@ -208,6 +208,29 @@ def test_prepared_transactions_survive(env: Environment, db: Database) -> None:
         assert last.prepared() == {}
 
 
+def test_an_undecided_deletion_survives_splits_in_redo(env: Environment, db: Database) -> None:
+    """R-TREE-12, R-TREE-50, R-REC-51: in redo nobody holds its lock yet; a split must not take its slot for free."""
+    env.checkpoint(force=True)
+    txn = env.begin()
+    for key in (b"a", b"c", b"e"):
+        db.delete(key, txn)
+    txn.prepare(1, b"global", b"branch")
+    # Slots that come and go: the BIN is full in redo, and was not before.
+    for number in range(4):
+        db.put(b"b%d" % number, b"short-lived")
+        db.delete(b"b%d" % number)
+    env.compress()
+    added = [b"x%d" % number for number in range(5)]
+    for key in added:
+        db.put(key, b"new")
+    env.crash()
+    with Environment(env.storage) as again:
+        found = again.open_database("db")
+        again.prepared()[(1, b"global", b"branch")].abort()
+        assert [key for key, _ in found.items()] == [b"a", b"c", b"e", *added]
+        assert found.get(b"c") == b"old"
+
+
 def test_naming_operations_are_transactional(env: Environment, db: Database) -> None:
     """T-48, R-TREE-4, R-REC-56 to R-REC-62."""
     db.close()
