@@ -124,11 +124,12 @@ class ReplicaSession:
             except FormatError as error:
                 raise nonsense(self._channel.peer, error) from error
             now = time.monotonic()
-            if promoted or not self._channel.has_frame() or now - synced > _ACK_INTERVAL_S:
+            if promoted:
+                replay.sync()
+                return Ended.PROMOTED
+            if not self._channel.has_frame() or now - synced > _ACK_INTERVAL_S:
                 synced = now
                 self._channel.send(Message.ACK, messages.encode_vlsn(replay.sync()))
-            if promoted:
-                return Ended.PROMOTED
         return Ended.STOPPED
 
     def _hear(self, replay: Replay, frame: Frame) -> bool:

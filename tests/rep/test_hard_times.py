@@ -20,7 +20,8 @@ from engine.rep.handshake import NO_UUID, Identity, Purpose, call
 from engine.rep.messages import Message
 from engine.rep.node import Node
 from engine.rep.operator import ask_status
-from engine.rep.replica import Limits, ReplicaSession
+from engine.rep.replay import Replay
+from engine.rep.replica import Ended, Limits, ReplicaSession
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, entry_at
 from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
@@ -145,6 +146,22 @@ def test_an_answer_in_syncup_that_does_not_decode() -> None:
         session = ReplicaSession(env, peer, Limits(10, False, 1), SILENT)
         with pytest.raises(PeerError, match="makes no sense"):
             session.sync_up()
+
+
+def test_a_master_that_hangs_up_behind_its_last_word() -> None:
+    """It is no master any more once it has said PROMOTE: nobody would lead if that were not heard."""
+
+    def hung_up(*_: object) -> None:
+        raise DisconnectedError("db1:5001 has closed the connection")
+
+    with open_alone(MemoryStorage()) as env:
+        Workload(1).start(env)
+        peer: Any = SimpleNamespace(
+            peer="db1:5001", send=hung_up, has_frame=lambda: False, receive=lambda _: Frame(Message.PROMOTE, b"")
+        )
+        session = ReplicaSession(env, peer, Limits(10, False, 1), SILENT)
+        session.replay = Replay(env)
+        assert session.follow(lambda: False) is Ended.PROMOTED
 
 
 def test_an_entry_of_this_log_that_does_not_decode_is_damage_here(monkeypatch: pytest.MonkeyPatch) -> None:
