@@ -13,7 +13,7 @@ Packages, bottom up (a package imports only from those above it in this list):
 * ``engine.cleaner``, ``engine.evictor``: utilization; keeping the cache within its budget.
 * ``engine.db``: environments, databases, transactions, cursors.
 * ``engine.verify``: checks that collect findings.
-* ``engine.aries``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.
+* ``engine.derby``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.
 
 The public names below are imported when first used, so that a dump of a log does not load the engine. Nothing here
 prints, and nothing here knows the command line.
@@ -36,13 +36,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.aries.store.page_store import PageStore, StoreOptions
     from engine.catalog.naming import DatabaseOptions
     from engine.db.config import EnvironmentConfig
     from engine.db.cursor import Cursor
     from engine.db.database import Database
     from engine.db.environment import Environment
     from engine.db.transaction import Transaction
+    from engine.derby.store.page_store import PageStore, StoreOptions
     from engine.txn.records import PutMode
     from engine.txn.txn import Durability, Isolation
 
@@ -68,9 +68,9 @@ _WHERE = {
     "Environment": "engine.db.environment",
     "EnvironmentConfig": "engine.db.config",
     "Isolation": "engine.txn.txn",
-    "PageStore": "engine.aries.store.page_store",
+    "PageStore": "engine.derby.store.page_store",
     "PutMode": "engine.txn.records",
-    "StoreOptions": "engine.aries.store.page_store",
+    "StoreOptions": "engine.derby.store.page_store",
     "Transaction": "engine.db.transaction",
 }
 

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line of the process and end it."""
     try:
-        from jetool import cli
+        from jetool.app import cli
     except KeyboardInterrupt:
         sys.stderr.write("jetool: error: interrupted\n")
         sys.exit(130)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
-from jetool import cli, exits, schemas, table
-from jetool.command import Command, Group
+from jetool.app import cli, exits, schemas, table
+from jetool.app.command import Command, Group
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -42,8 +42,8 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.marker import MARKER, write_marker
 from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
-from engine.recovery.info import RecoveryResult
 from engine.recovery.manager import Recovery
+from engine.recovery.result import RecoveryResult
 from engine.storage.base import Lock, Storage
 from engine.storage.disk import DiskStorage
 from engine.tree.apply import version_before

@@ -22,7 +22,7 @@ from engine.evictor.evictor import Evictor
 from engine.log.access import LogAccess
 from engine.log.tail import Tail
 from engine.log.writer import LogWriter
-from engine.recovery.info import RecoveryResult
+from engine.recovery.result import RecoveryResult
 from engine.tree.spill import Spill, settle
 from engine.tree.state import DatabaseState, TreeContext
 from engine.txn.locks import LockTable

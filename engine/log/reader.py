@@ -36,8 +36,8 @@ from engine.format.scan import (
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry
+from engine.log.file_version import VERSION_AT, version_beside
 from engine.log.files import LogFile
-from engine.log.neighbours import VERSION_AT, version_beside
 from engine.log.resync import SearchBudget, look, next_good
 from engine.log.window import WINDOW_BYTES, Window
 from engine.storage.base import Storage

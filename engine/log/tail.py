@@ -16,9 +16,9 @@ from engine.format.entry_types import CKPT_END, CKPT_START, COMMIT
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.log.access import LogAccess
+from engine.log.damage import is_full
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
-from engine.log.judge import is_full
 from engine.log.passes import LogRange, backward
 from engine.log.reader import FileReader
 from engine.storage.base import Storage

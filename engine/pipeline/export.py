@@ -5,7 +5,7 @@ holds the smallest keys. A local directory appears when it is complete, under an
 (``hdfs:``, ``s3a:``) Spark's own commit protocol decides, and ``_SUCCESS`` marks the end.
 
 Parquet and ORC hold bytes as they are. CSV and JSON hold text, and so do the others where a text format is asked for
-(``engine.format.keyformats``). CSV has a header line and doubles quotes; JSON is one object on each line.
+(``engine.inspect.key_formats``). CSV has a header line and doubles quotes; JSON is one object on each line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.events import SILENT, Listener
-from engine.format.keyformats import show
+from engine.inspect.key_formats import show
 from engine.pipeline.failures import explained
 from engine.pipeline.sources import register
 from engine.pipeline.tables import new_directory

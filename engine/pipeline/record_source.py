@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.ranges import cut_keys
 from engine.errors import NotFoundError, UsageError
+from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_source import arrow_schema, check_schema, environments_of
 from engine.pipeline.worker import settle_worker

@@ -22,7 +22,7 @@ from engine.format.entry.node import KNOWN_DELETED, Node
 from engine.format.lsn import NULL_LSN, format_lsn, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.passes import Raw
-from engine.recovery.ins import LoggedNode
+from engine.recovery.node_replay import LoggedNode
 from engine.tree.bin_node import BIN
 from engine.tree.split import bin_for_insert
 from engine.tree.state import DatabaseState, TreeContext

@@ -28,13 +28,13 @@ from engine.format.entry_types import ABORT, COMMIT, decode_body
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.passes import Raw, verify
 from engine.log.tail import Tail, find_last_checkpoint
+from engine.recovery.analysis import Ends, FirstWalk
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
-from engine.recovery.info import PassCount, RecoveryResult
-from engine.recovery.ins import IN_TYPES, NodeLog, replay
 from engine.recovery.legacy_dups import LegacyDuplicates
-from engine.recovery.lns import LNPasses, leaf_of
+from engine.recovery.node_replay import IN_TYPES, NodeLog, replay
+from engine.recovery.redo_undo import LNPasses, leaf_of
+from engine.recovery.result import PassCount, RecoveryResult
 from engine.recovery.rollback_tracker import RollbackTracker
-from engine.recovery.walk import Ends, FirstWalk
 from engine.tree.apply import redo_ln
 from engine.tree.keys import SortKey
 from engine.tree.state import TreeContext

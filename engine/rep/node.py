@@ -44,8 +44,8 @@ from engine.rep.handshake import (
 )
 from engine.rep.mastership import Mastership
 from engine.rep.messages import NodeStatus
-from engine.rep.reception import Reception
 from engine.rep.replica import Ended, Limits, ReplicaSession, hear_terms, replica_config, restore
+from engine.rep.service_dispatcher import Reception
 from engine.rep.settings import Address, NodeConfig, Role
 from engine.rep.terms import NO_TERMS, Terms
 from engine.rep.voting import Election, Position

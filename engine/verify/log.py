@@ -35,11 +35,11 @@ from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.parallel import map_small
 from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
+from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
-from engine.log.judge import is_damaged_header, is_full, was_durable
-from engine.log.parallel import map_small
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules

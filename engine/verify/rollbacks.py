@@ -28,11 +28,11 @@ from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import COMMIT
 from engine.format.lsn import file_of, format_lsn, make_lsn
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.selection import txn_of
 from engine.log.check import FileCheck
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.select import txn_of
-from engine.log.walk import LogReader
+from engine.log.log_reader import LogReader
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.report import Finding, finding

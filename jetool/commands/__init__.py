@@ -2,16 +2,16 @@
 
 How to write one:
 
-1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.table``.
+1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.app.table``.
 2. Declare what it prints as ``Shape`` values: fields with kinds of ``jetool.output.values``. They give the columns, the
    names for ``--fields`` and the JSON Schema; a test holds real output against them (``assert_valid``).
 3. Decorate the function with ``command`` and name formats, features, examples and exit codes. ``--help``, the man page
-   (``python -m jetool.manpages --write man``) and the tests take them from there.
-4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.exits``. It raises the errors of
-   ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
+   (``python -m jetool.app.manpages --write man``) and the tests take them from there.
+4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.app.exits``. It raises the errors
+   of ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
    ``run.messages``, steps to ``run.listener``.
 
-5. ENV may be a JE environment or a Derby database: ask ``jetool.kinds`` before reading. A verb that serves one kind
+5. ENV may be a JE environment or a Derby database: ask ``jetool.app.kinds`` before reading. A verb that serves one kind
    raises ``kinds.no_verb`` for the other. The part for Derby is a module of ``jetool.derby``, loaded where called.
 
 A complete command::

@@ -12,10 +12,10 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, UsageError
 from engine.format.lsn import NULL_LSN
 from engine.storage.disk import DiskStorage
-from jetool import exits, kinds
-from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, open_to_write
-from jetool.options import Run
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS, open_to_write
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
 
@@ -47,7 +47,7 @@ CHECKPOINT: Final = Shape(
 
 
 def _outputs() -> Outputs:
-    from jetool.output.derby_recover import RECOVERED
+    from jetool.derby.recover_rows import RECOVERED
 
     return Outputs("document", (CHECKPOINT, RECOVERED))
 

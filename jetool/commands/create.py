@@ -15,9 +15,9 @@ from engine.rep.group import check_name, form_group
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool import exits, kinds, params
-from jetool.command import Outputs, command, environment
-from jetool.options import Run
+from jetool.app import exits, kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
 _LEAST_FILE: Final = 1_000_000
@@ -35,9 +35,9 @@ CREATED: Final = Shape(
 
 
 def _outputs() -> Outputs:
-    from jetool.output import derby_records
+    from jetool.derby import record_rows
 
-    return Outputs("document", (CREATED, derby_records.CREATED))
+    return Outputs("document", (CREATED, record_rows.CREATED))
 
 
 @command(

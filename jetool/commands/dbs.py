@@ -8,10 +8,10 @@ import click
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
-from jetool import exits, kinds
-from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read, reading_code
-from jetool.options import Run
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
 DATABASE: Final = Shape(
@@ -35,9 +35,9 @@ DATABASE: Final = Shape(
 
 
 def _outputs() -> Outputs:
-    from jetool.output import derby_records
+    from jetool.derby import record_rows
 
-    return Outputs("table", (DATABASE, derby_records.TABLE))
+    return Outputs("table", (DATABASE, record_rows.TABLE))
 
 
 @command(

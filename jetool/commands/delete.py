@@ -7,10 +7,10 @@ from typing import Final
 import click
 
 from engine.errors import NotFoundError
-from jetool import exits, kinds, params
-from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, lead_if_replicated, open_to_write
-from jetool.options import Run
+from jetool.app import exits, kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
+from jetool.app.options import Run
 from jetool.output.keyformats import show
 from jetool.output.shape import Field, Shape
 
@@ -29,9 +29,9 @@ DELETED: Final = Shape(
 
 
 def _outputs() -> Outputs:
-    from jetool.output import derby_records
+    from jetool.derby import record_rows
 
-    return Outputs("document", (DELETED, derby_records.DELETED))
+    return Outputs("document", (DELETED, record_rows.DELETED))
 
 
 @command(

@@ -8,13 +8,13 @@ from typing import Final
 import click
 
 from engine.errors import UsageError
-from jetool import exits, kinds
-from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read, reading_code
-from jetool.options import Run
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.options import Run
 from jetool.output.je_dump import JeDumpEncoder
-from jetool.output.record_rows import RECORD, write_records
 from jetool.output.shape import Field, Shape
+from jetool.rows.record_rows import RECORD, write_records
 
 SUMMARY: Final = Shape(
     "summary",

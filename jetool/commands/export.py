@@ -6,10 +6,10 @@ from typing import Final
 
 import click
 
-from jetool import exits, kinds
-from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read, reading_code
-from jetool.options import Run
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
 FORMS: Final = ("parquet", "csv", "json", "orc")
@@ -62,7 +62,7 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     from engine.pipeline.export import Columns
     from engine.pipeline.export import export as run_export
     from engine.pipeline.tables import require_new
-    from jetool.sparking import session
+    from jetool.app.spark_session import session
 
     if "://" not in to:
         require_new(to)

@@ -6,12 +6,12 @@ import click
 
 from engine.db.database import Database
 from engine.errors import NotFoundError
-from jetool import exits, kinds, params
-from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read, reading_code
-from jetool.options import Run
+from jetool.app import exits, kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.options import Run
 from jetool.output.keyformats import show
-from jetool.output.record_rows import RECORD, record_row
+from jetool.rows.record_rows import RECORD, record_row
 
 
 @command(

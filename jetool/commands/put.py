@@ -11,10 +11,10 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.format.lsn import NULL_LSN
 from engine.txn.records import PutMode
-from jetool import exits, kinds, params
-from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, lead_if_replicated, open_to_write
-from jetool.options import Run
+from jetool.app import exits, kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
 WRITTEN: Final = Shape(
@@ -32,9 +32,9 @@ WRITTEN: Final = Shape(
 
 
 def _outputs() -> Outputs:
-    from jetool.output import derby_records
+    from jetool.derby import record_rows
 
-    return Outputs("document", (WRITTEN, derby_records.WRITTEN))
+    return Outputs("document", (WRITTEN, record_rows.WRITTEN))
 
 
 @command(

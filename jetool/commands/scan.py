@@ -9,12 +9,12 @@ from typing import Final
 import click
 
 from engine.errors import UsageError
-from jetool import exits, kinds, params
-from jetool.command import Outputs, command, environment
-from jetool.opening import READ_EXITS, open_to_read, reading_code, require_byte_order
-from jetool.options import Run
-from jetool.output.record_rows import RECORD, text_line, write_records
+from jetool.app import exits, kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import READ_EXITS, open_to_read, reading_code, require_byte_order
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
+from jetool.rows.record_rows import RECORD, text_line, write_records
 
 SUMMARY: Final = Shape(
     "summary",

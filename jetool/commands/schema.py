@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from engine.errors import NotFoundError
-from jetool import exits
-from jetool.command import Outputs, command
-from jetool.options import Run
+from jetool.app import exits
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
 LISTED = Shape(
@@ -40,7 +40,7 @@ def schema(run: Run, words: tuple[str, ...]) -> int:
 
     Keys may be added in later versions; a key that is there keeps its meaning.
     """
-    from jetool import cli, schemas
+    from jetool.app import cli, schemas
     from jetool.output import jsonl
 
     found = {name: made for name, made in cli.commands() if made.outputs().form != "text"}

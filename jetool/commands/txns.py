@@ -7,13 +7,13 @@ from typing import Final
 import click
 
 from engine.errors import UsageError
+from engine.inspect.fates import FATES, Fate, read_fates
 from engine.log.files import list_log_files
-from engine.recovery.fates import FATES, Fate, read_fates
 from engine.storage.disk import DiskStorage
-from jetool import kinds, params
-from jetool.command import Outputs, command, environment
-from jetool.fate_messages import LOG_EXITS, report_damage
-from jetool.options import Run
+from jetool.app import kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.log_damage import LOG_EXITS, report_damage
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
 

@@ -13,12 +13,12 @@ from engine.storage import journal
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool import exits, kinds
-from jetool.command import Outputs, command, environment
-from jetool.opening import WRITE_EXITS, WRITER_BYTE, backups_of, wait_for_lock
-from jetool.options import Run
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS, WRITER_BYTE, backups_of, wait_for_lock
+from jetool.app.options import Run
+from jetool.commands.recover.recovery_run import COMMAND, log_sizes
 from jetool.output.shape import Field, Shape
-from jetool.recovering import COMMAND, log_sizes
 
 _UNDONE: Final = (COMMAND, "crash", "vlsn rebuild", "group reset")
 UNDONE: Final = Shape(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from engine.aries.format import instant
-from engine.aries.format.operations import registry
-from engine.aries.format.record import Record
-from jetool.options import Run
+from engine.derby.format import instant
+from engine.derby.format.operations import registry
+from engine.derby.format.record import Record
+from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
 COUNTED: Final = Shape(

@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from engine.aries import crash_drill
-from engine.aries.crash_drill import LogPlace, Operation
-from engine.aries.database import NEWEST_RECOVERED, Database
-from engine.aries.format import instant
-from engine.aries.recovery import unlock
+from engine.derby import crash_drill
+from engine.derby.crash_drill import LogPlace, Operation
+from engine.derby.database import NEWEST_RECOVERED, Database
+from engine.derby.format import instant
+from engine.derby.recovery import unlock
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.storage.base import Storage
 from engine.storage.crash import CrashMode
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.storage.saved import SavingStorage
-from jetool import exits
+from jetool.app import exits
+from jetool.app.options import Run
+from jetool.commands.crash.rows import SUMMARY
+from jetool.derby.crash_rows import CASE, CRASH, text_line
 from jetool.derby.recover import wait_for_lock
 from jetool.derby.saving import backup_of
-from jetool.options import Run
-from jetool.output.crash_rows import SUMMARY
-from jetool.output.derby_crash import CASE, CRASH, text_line
 
 _NUMBERED: Final = re.compile(r"(entry|type|step|write):([A-Za-z_.-]+|\d+)(?::(\d+))?")
 

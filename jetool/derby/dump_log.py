@@ -10,25 +10,25 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from engine.aries.database import Database
-from engine.aries.explain import explain
-from engine.aries.format import instant
-from engine.aries.format.operations.transaction import Checksum
-from engine.aries.format.record import Record
-from engine.aries.log import LogFiles
-from engine.aries.walk import Damage, Selection, walk
+from engine.derby.database import Database
+from engine.derby.explain import explain
+from engine.derby.format import instant
+from engine.derby.format.operations.transaction import Checksum
+from engine.derby.format.record import Record
+from engine.derby.log import LogFiles
+from engine.derby.walk import Damage, Selection, walk
 from engine.errors import DamageError
 from engine.storage.base import Storage
-from jetool import addresses, exits
+from jetool.app import addresses, exits
+from jetool.app.options import Run
+from jetool.commands.dump_log.modes import refuse_together
+from jetool.commands.dump_log.rows import SUMMARY
 from jetool.derby import counting
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
+from jetool.derby.log_rows import BAD, ENTRY, bad_row, entry_row
+from jetool.derby.log_text import HEADING, text_line
 from jetool.derby.selecting import refuse_foreign, selection
-from jetool.dump_modes import refuse_together
-from jetool.options import Run
 from jetool.output.base import Stream
-from jetool.output.derby_rows import BAD, ENTRY, bad_row, entry_row
-from jetool.output.derby_text import HEADING, text_line
-from jetool.output.dump_rows import SUMMARY
 
 _BATCH: Final = 500
 _STEP: Final = 4096

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.aries.database import Controls, Database
-from engine.aries.findings import ERROR
-from engine.aries.format import instant
-from engine.aries.log import ForwardScan, LogFiles, ScanEnd
-from engine.aries.start import Start, find_start
-from engine.aries.tail import look_behind
-from engine.aries.verify_log import check_log
+from engine.derby.database import Controls, Database
+from engine.derby.findings import ERROR
+from engine.derby.format import instant
+from engine.derby.log import ForwardScan, LogFiles, ScanEnd
+from engine.derby.recovery_start import Start, find_start
+from engine.derby.tail import look_behind
+from engine.derby.verify_log import check_log
 from engine.errors import DamageError
 from engine.events import SILENT
-from jetool.options import Run
+from jetool.app.options import Run
 from jetool.output.values import instant_text
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.aries.database import CONTROL, LOCK_FILE, OWNER_FILE, Database
-from engine.aries.info import Info, gather
+from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, Database
+from engine.derby.info import Info, gather
 from engine.storage.base import Storage
-from jetool import exits
-from jetool.options import Run
-from jetool.output.derby_info import DERBY_INFO, info_row
+from jetool.app import exits
+from jetool.app.options import Run
+from jetool.derby.info_rows import DERBY_INFO, info_row
 from jetool.output.values import instant_text
 
 

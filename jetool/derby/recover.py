@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from engine.aries.database import Database
-from engine.aries.recovery import Options, recover, take_back
-from engine.aries.textbook import compare
+from engine.derby.database import Database
+from engine.derby.recovery import Options, recover, take_back
+from engine.derby.textbook import compare
 from engine.storage.base import Storage
 from engine.storage.journal import undo
 from engine.storage.overlay import OverlayStorage
-from jetool import exits
+from jetool.app import exits
+from jetool.app.options import Run
 from jetool.derby.ends import note_holder
+from jetool.derby.explain_rows import EXPLAINED, explained_row
+from jetool.derby.recover_rows import RECOVERED, recovered_row
 from jetool.derby.saving import backup_of, has_saved, last_backup
-from jetool.options import Run
-from jetool.output.derby_explain import EXPLAINED, explained_row
-from jetool.output.derby_recover import RECOVERED, recovered_row
 from jetool.output.shape import Field, Shape
 
 UNDONE: Final = Shape(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.aries.database import Database
-from engine.aries.format import instant
-from engine.aries.log import LogFiles
-from engine.aries.walk import Selection
+from engine.derby.database import Database
+from engine.derby.format import instant
+from engine.derby.log import LogFiles
+from engine.derby.walk import Selection
 from engine.errors import NotFoundError
-from jetool import kinds
+from jetool.app import kinds
+from jetool.app.params import Address
 from jetool.derby.ends import Ends
-from jetool.params import Address
 
 # Parameters that mean nothing here, and how the user writes them.
 _ONLY_JE: Final = {

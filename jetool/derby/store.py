@@ -10,24 +10,24 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from engine.aries.database import Database
-from engine.aries.log_writer import DEFAULT_SWITCH_BYTES
-from engine.aries.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
-from engine.aries.store.page_store import PageStore, StoreOptions
-from engine.aries.store.transaction import StoreTransaction
+from engine.derby.database import Database
+from engine.derby.log_writer import DEFAULT_SWITCH_BYTES
+from engine.derby.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
+from engine.derby.store.page_store import PageStore, StoreOptions
+from engine.derby.store.transaction import StoreTransaction
 from engine.errors import JetoolError, NotFoundError, RefusedError, UsageError
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool import exits, kinds
+from jetool.app import exits, kinds
+from jetool.app.options import Run
+from jetool.commands.load.dump_reader import DumpReader
 from jetool.derby.ends import note_holder
+from jetool.derby.record_rows import CREATED, DELETED, TABLE, WRITTEN
 from jetool.derby.recover import wait_for_lock
 from jetool.derby.saving import backup_of, has_saved
-from jetool.je_load import DumpReader
-from jetool.options import Run
-from jetool.output.derby_records import CREATED, DELETED, TABLE, WRITTEN
 from jetool.output.keyformats import show
-from jetool.output.record_rows import RECORD, record_row
+from jetool.rows.record_rows import RECORD, record_row
 
 _ONLY_JE: Final = ("node-max", "replicated", "group", "node", "address")
 

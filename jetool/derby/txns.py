@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.aries.database import Database
-from engine.aries.format.record import Record
-from engine.aries.history import ABORTED, COMMITTED, OPEN, PREPARED, Fate, fates
-from engine.aries.log import LogFiles
-from engine.aries.walk import Damage, walk
+from engine.derby.database import Database
+from engine.derby.fates import ABORTED, COMMITTED, OPEN, PREPARED, Fate, fates
+from engine.derby.format.record import Record
+from engine.derby.log import LogFiles
+from engine.derby.walk import Damage, walk
 from engine.storage.base import Storage
-from jetool import exits
+from jetool.app import exits
+from jetool.app.options import Run
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
-from jetool.options import Run
-from jetool.output.derby_info import global_id_text
+from jetool.derby.info_rows import global_id_text
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.aries.database import Database
-from engine.aries.findings import ERROR, NOTE, WARNING, Finding
-from engine.aries.log import LogFiles
-from engine.aries.verify import Report, verify
+from engine.derby.database import Database
+from engine.derby.findings import ERROR, NOTE, WARNING, Finding
+from engine.derby.log import LogFiles
+from engine.derby.verify import Report, verify
 from engine.storage.base import Storage
-from jetool import exits
-from jetool.options import Run
+from jetool.app import exits
+from jetool.app.options import Run
 from jetool.output.shape import Shape
 
 RULES: Final = (

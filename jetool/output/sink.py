@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import BinaryIO, Protocol
 
 from engine.errors import StorageError
-from jetool import exits
+from jetool.app import exits
 
 
 class Sink(Protocol):

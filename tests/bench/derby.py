@@ -2,12 +2,12 @@
 
 A page store is filled and left as the death of its process would leave it, with everything behind one checkpoint. Then
 
-* *scan*: reading and decoding every record of the log (``engine.aries.info.analyse``), against the boot of a copy whose
+* *scan*: reading and decoding every record of the log (``engine.derby.info.analyse``), against the boot of a copy whose
   pages are up to date already, so that Derby scans, compares versions and redoes nothing;
 * *redo*: recovery, against the boot of a copy as it is, compiled and interpreted (``-Xint``).
 
 Times are wall and processor seconds of the work alone: without the start of interpreter or JVM, and on warm files.
-Derby 10.14 and a JDK are needed, see ``tests.aries.derby_java``.
+Derby 10.14 and a JDK are needed, see ``tests.derby.derby_java``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine.aries.database import Database
-from engine.aries.info import analyse
-from engine.aries.log import LogFiles
-from engine.aries.recovery import Options, recover
-from engine.aries.store.page_store import PageStore, StoreOptions
+from engine.derby.database import Database
+from engine.derby.info import analyse
+from engine.derby.log import LogFiles
+from engine.derby.recovery import Options, recover
+from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.storage.disk import DiskStorage
-from tests.aries.derby_java import HERE, JAR
+from tests.derby.derby_java import HERE, JAR
 
 _FILE_BYTES: Final = 33_554_432
 _BATCH: Final = 100

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.aries.store.page_store import PageStore
+from engine.derby.store.page_store import PageStore
 from engine.storage.disk import DiskStorage
 from tests.bench import derby
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jetool import cli, table
+from jetool.app import cli, table
 from tests import harness
 from tests.cli import sample
 

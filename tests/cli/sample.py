@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import click
 
 from engine import errors
-from jetool import cli, exits, params, table
-from jetool.command import Outputs, command, environment, group
-from jetool.options import FORMATS, Run
+from jetool.app import cli, exits, params, table
+from jetool.app.command import Outputs, command, environment, group
+from jetool.app.options import FORMATS, Run
 from jetool.output.shape import Field, Shape
 
 EXAMPLES = (("One", "jetool sample /data/env"), ("Two", "jetool sample -h /data/env --json"))

@@ -11,7 +11,7 @@ import pytest
 from engine.format.kernel import is_compiled
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
 from engine.version import VERSION
-from jetool import table
+from jetool.app import table
 from tests import harness
 from tests.harness import run
 

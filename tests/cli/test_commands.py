@@ -8,8 +8,8 @@ import click
 import jsonschema
 import pytest
 
-from jetool import cli, exits, schemas, table
-from jetool.command import Command, Group
+from jetool.app import cli, exits, schemas, table
+from jetool.app.command import Command, Group
 from tests.harness import REPOSITORY, run
 
 COMMANDS = dict(cli.commands())

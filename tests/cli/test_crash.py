@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.db.crash_drill import MODES, crash_points
-from engine.db.crash_matrix import Model, run_case
 from engine.db.environment import Environment as Engine
+from engine.inspect.crash_matrix import Model, run_case
+from engine.inspect.crash_points import MODES, crash_points
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from tests.cli.fixtures import copy_of, state_of

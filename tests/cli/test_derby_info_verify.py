@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from engine.aries.findings import CODES
-from engine.aries.format import control
-from jetool import cli
+from engine.derby.findings import CODES
+from engine.derby.format import control
+from jetool.app import cli
 from jetool.derby.verify import RULES
 from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, state_of
 from tests.harness import assert_valid, assert_valid_error, run

@@ -20,8 +20,8 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.header import EntryHeader, encode_entry
 from engine.log.entry import LogEntry
 from engine.storage.disk import DiskStorage
-from jetool.output.dump_rows import View
-from jetool.output.dump_text import LineRenderer
+from jetool.commands.dump_log.rows import View
+from jetool.commands.dump_log.text_lines import LineRenderer
 from jetool.output.values import Style
 from tests.harness import Result, assert_valid, run
 from tests.oracle.environments import Environment, environments, require
@@ -143,7 +143,7 @@ def expected_words(lines: LineRenderer, item: LogEntry, record: tuple[Any, ...])
 
 def read(env: Path) -> list[LogEntry]:
     from engine.log.files import list_log_files
-    from engine.log.walk import LogReader
+    from engine.log.log_reader import LogReader
 
     storage = DiskStorage(env)
     return [item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry)]

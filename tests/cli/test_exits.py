@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import JetoolError, UsageError
-from jetool import exits
+from jetool.app import exits
 from tests.cli.conftest import shell, start
 from tests.harness import assert_valid_error, environment, run, spawn
 

@@ -1,4 +1,4 @@
-"""``jetool info``: what it prints and how it ends. The values themselves: ``tests/log/test_survey.py``."""
+"""``jetool info``: what it prints and how it ends. The values themselves: ``tests/inspect/test_survey.py``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool import exits
+from jetool.app import exits
 from tests.harness import assert_valid, run
 from tests.oracle.environments import Environment, environments, named, require
 from tests.verify.logs import LogWriter, changed, golden, whole

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from jetool import cli, manpages, table
-from jetool.command import Command
+from jetool.app import cli, manpages, table
+from jetool.app.command import Command
 from tests import harness
 from tests.harness import REPOSITORY
 
@@ -26,7 +26,7 @@ def write(directory: Path) -> dict[str, str]:
 
 
 def test_pages_in_the_repository_are_up_to_date() -> None:
-    assert manpages.drift(MAN) == [], "run: python -m jetool.manpages --write man"
+    assert manpages.drift(MAN) == [], "run: python -m jetool.app.manpages --write man"
 
 
 def test_every_command_has_a_page_with_all_that_help_says() -> None:
@@ -81,7 +81,7 @@ def test_drift_is_found(tmp_path: Path) -> None:
 
 def test_command_line_writes_and_checks(tmp_path: Path) -> None:
     def call(*words: str) -> int:
-        command = [sys.executable, "-m", "jetool.manpages", *words]
+        command = [sys.executable, "-m", "jetool.app.manpages", *words]
         return subprocess.run(command, env=harness.environment(), capture_output=True, timeout=60).returncode
 
     assert call("--check", str(tmp_path)) == 1

@@ -9,7 +9,7 @@ import sys
 import jsonschema
 import pytest
 
-from jetool import schemas
+from jetool.app import schemas
 from jetool.output import messages, progress
 from jetool.output.messages import Messages
 from tests import harness

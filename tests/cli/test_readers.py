@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool import exits
+from jetool.app import exits
 from tests.harness import run
 
 GOLDEN = Path(__file__).parent.parent / "golden"

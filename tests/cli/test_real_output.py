@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jetool import cli, exits
-from jetool.command import Command
+from jetool.app import cli, exits
+from jetool.app.command import Command
 from tests.harness import assert_valid, run, shared_path
 
 # One environment per version of JE, and those whose output has further parts: damage, a torn tail, rollbacks.

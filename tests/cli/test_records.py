@@ -12,7 +12,7 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment as Engine
 from jetool.output.je_dump import JeDumpEncoder
-from jetool.output.record_rows import record_row
+from jetool.rows.record_rows import record_row
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, assert_valid_error, run, spawn
 from tests.oracle.environments import Environment, environments, named, require

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from jetool import cli, schemas
+from jetool.app import cli, schemas
 from jetool.output.shape import Field, Shape
 from tests.harness import assert_valid, assert_valid_error, run
 

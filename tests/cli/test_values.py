@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.format import fields
-from jetool.options import KEY_FORMATS
+from jetool.app.options import KEY_FORMATS
 from jetool.output import keyformats, values
 from jetool.output.values import Style, to_json, to_text
 

@@ -15,7 +15,7 @@ from engine.storage.base import ReadFile
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify.log_rules import RULES
-from jetool import exits
+from jetool.app import exits
 from tests.harness import Result, assert_valid, assert_valid_error, run
 from tests.verify.logs import Files, LogWriter, changed, whole
 from tests.verify.spoiled import sound, spoiled

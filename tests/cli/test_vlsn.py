@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jetool import exits
+from jetool.app import exits
 from tests.harness import Result, assert_valid, run
 from tests.oracle.environments import Environment, environments, named, require
 from tests.verify.logs import Files, LogWriter, changed, golden

@@ -13,11 +13,11 @@ from engine.db.environment import Environment
 from engine.db.vlsn_view import read_index
 from engine.format.lsn import format_lsn, make_lsn, parse_lsn
 from engine.format.tuples import long_key
+from engine.inspect.vlsn_find import find_vlsn
 from engine.log.files import list_log_files
-from engine.log.vlsn_find import find_vlsn
-from engine.log.walk import LogReader
+from engine.log.log_reader import LogReader
 from engine.storage.disk import DiskStorage
-from jetool import exits
+from jetool.app import exits
 from tests.cli.fixtures import copy_of, state_of
 from tests.golden_logs import GOLDEN
 from tests.harness import Result, assert_valid, run

@@ -16,11 +16,11 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, StorageError, UsageError
 from engine.log.files import list_log_files
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
 from engine.txn.txn import Durability
 from engine.verify.trees import verify_trees
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 CONFIG = EnvironmentConfig(create=True, node_max_entries=8, checkpoint_bytes=0, file_max_bytes=100_000)
 SECONDS = 20.0

@@ -11,12 +11,12 @@ from engine.db.transaction import Transaction
 from engine.errors import RefusedError, StorageError
 from engine.format.entry_types import ABORT, COMMIT
 from engine.storage.base import WriteFile
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from engine.storage.wrapping import WrappedFile, WrappedStorage
 from engine.txn.lock_errors import LockConflictError
 from engine.txn.txn import Durability, TxnState
 from tests.db.logs import stored_entries
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 CONFIG = EnvironmentConfig(create=True, buffer_bytes=1024, lock_timeout_ms=30, checkpoint_bytes=0)
 

@@ -12,10 +12,10 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, StorageError
 from engine.format.lsn import format_lsn
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from tests.db.logs import entries
 from tests.db.workload import SMALL, Workload, contents, open_env
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "engine" / "workload.txt"
 

@@ -16,8 +16,8 @@ from engine.log.reader import FileReader
 from engine.log.writer import LogWriter
 from engine.storage.base import Storage
 from engine.storage.crash import CrashStorage
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 TRACE = 24
 

@@ -14,7 +14,7 @@ from engine.format.entry.markers import RestoreRequired
 from engine.format.entry.trace import Trace
 from engine.format.lsn import format_lsn
 from engine.log.entry import Damage, LogEntry
-from jetool.output.dump_xml import EPILOGUE, PROLOGUE, bad_line, entry_line
+from jetool.commands.dump_log.xml_entries import EPILOGUE, PROLOGUE, bad_line, entry_line
 
 from .environments import Environment, environments, named, require
 

@@ -16,8 +16,8 @@ import pytest
 from engine.errors import NotFoundError
 from engine.pipeline.fleet.profile import Profile, unreadable
 from engine.pipeline.inventory import Member
-from jetool.output.fleet_page.page import page
-from jetool.output.fleet_page.svg import Scale, byte_ticks, bytes_text, number_ticks, time_ticks
+from jetool.fleet_page.page import page
+from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, number_ticks, time_ticks
 from tests.pipeline.test_fleet_profile import profile_of
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

@@ -12,14 +12,14 @@ import pytest
 from engine.errors import UsageError
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
-from engine.log.walk import LogReader
+from engine.log.log_reader import LogReader
 from engine.pipeline.inventory import parts_of
 from engine.pipeline.log_columns import BY_NAME, Filling, Limits, wants_file
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
-from jetool.dumping import decoded
-from jetool.output.dump_rows import View, bad_row, entry_row
+from jetool.commands.dump_log.rendering import decoded
+from jetool.commands.dump_log.rows import View, bad_row, entry_row
 from jetool.output.values import row_to_json
 from tests.pipeline.fleet_support import environments
 

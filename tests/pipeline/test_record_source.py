@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import Environment, EnvironmentConfig
-from engine.db.ranges import cut_keys
+from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from tests.pipeline.fleet_support import environments, manifest

@@ -52,7 +52,9 @@ def test_without_pyspark_the_pip_command_is_named() -> None:
 
 
 def test_the_pipeline_loads_without_spark() -> None:
-    code = "import engine.pipeline.session, jetool.sparking, jetool.cli, sys\nprint('pyspark' in sys.modules)"
+    code = (
+        "import engine.pipeline.session, jetool.app.spark_session, jetool.app.cli, sys\nprint('pyspark' in sys.modules)"
+    )
     assert python(code).stdout == "False\n"
     assert python(BLOCKED + code.rsplit("\n", 1)[0]).returncode == 0
 

@@ -14,11 +14,11 @@ from engine.format.entry.ln import LN
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
+from engine.log.log_reader import LogReader
 from engine.log.passes import Raw
 from engine.log.tail import find_end
-from engine.log.walk import LogReader
-from engine.recovery.info import PassCount, RecoveryResult
 from engine.recovery.manager import Recovery
+from engine.recovery.result import PassCount, RecoveryResult
 from engine.storage.disk import DiskStorage
 from engine.tree.state import DatabaseState
 from engine.tree.tree import bins

@@ -17,7 +17,6 @@ from engine.rep.node import Node
 from engine.rep.operator import ask_status, ask_transfer
 from engine.rep.settings import ElectionConfig, Role
 from engine.rep.wire import PeerError
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import contents
 from tests.rep.nodes import (
@@ -33,6 +32,7 @@ from tests.rep.nodes import (
 )
 from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_nodes import put, put_alone
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 
 def put_all(node: Node, *keys: bytes) -> int:

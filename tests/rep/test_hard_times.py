@@ -13,7 +13,7 @@ import pytest
 from engine.errors import DamageError, FormatError, JetoolError, RefusedError
 from engine.events import SILENT
 from engine.format.entry_types import COMMIT
-from engine.rep import messages, reception, replica
+from engine.rep import messages, replica, service_dispatcher
 from engine.rep import stream as rep_stream
 from engine.rep.acks import AckPolicy, GroupGate, InsufficientReplicasError
 from engine.rep.handshake import NO_UUID, Identity, Purpose, call
@@ -25,12 +25,12 @@ from engine.rep.replica import Ended, Limits, ReplicaSession
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, entry_at
 from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.nodes import SECRET, config_of, eventually, free_ports, started
 from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_nodes import put_alone, without_first_files
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 ME = Identity("GROUP", NO_UUID, "stranger", "127.0.0.1", 1)
 
@@ -70,14 +70,14 @@ def test_a_node_listens_on_when_a_call_cannot_be_taken(monkeypatch: pytest.Monke
     (listen, _) = addresses = free_ports(2)
     node = started(MemoryStorage(), config_of(0, addresses, master=True))
     assert node.await_role(Role.MASTER, 10)
-    real, failing = reception.Channel, [OSError(errno.EINVAL, "Invalid argument")]
+    real, failing = service_dispatcher.Channel, [OSError(errno.EINVAL, "Invalid argument")]
 
     def gone(sock: socket.socket, peer: str) -> Channel:
         if failing:
             raise failing.pop()
         return real(sock, peer)
 
-    monkeypatch.setattr(reception, "Channel", gone)
+    monkeypatch.setattr(service_dispatcher, "Channel", gone)
     accept, full = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]
 
     def accept_or_not(self: socket.socket) -> Any:

@@ -23,12 +23,12 @@ from engine.rep.replay import Replay
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, StreamReader
 from engine.rep.wire import Channel, DisconnectedError, PeerError
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.nodes import SECRET, Address, config_of, eventually, free_ports, group_of, started
 from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_nodes import put
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 ME = Identity("GROUP", NO_UUID, "stranger", "127.0.0.1", 1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.db.environment import Environment
+from engine.inspect.log_stream import read_stream
 from engine.log.files import list_log_files
-from engine.log.stream import read_stream
 from engine.rep.rollback import RollbackProhibitedError
 from engine.rep.syncup import Action, check_rollback_limit
 from engine.storage.disk import DiskStorage

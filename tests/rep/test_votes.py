@@ -25,9 +25,9 @@ from engine.rep.voting import Position
 from engine.rep.wire import Frame, address_text
 from engine.storage.base import Storage
 from engine.storage.crash import CrashMode, CrashStorage
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from tests.rep.nodes import SECRET, config_of
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 NUMBERS = st.integers(0, 1 << 40)
 RANKS = st.builds(Rank, NUMBERS, NUMBERS, st.integers(0, (1 << 31) - 1))

@@ -20,7 +20,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.passes import LogRange, backward, forward
 from engine.log.writer import LogWriter
-from engine.recovery.ins import IN_TYPES, logged_node
+from engine.recovery.node_replay import IN_TYPES, logged_node
 from engine.storage.memory import MemoryStorage
 from tests.db.logs import entries
 from tests.db.workload import Workload, contents, open_env

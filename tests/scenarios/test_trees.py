@@ -14,7 +14,6 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError, StorageError
 from engine.format.entry.db_tree import DatabaseImpl
 from engine.format.lsn import NULL_LSN
-from engine.storage.faulty import Effect, FaultyStorage, Rule
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
@@ -23,6 +22,7 @@ from engine.tree.tree import bins, find_bin, find_parent, root_of
 from engine.txn.txn import TxnState
 from tests.db.logs import entries, node_flags
 from tests.scenarios.script import keys_of
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 
 def make(max_entries: int = 4, **options: bool) -> tuple[Environment, Database]:

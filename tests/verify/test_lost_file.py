@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.log.damage import is_full
 from engine.log.files import list_log_files
-from engine.log.judge import is_full
 from engine.storage.memory import MemoryStorage
 from engine.verify.log import verify_log
 from tests.cli.fixtures import copy_of

@@ -16,8 +16,8 @@ from engine.format.entry.checkpoint import CkptEnd, encode_ckpt_end
 from engine.format.entry.rollback import Matchpoint, RollbackStart, encode_matchpoint, encode_rollback_start
 from engine.format.entry.txn_end import TxnEnd, encode_txn_end
 from engine.format.stream_facts import StreamFacts, SyncPoint, joined
+from engine.inspect.log_stream import LogStream, read_stream
 from engine.log.files import list_log_files
-from engine.log.stream import LogStream, read_stream
 from engine.storage.disk import DiskStorage
 from engine.vlsn import compare as cmp
 from engine.vlsn.compare import compare

@@ -4,8 +4,8 @@ Damage is stepped over, as everywhere. A file that cannot be read is noted with 
 the next one: one bad disk must not hide what the others say.
 
 Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and of the ends of
-transactions the last one and every n-th. What recovery would have to do is asked of ``engine.log.survey`` by the task
-that has the end of the log.
+transactions the last one and every n-th. What recovery would have to do is asked of ``engine.inspect.survey`` by the
+task that has the end of the log.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN
 from engine.format.scan import header_lengths
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.survey import survey
 from engine.log.check import check_file
+from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, list_log_files
-from engine.log.judge import is_harmless
 from engine.log.reader import FileReader
-from engine.log.survey import survey
 from engine.pipeline.fleet.facts import (
     MOST_DAMAGES,
     MOST_POINTS,

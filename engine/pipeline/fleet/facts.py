@@ -102,7 +102,7 @@ class Point(NamedTuple):
 
 
 class EndOfLog(NamedTuple):
-    """What the end of a log says (``engine.log.survey``).
+    """What the end of a log says (``engine.inspect.survey``).
 
     Attributes:
         closed: the last thing written is the checkpoint of a close.

@@ -36,8 +36,8 @@ from engine.format.versions import TWO_PART_DUPLICATES
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
+from engine.log.log_reader import LogReader
 from engine.log.reader import FileReader
-from engine.log.walk import LogReader
 from engine.pipeline.inventory import Part
 from engine.storage.disk import DiskStorage
 

@@ -1,0 +1,212 @@
+"""The page cache: pages are read once, changed in memory, and written when the log allows.
+
+Write-ahead rule (R-DRB-8): before a page is written, the log is flushed through the last record applied to it. The
+cache owns the protocol for that (``LogGuard``) and calls it before every write, whether a page leaves the cache because
+it is full or everything is written for a checkpoint. Pages are written in the order of their keys; the files are synced
+by ``write_all`` before it returns.
+
+With ``copies`` every page is written twice, so that a torn write can be mended (``page_copies``); pages that leave a
+full cache go in batches then, since each batch costs a sync.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from engine.derby.containers import Container, Containers
+from engine.derby.format import container, page
+from engine.derby.format.container import ContainerKey
+from engine.derby.page_copies import PageCopies, PageCopy
+from engine.derby.pages import LivePage, Page, decode_page, fresh_page
+from engine.errors import DamageError, FormatError
+
+DEFAULT_PAGES = 4096
+# Share of a full cache whose changed pages are written together, and the size at which copies are begun again.
+_BATCH_SHARE = 8
+_MOST_COPIES_BYTES = 1 << 24
+
+
+class CacheKey(NamedTuple):
+    """Names a page; sorts by container, then by number."""
+
+    container: ContainerKey
+    page: int
+
+
+class LogGuard(Protocol):
+    """What the cache needs of the log before it writes a page."""
+
+    def before_pages(self) -> None:
+        """Return when every record that was applied so far is durable."""
+
+
+class WriteNotice(Protocol):
+    """Hears which bytes are going to be overwritten, so that they can be saved in one step."""
+
+    def protect(self, ranges: list[tuple[str, int, int]]) -> None:
+        """Save the old bytes of ranges (path, offset, length)."""
+
+
+class PageCache:
+    """Pages by key, the most recently used last.
+
+    Arguments:
+        containers: the container files.
+        guard: the write-ahead rule.
+        capacity: pages that stay in memory.
+        notice: told about pages in front of ``write_all``.
+        copies: where pages are written first; None writes them once.
+    """
+
+    __slots__ = ("_capacity", "_copies", "_dirty", "_guard", "_notice", "_pages", "containers", "written")
+
+    def __init__(
+        self,
+        containers: Containers,
+        guard: LogGuard,
+        capacity: int = DEFAULT_PAGES,
+        notice: WriteNotice | None = None,
+        copies: PageCopies | None = None,
+    ) -> None:
+        self.containers = containers
+        self._guard = guard
+        self._capacity = capacity
+        self._notice = notice
+        self._copies = copies
+        self._pages: dict[CacheKey, Page] = {}
+        self._dirty: set[CacheKey] = set()
+        self.written = 0
+
+    @property
+    def dirty(self) -> int:
+        """Number of pages that differ from the disk."""
+        return len(self._dirty)
+
+    def get(self, found: Container, number: int) -> Page | None:
+        """A page, or None when it lies behind the end of the file or was never formatted.
+
+        Raises: DamageError when its checksum or its content is wrong (R-DRB-33).
+        """
+        key = CacheKey(found.key, number)
+        cached = self._pages.pop(key, None)
+        if cached is None:
+            cached = self._read(found, number)
+            if cached is None:
+                return None
+            self._make_room()
+        self._pages[key] = cached
+        return cached
+
+    def make(self, found: Container, number: int, page_format: int) -> Page:
+        """A page of version 0 in the place of one that cannot be read."""
+        header_length = container.HEADER_SIZE if number == 0 else 0
+        size, minimum = found.header.page_size, found.header.minimum_record_size
+        made = fresh_page(page_format, number, size, minimum, header_length)
+        self._make_room()
+        self._pages[CacheKey(found.key, number)] = made
+        return made
+
+    def changed(self, found: Container, number: int) -> None:
+        """A page differs from the disk from now on."""
+        self._dirty.add(CacheKey(found.key, number))
+
+    def page_count(self, found: Container) -> int:
+        """Number of pages of a container, those in memory only included."""
+        highest = max((key.page + 1 for key in self._dirty if key.container == found.key), default=0)
+        return max(found.page_count, highest)
+
+    def forget(self, key: ContainerKey) -> None:
+        """Drop the pages of a container that is going away."""
+        for cached in [one for one in self._pages if one.container == key]:
+            del self._pages[cached]
+            self._dirty.discard(cached)
+
+    def write_all(self) -> int:
+        """Write every changed page, then every changed container header, and sync; the number of pages."""
+        headers = self.containers.changed_headers()
+        if not self._dirty and not headers:
+            self._sync()
+            return 0
+        self._guard.before_pages()
+        if self._copies is not None:
+            # A header goes with its page, of which there is a copy.
+            for one in headers:
+                self.get(one, 0)
+                self.changed(one, 0)
+        keys = sorted(self._dirty)
+        if self._notice is not None:
+            self._notice.protect([self._range(key) for key in keys])
+        self._write(keys)
+        for one in self.containers.changed_headers():
+            one.write_header()
+        self._sync()
+        return len(keys)
+
+    def _sync(self) -> None:
+        self.containers.sync()
+        if self._copies is not None:
+            self._copies.forget()
+
+    def _range(self, key: CacheKey) -> tuple[str, int, int]:
+        found = self.containers.find(key.container)
+        assert found is not None
+        size = found.header.page_size
+        return found.path, key.page * size, size
+
+    def _make_room(self) -> None:
+        """Let the page go that was not used for longest, written first when it was changed."""
+        while len(self._pages) >= self._capacity:
+            oldest = next(iter(self._pages))
+            if oldest in self._dirty:
+                self._guard.before_pages()
+                self._write(self._oldest_dirty() if self._copies is not None else [oldest])
+            del self._pages[oldest]
+
+    def _oldest_dirty(self) -> list[CacheKey]:
+        """The changed pages among those that were not used for longest."""
+        share = islice(self._pages, max(self._capacity // _BATCH_SHARE, 1))
+        return sorted(key for key in share if key in self._dirty)
+
+    def _write(self, keys: list[CacheKey]) -> None:
+        """Write pages, copies of them first."""
+        images = [self._image(key) for key in keys]
+        if self._copies is not None:
+            if self._copies.size_bytes > _MOST_COPIES_BYTES:
+                self._sync()
+            self._copies.keep(
+                [
+                    PageCopy(found.path, key.page * len(data), data)
+                    for key, (found, data) in zip(keys, images, strict=True)
+                ]
+            )
+        for key, (found, data) in zip(keys, images, strict=True):
+            found.write_page(key.page, data)
+            self._dirty.discard(key)
+        self.written += len(keys)
+
+    def _image(self, key: CacheKey) -> tuple[Container, bytes]:
+        found = self.containers.find(key.container)
+        assert found is not None
+        cached = self._pages[key]
+        if isinstance(cached, LivePage):
+            return found, cached.encode()
+        if key.page == 0:
+            found.header_dirty = False
+        return found, cached.encode(container.encode_header(found.header))
+
+    def _read(self, found: Container, number: int) -> Page | None:
+        data = found.read_page(number)
+        if len(data) < found.header.page_size:
+            return None
+        if int.from_bytes(data[:2], "big") not in (page.STORED, page.ALLOCATION):
+            return None
+        try:
+            return decode_page(data, found.header.minimum_record_size)
+        except FormatError as error:
+            raise DamageError(
+                f"page {number} of {found.key} cannot be used: {error}",
+                file=found.path,
+                consequence="recovery cannot go on",
+                hint="restore the file from a backup, with the log files written since",
+            ) from error

@@ -1,0 +1,181 @@
+"""The checkpoint: the eight steps, in the order that keeps the database recoverable at every moment (R-DRB-21).
+
+====  =====================================================================================================
+step  what happens
+====  =====================================================================================================
+1     switch to a new log file when the position is above the switch interval
+2     take a number for the checkpoint transaction; its begin is logged in step 5
+3     gather: redoLWM = end of the log now; undoLWM = begin of the oldest open transaction, prepared ones
+      included, else redoLWM
+4     write every changed page, then every changed container header, and sync the containers
+5     log begin (internal), the checkpoint record and flush; log the end
+6     write log.ctrl, sync, then logmirror.ctrl, sync (R-DRB-40)
+7     it is the current checkpoint now; nothing is written for that
+8     delete log files below the file of undoLWM, then stubs of containers removed in front of redoLWM
+====  =====================================================================================================
+
+A stop after step 5 and before step 6 leaves the old checkpoint in force; the new transaction is an internal loser with
+nothing to undo (R-DRB-25). A stop between the two control files leaves a mirror that is one checkpoint behind, which is
+safe because truncation comes later. The end record is flushed here, in a group of its own, after step 6: Derby leaves
+it in its buffer until something else is logged.
+
+Example, recovery of ``crash-five-transactions``: redoLWM = undoLWM = (1,43101), the place of the checksum record; begin
+(1,43138), checkpoint record (1,43174), end behind it; the control files name (1,43174).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.cache import PageCache
+from engine.derby.database import CONTROL, LOG_DIRECTORY, MIRROR, Database
+from engine.derby.format import control, instant
+from engine.derby.format.control import Control
+from engine.derby.format.operations.transaction import INTERNAL, PREPARED, Checkpoint, TableEntry
+from engine.derby.format.record import RAW_STORE
+from engine.derby.log import LogFiles
+from engine.derby.log_writer import LogWriter
+from engine.derby.xact import Transaction
+from engine.events import SILENT, Listener
+from engine.storage.base import Storage
+
+STEPS = (
+    "checkpoint.switch",
+    "checkpoint.transaction",
+    "checkpoint.gather",
+    "checkpoint.clean",
+    "checkpoint.log",
+    "checkpoint.control",
+    "checkpoint.current",
+    "checkpoint.truncate",
+)
+ARCHIVE_PROPERTY = "derby.storage.logArchiveMode"
+KEEP_PROPERTY = "derby.storage.keepTransactionLog"
+
+
+class CheckpointResult(NamedTuple):
+    """What a checkpoint did.
+
+    Attributes:
+        at: instant of the checkpoint record.
+        redo_lwm, undo_lwm: its low water marks.
+        transaction: number of the checkpoint transaction.
+        pages: pages written in step 4.
+        log_files_removed: numbers of the log files deleted in step 8.
+        stubs_removed: paths of the stubs deleted in step 8.
+    """
+
+    at: int
+    redo_lwm: int
+    undo_lwm: int
+    transaction: int
+    pages: int
+    log_files_removed: tuple[int, ...]
+    stubs_removed: tuple[str, ...]
+
+
+class Checkpointer:
+    """Takes checkpoints.
+
+    Arguments:
+        database: the database.
+        log: its log files.
+        writer: where records are appended.
+        cache: the pages.
+        keep_log: whether old log files are kept (archive mode).
+        listener: hears the eight steps by name.
+    """
+
+    __slots__ = ("_cache", "_database", "_keep_log", "_listener", "_log", "_writer")
+
+    def __init__(
+        self,
+        database: Database,
+        log: LogFiles,
+        writer: LogWriter,
+        cache: PageCache,
+        *,
+        keep_log: bool = False,
+        listener: Listener = SILENT,
+    ) -> None:
+        self._database = database
+        self._log = log
+        self._writer = writer
+        self._cache = cache
+        self._keep_log = keep_log
+        self._listener = listener
+
+    def take(self, number: int, opened: list[Transaction], base: Control) -> CheckpointResult:
+        """Take a checkpoint.
+
+        Arguments:
+            number: number of the checkpoint transaction.
+            opened: transactions that have begun and not ended.
+            base: the control data to carry on (release, flags).
+        """
+        self._writer.flush()
+        self._step(0)
+        self._writer.switch_if_due()
+        self._step(1)
+        self._step(2)
+        redo_lwm = self._writer.end
+        undo_lwm = min((one.first for one in opened), default=redo_lwm)
+        self._step(3)
+        pages = self._cache.write_all()
+        self._step(4)
+        at = self._log_checkpoint(number, redo_lwm, undo_lwm, opened)
+        self._step(5)
+        write_controls(self._database.storage, base._replace(checkpoint=at))
+        self._step(6)
+        self._writer.flush()
+        self._step(7)
+        removed = () if self._keep_log else truncate(self._log, undo_lwm)
+        stubs = self._cache.containers.drop_stubs(redo_lwm)
+        return CheckpointResult(at, redo_lwm, undo_lwm, number, pages, removed, tuple(stubs))
+
+    def _log_checkpoint(self, number: int, redo_lwm: int, undo_lwm: int, opened: list[Transaction]) -> int:
+        """Step 5; the end record stays in the buffer."""
+        first = self._writer.begin(number, INTERNAL)
+        entries = [table_entry(one) for one in opened]
+        entries.append(TableEntry(number, None, first, instant.NONE, 0))
+        at = self._writer.append(RAW_STORE, number, Checkpoint(redo_lwm, undo_lwm, 0, tuple(entries)))
+        self._writer.flush()
+        self._writer.finish(number, committed=True)
+        return at
+
+    def _step(self, index: int) -> None:
+        self._listener.step(STEPS[index], index, len(STEPS))
+
+
+def table_entry(one: Transaction) -> TableEntry:
+    """The entry of an open transaction; one that is prepared is listed without its last record."""
+    last = instant.NONE if one.prepared else one.instants[-1]
+    return TableEntry(one.number, one.global_id, one.first, last, PREPARED if one.prepared else 0)
+
+
+def write_controls(storage: Storage, content: Control) -> None:
+    """Write log.ctrl, sync, then the mirror, sync: at any moment one of them is whole (R-DRB-40)."""
+    data = control.encode(content)
+    for path in (CONTROL, MIRROR):
+        is_new = storage.stat(path) is None
+        file = storage.open_rw(path, create=True)
+        try:
+            if file.size() > len(data):
+                file.truncate(len(data))
+            file.write(0, data)
+            file.sync()
+        finally:
+            file.close()
+        if is_new:
+            storage.sync_directory(LOG_DIRECTORY)
+
+
+def truncate(log: LogFiles, undo_lwm: int) -> tuple[int, ...]:
+    """Delete log files below the file of the undo low water mark, oldest first; their numbers (R-DRB-24)."""
+    removed = tuple(number for number in log.numbers() if number < instant.file_of(undo_lwm))
+    log.forget()
+    for number in removed:
+        log.database.storage.remove(log.path(number))
+    if removed:
+        log.database.storage.sync_directory(LOG_DIRECTORY)
+    return removed

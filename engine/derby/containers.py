@@ -1,0 +1,236 @@
+"""Container files: opened, made from a record, marked dropped, removed.
+
+Order of writes: a stub is written and synced before the container file goes; a header is written before its file is
+synced. The header lives here, not on page 0: page 0 gets it when it is written, since the checksum of that page is
+computed without it.
+"""
+
+from __future__ import annotations
+
+from engine.derby.database import Database
+from engine.derby.format import container, page
+from engine.derby.format.container import ContainerHeader, ContainerKey
+from engine.derby.pages import LiveAllocation, fresh_page
+from engine.errors import DamageError, FormatError
+from engine.storage.base import Storage, WriteFile
+
+_HEADER_BYTES = container.HEADER_OFFSET + container.HEADER_SIZE
+_OPEN_FILES = 100
+# Byte offsets are 63 bits wide, and pages have up to 32 768 bytes.
+_LARGEST_PAGE = 2**47
+
+
+class Container:
+    """One container.
+
+    Attributes:
+        key: its name.
+        header: the header as it is now.
+        header_dirty: whether the header on disk is older.
+    """
+
+    __slots__ = ("_files", "header", "header_dirty", "key", "page_count")
+
+    def __init__(self, files: Containers, key: ContainerKey, header: ContainerHeader, size_bytes: int) -> None:
+        self._files = files
+        self.key = key
+        self.header = header
+        self.header_dirty = False
+        self.page_count = size_bytes // header.page_size
+
+    @property
+    def path(self) -> str:
+        """Path of the file below the database directory."""
+        return container.path_of(self.key)
+
+    def read_page(self, number: int) -> bytes:
+        """The bytes of a page; fewer, or none, when the file ends before.
+
+        Raises: FormatError when no file could be that long.
+        """
+        if number > _LARGEST_PAGE:
+            raise FormatError("a page number is out of range", found=str(number))
+        size = self.header.page_size
+        return self._files.file(self.path).read(number * size, size)
+
+    def write_page(self, number: int, data: bytes) -> None:
+        """Write a page."""
+        self._files.file(self.path).write(number * self.header.page_size, data)
+        self._files.unsynced.add(self.path)
+        self.page_count = max(self.page_count, number + 1)
+
+    def change_header(self, *, status: int, version: int) -> None:
+        """Give the container another status and version; written with ``write_header``."""
+        self.header = self.header._replace(status=status, version=version)
+        self.header_dirty = True
+
+    def write_header(self) -> None:
+        """Write the header alone."""
+        self._files.file(self.path).write(container.HEADER_OFFSET, container.encode_header(self.header))
+        self._files.unsynced.add(self.path)
+        self.header_dirty = False
+
+
+class Containers:
+    """The container files of a database.
+
+    Arguments:
+        database: the database.
+        storage: where changes go; the database's own storage when left out.
+
+    Attributes:
+        stubs: stubs made or met in this run, with the instant of the record that removed the container.
+        unsynced: paths written since the last sync.
+    """
+
+    __slots__ = ("_database", "_known", "_open", "_storage", "stubs", "unsynced")
+
+    def __init__(self, database: Database, storage: Storage | None = None) -> None:
+        self._database = database
+        self._storage = storage or database.storage
+        self._known: dict[ContainerKey, Container] = {}
+        self._open: dict[str, WriteFile] = {}
+        self.stubs: dict[ContainerKey, int] = {}
+        self.unsynced: set[str] = set()
+
+    def find(self, key: ContainerKey) -> Container | None:
+        """The container, or None when there is no file of it with a header. DamageError when that cannot be read."""
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        path = container.path_of(key)
+        stat = self._storage.stat(path)
+        if stat is None:
+            return None
+        front = self.file(path).read(0, _HEADER_BYTES)
+        if len(front) < _HEADER_BYTES or not any(front):
+            # Its creation was interrupted: the create record makes it again, in any other record it has vanished.
+            return None
+        try:
+            header = container.header_in(front)
+        except FormatError as error:
+            raise DamageError(
+                f"{key} cannot be used: {error}",
+                file=f"{self._storage.root}/{path}",
+                consequence="its pages cannot be recovered",
+                hint="restore the file from a backup",
+            ) from error
+        self._known[key] = Container(self, key, header, stat.size_bytes)
+        return self._known[key]
+
+    def all_keys(self) -> list[ContainerKey]:
+        """Every container that has a file or a stub."""
+        return sorted(self._database.containers())
+
+    def has_stub(self, key: ContainerKey) -> bool:
+        """Whether a stub says that the container was removed."""
+        return self._storage.stat(container.stub_path_of(key)) is not None
+
+    def create(self, key: ContainerKey, header: ContainerHeader) -> Container:
+        """Make a container again from the header in its create record: page 0, version 0 (R-DRB-33)."""
+        path = container.path_of(key)
+        directory = container.directory(key.segment)
+        if self._storage.stat(directory) is None:
+            self._storage.make_directory(directory)
+        made = Container(self, key, header._replace(first_allocation_page=0, first_allocation_offset=0), 0)
+        first = fresh_page(page.ALLOCATION, 0, header.page_size, header.minimum_record_size, container.HEADER_SIZE)
+        assert isinstance(first, LiveAllocation)
+        self._put(path, first.encode(container.encode_header(made.header)))
+        made.page_count = 1
+        self._known[key] = made
+        return made
+
+    def _put(self, path: str, first_page: bytes) -> None:
+        """Make a file that nobody ever sees without its first page: Derby does not start with such a one."""
+        temporary = f"{path}.new"
+        file = self._storage.open_rw(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.write(0, first_page)
+            file.sync()
+        finally:
+            file.close()
+        self._close(path)
+        self._storage.rename(temporary, path)
+        self._storage.sync_directory(path.rpartition("/")[0])
+
+    def remove(self, key: ContainerKey, at: int) -> None:
+        """Leave a stub and delete the file; ``at`` is the instant of the record that does it."""
+        found = self.find(key)
+        self.stubs[key] = at
+        if found is None:
+            self._remove_file(container.path_of(key))
+            return
+        stub = container.stub_path_of(key)
+        removed = container.DROPPED | container.DROP_COMMITTED
+        header = found.header._replace(status=found.header.status | removed)
+        file = self._storage.open_rw(stub, create=True)
+        file.write(0, container.encode_stub(header))
+        file.sync()
+        file.close()
+        directory = container.directory(key.segment)
+        self._storage.sync_directory(directory)
+        self._remove_file(found.path)
+        del self._known[key]
+
+    def _remove_file(self, path: str) -> None:
+        self._close(path)
+        self.unsynced.discard(path)
+        if self._storage.stat(path) is not None:
+            self._storage.remove(path)
+            self._storage.sync_directory(path.rpartition("/")[0])
+
+    def changed_headers(self) -> list[Container]:
+        """Containers whose header on disk is older, in order of their keys."""
+        return [self._known[key] for key in sorted(self._known) if self._known[key].header_dirty]
+
+    def sync(self) -> None:
+        """Make everything written durable."""
+        for path in sorted(self.unsynced):
+            self.file(path).sync()
+        self.unsynced.clear()
+
+    def adopt_stubs(self) -> None:
+        """Take over the stubs that are on disk already: their records lie in front of everything that is to come."""
+        for directory in self._storage.names():
+            if not directory.startswith("seg") or not directory[3:].isdigit():
+                continue
+            for name in self._storage.names(directory):
+                parts = container.number_of(name)
+                if parts is not None and parts[0]:
+                    self.stubs.setdefault(ContainerKey(int(directory[3:]), parts[1]), 0)
+
+    def drop_stubs(self, before: int) -> list[str]:
+        """Delete stubs whose record lies in front of an instant; their paths."""
+        gone = []
+        for key, at in sorted(self.stubs.items()):
+            path = container.stub_path_of(key)
+            if at < before and self._storage.stat(path) is not None:
+                self._storage.remove(path)
+                gone.append(path)
+        for directory in sorted({path.rpartition("/")[0] for path in gone}):
+            self._storage.sync_directory(directory)
+        return gone
+
+    def file(self, path: str) -> WriteFile:
+        """The opened file; at most a hundred stay open."""
+        found = self._open.get(path)
+        if found is None:
+            if len(self._open) >= _OPEN_FILES:
+                idle = next((p for p in self._open if p not in self.unsynced), None)
+                if idle is None:
+                    self.sync()
+                    idle = next(iter(self._open))
+                self._close(idle)
+            found = self._open[path] = self._storage.open_rw(path)
+        return found
+
+    def close(self) -> None:
+        """Close every file."""
+        for path in list(self._open):
+            self._close(path)
+
+    def _close(self, path: str) -> None:
+        found = self._open.pop(path, None)
+        if found is not None:
+            found.close()

@@ -1,0 +1,261 @@
+"""Simulated crashes of Derby databases and page stores: places, what is left, and the check of every place.
+
+Two kinds of places:
+
+* *In the log*, behind the last checkpoint: the record there did not reach the disk. Pages in front of the checkpoint
+  are on disk and cannot be unwritten, so an earlier place would be no crash but a log that does not fit its pages. (A
+  page that left a small cache early may be newer than the place too; ``verify`` names it.)
+* *In the work* that recovery with a closing checkpoint does: it dies in front of its n-th counted write, sync or change
+  of names, or at a named step of it. What had not been synced survives in part, as ``engine.storage.crash`` says.
+
+Modes in the log: ``lost-tail`` ends the log in front of the record (its group gets a checksum that fits),
+``torn-write`` inside it, so that its group fails; ``no-fsync`` ends it in front of the group. ``bit-flip``,
+``zero-page`` and ``missing-file`` damage the record, the 4096 bytes around its begin, or its file.
+
+``check_operations`` runs recovery once to count its operations, then lets it die in front of each, recovers what is
+left and compares with the run that was not interrupted; a second recovery must change nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from engine.derby.database import LOG_DIRECTORY, Database
+from engine.derby.format import allocation, container, instant, page
+from engine.derby.format.log_file import OVERHEAD
+from engine.derby.format.operations import registry
+from engine.derby.format.operations.transaction import Checksum
+from engine.derby.format.record import CHECKSUM_RECORD_SIZE, Record, encode_checksum
+from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log_writer import preallocate
+from engine.derby.recovery import Options, recover
+from engine.derby.recovery_start import find_start
+from engine.errors import FormatError, JetoolError
+from engine.storage.base import Storage, WriteFile
+from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError
+from engine.storage.memory import MemoryStorage
+
+LOG_MODES: Final = ("lost-tail", "torn-write", "no-fsync", "bit-flip", "zero-page", "missing-file")
+WORK_MODES: Final = tuple(mode.value for mode in CrashMode)
+_FORCED: Final = Options(force_checkpoint=True)
+_BLOCK: Final = 4096
+
+
+class LogPlace(NamedTuple):
+    """A record behind the last checkpoint, and the checksum record of its group (None: it has none)."""
+
+    record: Record
+    guard: Record | None
+
+    @property
+    def name(self) -> str:
+        """The name of its operation."""
+        return registry.type_of(self.record.operation).name
+
+
+class Left(NamedTuple):
+    """What a crash has left: bytes cut off or overwritten, files removed."""
+
+    cut_bytes: int
+    changed_bytes: int
+    removed: tuple[str, ...]
+
+
+class Operation(NamedTuple):
+    """One counted operation of recovery: its number from 1, and what it was."""
+
+    number: int
+    what: str
+    step: str
+
+
+class Case(NamedTuple):
+    """One case of the matrix; ``problem`` is None when it passed."""
+
+    operation: Operation
+    problem: str | None
+
+
+def log_places(database: Database) -> list[LogPlace]:
+    """Every record behind the last checkpoint, checksum records left out. DamageError when there is no start."""
+    log = LogFiles(database)
+    start = find_start(log, database.controls())
+    found, guard = list[LogPlace](), None
+    for one in ForwardScan(log, start.redo_lwm):
+        if isinstance(one.operation, Checksum):
+            guard = one
+        elif one.instant > start.checkpoint_at:
+            found.append(LogPlace(one, guard if guard is not None and one.instant < _covered(guard) else None))
+    return found
+
+
+def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> Left:
+    """Leave a database as a crash at a place in its log would.
+
+    Arguments:
+        storage: a copy of the database, which is changed.
+        place: one of ``log_places``.
+        mode: a name of ``LOG_MODES``.
+        seed: chooses the torn length and the bit.
+    """
+    draw, one = random.Random(seed), place.record
+    path = LogFiles(Database(storage)).path(instant.file_of(one.instant))
+    at = instant.position_of(one.instant)
+    if mode == "missing-file":
+        storage.remove(path)
+        return Left(0, 0, (path,))
+    file = storage.open_rw(path)
+    try:
+        if mode == "bit-flip":
+            where = at + draw.randrange(one.length + OVERHEAD)
+            file.write(where, bytes((file.read(where, 1)[0] ^ 1 << draw.randrange(8),)))
+            return Left(0, 1, ())
+        if mode == "zero-page":
+            start = at // _BLOCK * _BLOCK
+            length = min(_BLOCK, file.size() - start)
+            file.write(start, bytes(length))
+            return Left(0, length, ())
+        if mode == "torn-write":
+            at += draw.randrange(1, one.length + OVERHEAD)
+        elif place.guard is not None:
+            at = _end_group(place.guard, at, file, whole=mode == "no-fsync")
+        cut = file.size() - at
+        preallocate(file, at, file.size())
+        file.sync()
+        return Left(cut, 0, _remove_later(storage, instant.file_of(one.instant)))
+    finally:
+        file.close()
+
+
+def operations_of(files: dict[str, bytes]) -> list[Operation]:
+    """The counted operations of recovery with a closing checkpoint, in order."""
+    seen = list[Operation]()
+    steps = _Steps()
+    counted = CrashStorage(
+        files, listener=lambda kind, path: seen.append(Operation(len(seen) + 1, f"{kind} {path}", steps.now))
+    )
+    recover(counted, _FORCED, listener=steps)
+    return seen
+
+
+def crash_in_work(files: dict[str, bytes], number: int, mode: CrashMode, seed: int) -> MemoryStorage:
+    """The files that are left when recovery dies in front of a counted operation."""
+    storage = CrashStorage(files, stop_at=number)
+    try:
+        recover(storage, _FORCED)
+    except SimulatedCrashError:
+        return storage.image(mode, seed)
+    raise AssertionError("recovery has fewer operations than it had")
+
+
+def check_operations(
+    files: dict[str, bytes], operations: list[Operation], mode: CrashMode, seed: int
+) -> Iterator[Case]:
+    """Let recovery die in front of each operation, recover, and compare with recovery that was not interrupted."""
+    reference = MemoryStorage(files)
+    recover(reference, _FORCED)
+    expected = _state(reference)
+    for one in operations:
+        yield Case(one, _problem(crash_in_work(files, one.number, mode, seed + one.number), expected))
+
+
+def files_of(storage: Storage) -> dict[str, bytes]:
+    """Every file of a database by path, lock files left out."""
+    return {path: _content(storage, path) for path in _paths(storage, "") if not path.endswith(".lck")}
+
+
+class _Steps:
+    """Notes the step that is under way."""
+
+    now = ""
+
+    def step(self, name: str, done: int, total: int) -> None:  # noqa: ARG002 - the protocol
+        """A step has begun, or has come further."""
+        self.now = name
+
+
+def _problem(image: MemoryStorage, expected: dict[str, str]) -> str | None:
+    try:
+        recover(image)
+        if _state(image) != expected:
+            return "pages differ from those of a recovery that was not interrupted"
+        before = image.contents()
+        recover(image)
+    except JetoolError as error:
+        return str(error)
+    return None if image.contents() == before else "a second recovery changed something"
+
+
+def _state(storage: MemoryStorage) -> dict[str, str]:
+    """What the log determines of every container: header, and pages without stale bytes and hints."""
+    found = {}
+    for path, data in storage.contents().items():
+        parts = container.number_of(path.rpartition("/")[2])
+        if parts is None or parts[0]:
+            continue
+        header = container.header_in(data)
+        digest = hashlib.sha256(repr((header.status, header.version)).encode())
+        for start in range(0, len(data), header.page_size):
+            digest.update(_page_state(data[start : start + header.page_size]))
+        found[path] = digest.hexdigest()
+    return found
+
+
+def _page_state(data: bytes) -> bytes:
+    if not any(data):
+        return b""
+    try:
+        if page.read_page_header(data).page_format == page.ALLOCATION:
+            decoded = allocation.decode(data)
+            return repr((decoded.header.version, decoded.extent[:5], decoded.free)).encode()
+        stored = page.decode(data)
+    except FormatError as error:
+        return str(error).encode()
+    rows = [(row.record, len(row.slack)) for row in stored.rows]
+    return repr((stored.header.status, stored.header.version, stored.header.next_record_id, rows)).encode()
+
+
+def _covered(guard: Record) -> int:
+    """Instant behind the group of a checksum record."""
+    assert isinstance(guard.operation, Checksum)
+    return guard.end + guard.operation.length
+
+
+def _end_group(guard: Record, at: int, file: WriteFile, *, whole: bool) -> int:
+    """End a group in front of a position, or leave it out as a whole; where the log ends then."""
+    start = instant.position_of(guard.end)
+    if whole or at == start:
+        return instant.position_of(guard.instant)
+    file.write(start - CHECKSUM_RECORD_SIZE, encode_checksum(guard.instant, file.read(start, at - start)))
+    return at
+
+
+def _remove_later(storage: Storage, number: int) -> tuple[str, ...]:
+    log = LogFiles(Database(storage))
+    removed = tuple(log.path(later) for later in log.numbers() if later > number)
+    for path in removed:
+        storage.remove(path)
+    storage.sync_directory(LOG_DIRECTORY)
+    return removed
+
+
+def _paths(storage: Storage, directory: str) -> Iterator[str]:
+    """Every file in a directory and below it: Derby also has ``tmp``, and ``jar`` with its schemas."""
+    for name in storage.names(directory):
+        path = f"{directory}/{name}" if directory else name
+        stat = storage.stat(path)
+        if stat is not None and stat.is_directory:
+            yield from _paths(storage, path)
+        elif stat is not None:
+            yield path
+
+
+def _content(storage: Storage, path: str) -> bytes:
+    file = storage.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()

@@ -1,0 +1,144 @@
+"""Why recovery applies or ignores each record.
+
+The decisions are taken by the redo pass itself, run on an overlay in memory, and by the transaction table at its end;
+so what is said here is what recovery would do.
+
+===================  ==================================================================================
+action               meaning
+===================  ==================================================================================
+``unread``           in front of the undo low water mark: not read (R-DRB-30)
+``bookkeeping``      begin, end or prepare: the transaction table only (R-DRB-31)
+``in front``         in front of the redo low water mark: on disk already, not looked at (R-DRB-31)
+``redo``             page version = record version: done again (R-DRB-34)
+``skip``             page version > record version, or the container is gone: not done again
+``guard``            checksum record: compared, nothing to do
+``none``             checkpoint, removal of a stored file: nothing to do
+``behind``           behind the place where the log ends: Derby drops it
+===================  ==================================================================================
+
+``undone`` says that the record belongs to a loser and is compensated afterwards; records that are compensated already
+are not undone a second time (R-DRB-57).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from engine.derby.cache import PageCache
+from engine.derby.compensate import undoable
+from engine.derby.containers import Containers
+from engine.derby.database import Database
+from engine.derby.format import instant
+from engine.derby.format.operations import registry
+from engine.derby.format.operations.transaction import Begin, Checksum, End
+from engine.derby.format.record import Record
+from engine.derby.log import ForwardScan, LogFiles, ScanEnd
+from engine.derby.recovery_start import Start, find_start
+from engine.derby.redo import Redo
+from engine.derby.walk import Damage, walk
+from engine.derby.xact import Transaction, TransactionTable
+from engine.storage.base import Storage
+from engine.storage.overlay import OverlayStorage
+
+UNREAD = "unread"
+BOOKKEEPING = "bookkeeping"
+IN_FRONT = "in front"
+REDO = "redo"
+SKIP = "skip"
+GUARD = "guard"
+NONE = "none"
+BEHIND = "behind"
+
+
+class Explained(NamedTuple):
+    """What recovery does with one record; ``reason`` is a clause for a person."""
+
+    record: Record
+    action: str
+    undone: bool
+    reason: str
+
+
+class _NoLog:
+    """Pages are written to an overlay only, so there is no log to flush."""
+
+    __slots__ = ()
+
+    def before_pages(self) -> None:
+        """Nothing to do."""
+
+
+def explain(storage: Storage) -> Iterator[Explained]:
+    """What recovery would do with every record of the log, in log order; nothing is changed.
+
+    Arguments:
+        storage: the database directory.
+
+    Raises: as recovery; DamageError at the record where redo would stop.
+    """
+    database = Database(OverlayStorage(storage))
+    database.require_clear()
+    log = LogFiles(database)
+    start = find_start(log, database.controls())
+    decided, table, end = _decide(database, log, start)
+    undone = {at for one in table.losers() for at in to_undo(log, one)}
+    for one in walk(log):
+        if isinstance(one, Damage):
+            continue
+        if one.instant >= end.append:
+            yield Explained(one, BEHIND, False, f"the log ends at {instant.show(end.append)}: {end.reason}")
+        else:
+            yield _explained(one, start, decided.get(one.instant), undone=one.instant in undone)
+
+
+def to_undo(log: LogFiles, one: Transaction) -> list[int]:
+    """Instants of the records that rolling a transaction back compensates, in the order of undo."""
+    found = []
+    index = len(one.instants) - 1
+    while index >= 0:
+        record = log.record(one.instants[index])
+        if record.undo_instant is not None:
+            index = bisect_left(one.instants, record.undo_instant) - 1
+            continue
+        if undoable(record.operation):
+            found.append(record.instant)
+        index -= 1
+    return found
+
+
+def _decide(database: Database, log: LogFiles, start: Start) -> tuple[dict[int, bool], TransactionTable, ScanEnd]:
+    """Run the redo pass on the overlay: whether each record was applied, the transaction table, the end of the log."""
+    containers = Containers(database)
+    redo = Redo(log, PageCache(containers, _NoLog()))
+    table = TransactionTable(start.redo_lwm)
+    decided = {}
+    scan = ForwardScan(log, start.undo_lwm)
+    for one in scan:
+        table.see(one)
+        if one.instant >= start.redo_lwm and registry.type_of(one.operation).family != registry.TRANSACTION:
+            before = redo.applied
+            redo.redo(one)
+            decided[one.instant] = redo.applied > before
+    containers.close()
+    assert scan.end is not None
+    return decided, table, scan.end
+
+
+def _explained(one: Record, start: Start, applied: bool | None, *, undone: bool) -> Explained:
+    operation = one.operation
+    if one.instant < start.undo_lwm:
+        return Explained(one, UNREAD, False, f"in front of undoLWM {instant.show(start.undo_lwm)}")
+    if isinstance(operation, Checksum):
+        return Explained(one, GUARD, False, f"guards {operation.length} bytes")
+    if isinstance(operation, Begin | End):
+        return Explained(one, BOOKKEEPING, False, "changes the transaction table only")
+    then = "; its transaction is a loser, compensated afterwards" if undone else ""
+    if one.instant < start.redo_lwm:
+        return Explained(one, IN_FRONT, undone, f"in front of redoLWM {instant.show(start.redo_lwm)}{then}")
+    if applied is None:
+        return Explained(one, NONE, False, "recovery does nothing with it")
+    if not applied:
+        return Explained(one, SKIP, undone, f"the page has it already, or its container is gone{then}")
+    return Explained(one, REDO, undone, f"the page has the version in front of it{then}")

@@ -1,0 +1,117 @@
+"""The fate of every transaction in the log.
+
+Transaction numbers are given out anew after each boot, so an entry is made at each begin; a number may occur twice. A
+transaction whose begin lies in front of the log that is left has ``first`` 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from engine.derby.format import instant, record
+from engine.derby.format.operations import transaction
+from engine.derby.format.operations.layout import GlobalId
+from engine.derby.format.record import Record
+
+OPEN = "open"
+COMMITTED = "committed"
+ABORTED = "aborted"
+PREPARED = "prepared"
+
+
+class Fate(NamedTuple):
+    """One transaction.
+
+    Attributes:
+        number: its number.
+        first: instant of its begin record, 0 when that is not in the log.
+        last: instant of its last record.
+        outcome: ``committed``, ``aborted``, ``prepared`` or ``open``.
+        internal: whether it is a structure change or a checkpoint (rolled back before all others).
+        global_id: its name for an external transaction manager, or None.
+        records: number of its records, begin and end included.
+        compensations: CLRs among them.
+        log_bytes: bytes that they take.
+    """
+
+    number: int
+    first: int
+    last: int
+    outcome: str
+    internal: bool
+    global_id: GlobalId | None
+    records: int
+    compensations: int
+    log_bytes: int
+
+
+class _Life:
+    """A transaction that is being followed."""
+
+    __slots__ = ("compensations", "first", "global_id", "internal", "last", "log_bytes", "number", "outcome", "records")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.first = instant.NONE
+        self.last = instant.NONE
+        self.outcome = OPEN
+        self.internal = False
+        self.global_id: GlobalId | None = None
+        self.records = 0
+        self.compensations = 0
+        self.log_bytes = 0
+
+    def see(self, one: Record) -> None:
+        """Account for one of its records."""
+        self.last = one.instant
+        self.records += 1
+        self.log_bytes += one.end - one.instant
+        if one.undo_instant is not None:
+            self.compensations += 1
+        operation = one.operation
+        if isinstance(operation, transaction.Begin):
+            self.first = one.instant
+            self.internal = operation.status & transaction.INTERNAL != 0
+            self.global_id = operation.global_id
+        elif isinstance(operation, transaction.End):
+            self.global_id = self.global_id or operation.global_id
+            self.outcome = PREPARED
+            if one.group & record.LAST:
+                self.outcome = COMMITTED if operation.status & transaction.COMMITTED else ABORTED
+
+    def fate(self) -> Fate:
+        """The finished entry."""
+        return Fate(
+            self.number,
+            self.first,
+            self.last,
+            self.outcome,
+            self.internal,
+            self.global_id,
+            self.records,
+            self.compensations,
+            self.log_bytes,
+        )
+
+
+def fates(records: Iterable[Record]) -> list[Fate]:
+    """The fate of every transaction that has a record among some, in the order of their first records.
+
+    Arguments:
+        records: records in log order, checksum records too.
+    """
+    lives: list[_Life] = []
+    current: dict[int, _Life] = {}
+    for one in records:
+        number = one.transaction
+        if number is None:
+            continue
+        life = current.get(number)
+        if life is None or isinstance(one.operation, transaction.Begin):
+            life = current[number] = _Life(number)
+            lives.append(life)
+        life.see(one)
+        if one.group & record.LAST:
+            del current[number]
+    return [life.fate() for life in lives]

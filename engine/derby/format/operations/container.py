@@ -1,0 +1,80 @@
+"""Operations on whole containers and files.
+
+A container is one file, ``seg0/cHEX.dat``. ``version`` is the container version before the operation; drop raises it,
+create and remove leave it (R-DRB-35).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.format import codec
+from engine.derby.format.codec import Cursor
+from engine.errors import FormatError
+
+CREATE = 1
+DROP = 2
+REMOVE = 4
+KIND_NAMES = {CREATE: "create", DROP: "drop", REMOVE: "remove"}
+
+# The header of section 12.1 travels in the create record, so that recovery can make the file again (R-DRB-33).
+CREATION_HEADER_SIZE = 80
+
+
+class ContainerOperation(NamedTuple):
+    """A container is created, dropped or removed. ``header`` is there for a creation only."""
+
+    segment: int
+    container: int
+    version: int
+    kind: int
+    header: bytes | None
+
+
+class ContainerUndo(NamedTuple):
+    """CLR of a creation (the container is removed) or of a drop (the mark is cleared)."""
+
+    segment: int
+    container: int
+    version: int
+
+
+class RemoveFile(NamedTuple):
+    """A stored file (a jar) goes away when the transaction commits, or at once."""
+
+    name: str
+    generation: int
+    at_once: bool
+
+
+class EncryptContainer(NamedTuple):
+    """A container is rewritten with another key."""
+
+    segment: int
+    container: int
+
+
+class EncryptContainerUndo(NamedTuple):
+    """CLR of the rewriting."""
+
+
+def read_container(cursor: Cursor) -> ContainerOperation:
+    """The fields of operation 242."""
+    segment, container, version = cursor.clong(), cursor.clong(), cursor.clong()
+    kind = cursor.byte()
+    if kind not in KIND_NAMES:
+        raise FormatError("unknown container operation", expected="1, 2 or 4", found=str(kind))
+    header = cursor.byte_array() if kind == CREATE else None
+    if header is not None and len(header) != CREATION_HEADER_SIZE:
+        raise FormatError("a creation has no whole container header", expected="80 bytes", found=f"{len(header)} bytes")
+    return ContainerOperation(segment, container, version, kind, header)
+
+
+def write_container(out: bytearray, operation: ContainerOperation) -> None:
+    """Append the fields of operation 242."""
+    codec.put_clong(out, operation.segment)
+    codec.put_clong(out, operation.container)
+    codec.put_clong(out, operation.version)
+    out.append(operation.kind)
+    if operation.kind == CREATE:
+        codec.put_byte_array(out, operation.header or b"")

@@ -1,0 +1,130 @@
+"""Field kinds of operations: each kind reads one field and writes it again.
+
+A layout is a string of kind names, one for each field of the record. Most kinds are scalars of ``codec``; the others:
+
+==========  ==========================================================================================
+kind        bytes
+==========  ==========================================================================================
+logical     object: null (0), or format id 95 with no fields = undo may search the B-tree
+global_id   object: null, or format id 328: int format id, byte length, id, byte length, branch
+instant     object: format id 130, clong file, clong position; null allowed where the table says so
+==========  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from engine.derby.format import codec, instant
+from engine.derby.format.codec import Cursor
+from engine.errors import FormatError
+
+NULL_ID = 0
+BTREE_UNDO_ID = 95
+INSTANT_ID = 130
+GLOBAL_ID = 328
+
+
+class GlobalId(NamedTuple):
+    """The name that an external transaction manager gave a transaction."""
+
+    format_id: int
+    global_part: bytes
+    branch_part: bytes
+
+
+class Kind(NamedTuple):
+    """How one kind of field is read and written."""
+
+    read: Callable[[Cursor], Any]
+    write: Callable[[bytearray, Any], None]
+
+
+def expect_id(cursor: Cursor, wanted: int, what: str) -> None:
+    """Read a format id and refuse any other than the one wanted."""
+    found = cursor.short()
+    if found != wanted:
+        raise FormatError(f"not {what}", expected=f"format id {wanted}", found=str(found))
+
+
+def _read_logical(cursor: Cursor) -> bool:
+    found = cursor.short()
+    if found not in (NULL_ID, BTREE_UNDO_ID):
+        raise FormatError("unknown logical-undo object", expected="format id 0 or 95", found=str(found))
+    return found == BTREE_UNDO_ID
+
+
+def _write_logical(out: bytearray, value: bool) -> None:
+    codec.put_short(out, BTREE_UNDO_ID if value else NULL_ID)
+
+
+def read_global_id(cursor: Cursor) -> GlobalId | None:
+    """A global transaction id, or None."""
+    found = cursor.short()
+    if found == NULL_ID:
+        return None
+    if found != GLOBAL_ID:
+        raise FormatError("unknown global transaction id", expected="format id 0 or 328", found=str(found))
+    return GlobalId(cursor.fixed_int(), cursor.raw(cursor.byte()), cursor.raw(cursor.byte()))
+
+
+def write_global_id(out: bytearray, value: GlobalId | None) -> None:
+    """Append a global transaction id, or null."""
+    if value is None:
+        codec.put_short(out, NULL_ID)
+        return
+    codec.put_short(out, GLOBAL_ID)
+    codec.put_int(out, value.format_id)
+    for part in (value.global_part, value.branch_part):
+        if len(part) > 255:
+            raise FormatError("a part of a global transaction id is too long", found=f"{len(part)} bytes")
+        out.append(len(part))
+        out += part
+
+
+def read_instant(cursor: Cursor, *, nullable: bool = False) -> int:
+    """An instant object; 0 for null where that is allowed."""
+    found = cursor.short()
+    if found == NULL_ID and nullable:
+        return instant.NONE
+    if found != INSTANT_ID:
+        raise FormatError("not an instant", expected=f"format id {INSTANT_ID}", found=str(found))
+    file, position = cursor.clong(), cursor.clong()
+    if file > instant.MAX_FILE or position > 0xFFFFFFFF:
+        raise FormatError("an instant is out of range", found=f"({file},{position})")
+    return instant.make(file, position)
+
+
+def write_instant(out: bytearray, value: int, *, nullable: bool = False) -> None:
+    """Append an instant object; null for 0 where that is allowed."""
+    if nullable and value == instant.NONE:
+        codec.put_short(out, NULL_ID)
+        return
+    codec.put_short(out, INSTANT_ID)
+    codec.put_clong(out, instant.file_of(value))
+    codec.put_clong(out, instant.position_of(value))
+
+
+def _write_byte(out: bytearray, value: int) -> None:
+    if not 0 <= value <= 255:
+        raise FormatError("a number does not fit into a byte", found=str(value))
+    out.append(value)
+
+
+def _write_bool(out: bytearray, value: bool) -> None:
+    out.append(1 if value else 0)
+
+
+KINDS: dict[str, Kind] = {
+    "byte": Kind(Cursor.byte, _write_byte),
+    "bool": Kind(Cursor.flag, _write_bool),
+    "short": Kind(Cursor.short, codec.put_short),
+    "int": Kind(Cursor.fixed_int, codec.put_int),
+    "long": Kind(Cursor.fixed_long, codec.put_long),
+    "cint": Kind(Cursor.cint, codec.put_cint),
+    "clong": Kind(Cursor.clong, codec.put_clong),
+    "string": Kind(Cursor.string, codec.put_string),
+    "logical": Kind(_read_logical, _write_logical),
+    "global_id": Kind(read_global_id, write_global_id),
+}

@@ -1,0 +1,184 @@
+"""Rows: a header, then fields. The same bytes stand on pages and, in two forms, in the optional data of records.
+
+Header:
+
+====================  ============================  =======================
+field                 encoding                      present
+====================  ============================  =======================
+status                byte: 1 deleted, 2 overflow,  always
+                      4 has first field
+record id             cint                          always
+overflow page, id     clong, cint                   status & 2
+first field number    cint                          status & 4
+number of fields      cint                          unless status is 2
+                                                    without 4 (then 0)
+====================  ============================  =======================
+
+Field: status byte (1 null, 2 overflow, 4 not nullable, 8 extensible, 0x10 tagged, 0x20 fixed), then unless null the
+length and the data. On pages, and in records for bytes that were copied from a page, the length is a cint. New values
+in records have bit 0x20 and a plain 2-byte length; the bit is cleared when the field is put on a page. In update images
+status 5 (with or without 0x20) means *unchanged*.
+
+Field numbers are absolute for the whole row; a piece on an overflow page says which number its first field has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.format import codec
+from engine.derby.format.codec import Cursor
+from engine.errors import FormatError
+
+DELETED = 0x01
+OVERFLOW = 0x02
+HAS_FIRST_FIELD = 0x04
+
+FIELD_NULL = 0x01
+FIELD_OVERFLOW = 0x02
+FIELD_NOT_NULLABLE = 0x04
+FIELD_FIXED = 0x20
+FIELD_UNCHANGED = FIELD_NULL | FIELD_NOT_NULLABLE
+
+# A row has 1012 columns at most in Derby; more fields than this on one page cannot be real.
+_MAX_FIELDS = 1 << 16
+
+
+class RowHeader(NamedTuple):
+    """What stands in front of the fields; ``length`` is the number of bytes it takes."""
+
+    status: int
+    record_id: int
+    overflow_page: int
+    overflow_id: int
+    first_field: int
+    field_count: int
+    length: int
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the row is marked deleted."""
+        return self.status & DELETED != 0
+
+
+class Field(NamedTuple):
+    """One field: status without the fixed bit, and the data (None for null, nonexistent or unchanged)."""
+
+    status: int
+    data: bytes | None
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether an update image leaves the field as it is."""
+        return self.status & FIELD_UNCHANGED == FIELD_UNCHANGED
+
+
+class Row(NamedTuple):
+    """A decoded row."""
+
+    header: RowHeader
+    fields: tuple[Field, ...]
+
+
+def read_header(cursor: Cursor) -> RowHeader:
+    """The header at the cursor."""
+    start = cursor.position
+    status = cursor.byte()
+    if status & ~(DELETED | OVERFLOW | HAS_FIRST_FIELD):
+        raise FormatError("a row has an unknown status", found=f"0x{status:02x}")
+    record_id = cursor.cint()
+    overflow_page = overflow_id = first_field = field_count = 0
+    if status & OVERFLOW:
+        overflow_page, overflow_id = cursor.clong(), cursor.cint()
+    if status & HAS_FIRST_FIELD:
+        first_field = cursor.cint()
+    if not status & OVERFLOW or status & HAS_FIRST_FIELD:
+        field_count = cursor.count()
+    if field_count > _MAX_FIELDS:
+        raise FormatError("a row has too many fields", found=str(field_count))
+    return RowHeader(status, record_id, overflow_page, overflow_id, first_field, field_count, cursor.position - start)
+
+
+def encode_header(header: RowHeader) -> bytes:
+    """The bytes of a header; ``length`` is not looked at."""
+    out = bytearray((header.status,))
+    codec.put_cint(out, header.record_id)
+    if header.status & OVERFLOW:
+        codec.put_clong(out, header.overflow_page)
+        codec.put_cint(out, header.overflow_id)
+    if header.status & HAS_FIRST_FIELD:
+        codec.put_cint(out, header.first_field)
+    if not header.status & OVERFLOW or header.status & HAS_FIRST_FIELD:
+        codec.put_cint(out, header.field_count)
+    return bytes(out)
+
+
+def read_field(cursor: Cursor) -> Field:
+    """The field at the cursor, in either form."""
+    status = cursor.byte()
+    if status & FIELD_NULL:
+        return Field(status & ~FIELD_FIXED, None)
+    length = cursor.short() if status & FIELD_FIXED else cursor.cint()
+    return Field(status & ~FIELD_FIXED, cursor.raw(length))
+
+
+def put_field(out: bytearray, field: Field) -> None:
+    """Append a field in the form that pages have."""
+    out.append(field.status)
+    if field.data is not None:
+        codec.put_cint(out, len(field.data))
+        out += field.data
+
+
+def put_logged_field(out: bytearray, field: Field) -> None:
+    """Append a field in the fixed form that new values have in records."""
+    out.append(field.status | FIELD_FIXED)
+    if field.data is not None:
+        codec.put_short(out, len(field.data))
+        out += field.data
+
+
+def encode_logged(row: Row) -> bytes:
+    """The row in the form that new rows have in records."""
+    out = bytearray(encode_header(row.header))
+    for field in row.fields:
+        put_logged_field(out, field)
+    return bytes(out)
+
+
+def read_row(cursor: Cursor) -> Row:
+    """The row at the cursor."""
+    header = read_header(cursor)
+    return Row(header, tuple(read_field(cursor) for _ in range(header.field_count)))
+
+
+def decode_row(data: bytes) -> Row:
+    """The row that fills ``data``; FormatError when bytes are left over."""
+    cursor = Cursor(data)
+    row = read_row(cursor)
+    if cursor.remaining():
+        raise FormatError("bytes are left over behind a row", found=f"{cursor.remaining()} bytes")
+    return row
+
+
+def encode_row(row: Row) -> bytes:
+    """The row in the form that pages have."""
+    out = bytearray(encode_header(row.header))
+    for field in row.fields:
+        put_field(out, field)
+    return bytes(out)
+
+
+def merge(image: Row, old: Row) -> Row:
+    """The row after an update: the header of ``image``, its fields, and the old field where it says unchanged.
+
+    FormatError when an unchanged field is not there in the old row.
+    """
+    fields = []
+    for number, field in enumerate(image.fields, image.header.first_field):
+        if field.unchanged:
+            index = number - old.header.first_field
+            if 0 <= index < len(old.fields):
+                field = old.fields[index]
+        fields.append(field)
+    return Row(image.header, tuple(fields))

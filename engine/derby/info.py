@@ -1,0 +1,234 @@
+"""What an operator wants to know of a Derby database before anything is done to it.
+
+The answer needs the control files, one scan from the undo low water mark, and a look behind the end of the log. Nothing
+is changed and no lock is taken.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.database import Controls, Database
+from engine.derby.format import instant
+from engine.derby.format.operations import registry
+from engine.derby.format.operations.layout import GlobalId
+from engine.derby.format.record import Record
+from engine.derby.log import ForwardScan, LogFiles, ScanEnd
+from engine.derby.recovery_start import Start, find_start
+from engine.derby.tail import Behind, look_behind
+from engine.derby.xact import Transaction, TransactionTable
+from engine.errors import DamageError
+from engine.events import SILENT, Listener
+
+_STEP = 1024
+
+
+class LogFileInfo(NamedTuple):
+    """One log file; ``previous_end`` is an instant, ``problem`` says why the header cannot be used."""
+
+    number: int
+    size_bytes: int
+    previous_end: int
+    problem: str | None
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without an end record.
+
+    Attributes:
+        number: its number.
+        first: instant of its begin record.
+        last: instant of its last record.
+        records: how many records it has, the begin included.
+        internal: whether it is rolled back before all others.
+        prepared: whether it is kept for the transaction manager.
+        global_id: its global name, or None.
+    """
+
+    number: int
+    first: int
+    last: int
+    records: int
+    internal: bool
+    prepared: bool
+    global_id: GlobalId | None
+
+
+class Analysis(NamedTuple):
+    """The scan that recovery would make, without its effects.
+
+    Attributes:
+        start: where it starts.
+        end: where the log ends.
+        records: records scanned, checksum records included.
+        bytes: bytes scanned.
+        to_redo: page and container records at or behind the redo low water mark.
+        losers: transactions to roll back, in Derby's order.
+        in_doubt: prepared transactions, oldest first.
+        next_transaction: number that the next transaction gets (R-DRB-61).
+        behind: valid records behind the end.
+        clean: whether recovery would do nothing (R-DRB-62).
+    """
+
+    start: Start
+    end: ScanEnd
+    records: int
+    bytes: int
+    to_redo: int
+    losers: tuple[OpenTransaction, ...]
+    in_doubt: tuple[OpenTransaction, ...]
+    next_transaction: int
+    behind: Behind
+    clean: bool
+
+
+class Info(NamedTuple):
+    """The state of a database.
+
+    Attributes:
+        root: the database directory.
+        release: major and minor number, None when both control files are bad.
+        encrypted: whether only envelopes could be read; then there is no analysis.
+        controls: both control files.
+        log_files: the log files that exist.
+        containers: number of container files.
+        stubs: number of stubs of removed containers.
+        lock_holder: pid of a JVM that has the database open (0 = not known which), or None.
+        analysis: what recovery would find, None when it was not asked for or cannot be made.
+        problem: why the analysis cannot be made, else None.
+    """
+
+    root: str
+    release: tuple[int, int] | None
+    encrypted: bool
+    controls: Controls
+    log_files: tuple[LogFileInfo, ...]
+    containers: int
+    stubs: int
+    lock_holder: int | None
+    analysis: Analysis | None
+    problem: str | None
+
+
+def gather(database: Database, *, quick: bool = False, listener: Listener = SILENT) -> Info:
+    """The state of a database.
+
+    Arguments:
+        database: the database; it is only read.
+        quick: leave the scan of the log out.
+        listener: hears the step ``scan`` in bytes.
+
+    Raises: UnsupportedError when the release is not known.
+    """
+    controls = database.controls()
+    database.require_version(controls)
+    log = LogFiles(database)
+    known = controls.chosen
+    kinds = list(database.containers().values())
+    analysis, problem = None, None
+    if not quick and not database.encrypted:
+        try:
+            analysis = analyse(log, controls, listener)
+        except DamageError as error:
+            problem = str(error)
+    return Info(
+        database.storage.root,
+        (known.major, known.minor) if known else None,
+        database.encrypted,
+        controls,
+        tuple(_log_file(log, number) for number in log.numbers()),
+        kinds.count(False),
+        kinds.count(True),
+        database.lock_holder(),
+        analysis,
+        problem,
+    )
+
+
+def analyse(log: LogFiles, controls: Controls, listener: Listener = SILENT) -> Analysis:
+    """Scan as recovery would. DamageError when the start cannot be found or a transaction makes no sense."""
+    start = find_start(log, controls)
+    scan = ForwardScan(log, start.undo_lwm)
+    table = TransactionTable(start.redo_lwm)
+    counted = _Counter(start)
+    for one in scan:
+        table.see(one)
+        counted.see(one)
+        if counted.records % _STEP == 0:
+            listener.step("scan", counted.bytes, 0)
+    end = scan.end
+    assert end is not None
+    losers, in_doubt = table.losers(), table.in_doubt()
+    clean = is_clean(start, end, counted.others, table)
+    return Analysis(
+        start,
+        end,
+        counted.records,
+        counted.bytes,
+        counted.to_redo,
+        tuple(_open(one) for one in losers),
+        tuple(_open(one) for one in in_doubt),
+        table.highest + 1,
+        look_behind(log, end),
+        clean,
+    )
+
+
+def is_clean(start: Start, end: ScanEnd, others: int, table: TransactionTable) -> bool:
+    """Whether recovery has nothing to do: behind redoLWM is only the checkpoint transaction, ended (R-DRB-62).
+
+    Prepared transactions hold undoLWM back and stay as they are, so they do not make a database unclean.
+
+    Arguments:
+        start: where recovery starts.
+        end: where the log ends.
+        others: records from redoLWM on that are neither the checkpoint transaction's nor checksum records.
+        table: the transaction table after the scan.
+    """
+    quiet = start.checkpoint is not None and others == 0 and not table.losers()
+    return quiet and not end.fuzzy and end.obstacle is None
+
+
+class _Counter:
+    """Counts records of a scan by what recovery does with them."""
+
+    __slots__ = ("_start", "_transaction", "bytes", "others", "records", "to_redo")
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._transaction = _checkpoint_transaction(start)
+        self.records = 0
+        self.bytes = 0
+        self.to_redo = 0
+        self.others = 0
+
+    def see(self, one: Record) -> None:
+        """Count one record."""
+        self.records += 1
+        self.bytes += one.end - one.instant
+        if one.instant < self._start.redo_lwm or one.transaction is None:
+            return
+        if one.transaction != self._transaction:
+            self.others += 1
+        if registry.type_of(one.operation).family != registry.TRANSACTION:
+            self.to_redo += 1
+
+
+def _checkpoint_transaction(start: Start) -> int | None:
+    """The transaction that wrote the checkpoint: the entry of its table without a last record, begun last."""
+    if start.checkpoint is None or not start.checkpoint.table:
+        return None
+    return max(start.checkpoint.table, key=lambda entry: entry.first).transaction
+
+
+def _open(one: Transaction) -> OpenTransaction:
+    count = len(one.instants)
+    return OpenTransaction(one.number, one.first, one.instants[-1], count, one.internal, one.prepared, one.global_id)
+
+
+def _log_file(log: LogFiles, number: int) -> LogFileInfo:
+    size = log.size(number)
+    try:
+        return LogFileInfo(number, size, log.header(number).previous_end, None)
+    except DamageError as error:
+        return LogFileInfo(number, size, instant.NONE, str(error))

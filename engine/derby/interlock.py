@@ -1,0 +1,128 @@
+"""The interlock: where recovery must not simply go on.
+
+Derby takes any damage for the end of the log and zeroes what follows. Refused here:
+
+* committed transactions behind the end of the log, unless the loss is accepted (duty 2 of section J);
+* a log that ends in front of its own checkpoint: pages already hold changes whose records are gone;
+* a next log file that keeps Derby from starting, unless it is too short to hold a record (it is put aside then).
+
+Missing log files are refused by ``start``. ``log.ctrl`` missing beside a good mirror is not refused: the mirror is
+used, where Derby would read the whole log and write no checksums (R-DRB-42).
+"""
+
+from __future__ import annotations
+
+from engine.derby.database import LOG_DIRECTORY, Controls, Database
+from engine.derby.format import instant
+from engine.derby.format.log_file import HEADER_SIZE
+from engine.derby.info import Analysis
+from engine.derby.log import LogFiles
+from engine.errors import DamageError, RefusedError
+
+
+def usable_controls(database: Database, notes: list[str], *, derby_default: bool) -> Controls:
+    """The control files as recovery uses them.
+
+    Arguments:
+        database: the database.
+        notes: gets a clause for each thing that is wrong.
+        derby_default: ignore the mirror when ``log.ctrl`` is missing, as Derby does.
+    """
+    controls = database.controls()
+    if not controls.primary.present and controls.mirror.control is not None:
+        if derby_default:
+            return Controls(controls.primary, controls.mirror, None, None)
+        notes.append("log.ctrl is missing, its mirror is used; Derby would read the whole log")
+    elif controls.primary.control is None:
+        notes.append(f"log.ctrl cannot be used: {controls.primary.problem or 'it is missing'}")
+    if controls.mirror.control is None:
+        notes.append(f"logmirror.ctrl cannot be used: {controls.mirror.problem or 'it is missing'}")
+    return controls
+
+
+def check(log: LogFiles, analysis: Analysis, notes: list[str], *, accept_loss: bool, accept_file: bool) -> None:
+    """Refuse what must be refused.
+
+    Arguments:
+        log: the log files; a foreign next one is put aside.
+        analysis: what was found.
+        notes: gets a clause for each thing that is wrong and stepped over.
+        accept_loss: go on although committed transactions are given up.
+        accept_file: put later log files aside although they hold records.
+
+    Raises: RefusedError or DamageError.
+    """
+    if analysis.start.problem is not None:
+        notes.append(f"the checkpoint record cannot be used: {analysis.start.problem}")
+    _check_checkpoint(log, analysis)
+    if analysis.end.obstacle is not None:
+        _step_over(log, analysis.end.stopped_at, analysis.end.obstacle, notes, accept_file=accept_file)
+    if not accept_loss:
+        _check_behind(log, analysis)
+    elif accept_file and analysis.behind.commits:
+        # Otherwise they would stop the next run again, and Derby may not meet them in a later log switch.
+        for number in analysis.behind.files:
+            if log.exists(number):
+                _put_aside(log, number, "its transactions are given up", notes)
+    end = analysis.end
+    if end.derby_fails:
+        notes.append(f"Derby itself would fail at {instant.show(end.stopped_at)}: {end.reason}")
+
+
+def _check_checkpoint(log: LogFiles, analysis: Analysis) -> None:
+    """The log must reach its own checkpoint."""
+    start, end = analysis.start, analysis.end
+    if start.checkpoint is None or end.append > start.checkpoint_at:
+        return
+    raise DamageError(
+        f"the log ends in front of its last checkpoint: {end.reason}",
+        file=_name(log, end.stopped_at),
+        lsn=instant.show(end.stopped_at),
+        expected=f"records to {instant.show(start.checkpoint_at)} at least",
+        found=f"an end at {instant.show(end.append)}",
+        consequence="changes that are on the pages already would be taken for uncommitted ones",
+        hint="restore the log file from a copy, or the database from a backup",
+    )
+
+
+def _check_behind(log: LogFiles, analysis: Analysis) -> None:
+    """No committed transaction may lie behind the end."""
+    behind, end = analysis.behind, analysis.end
+    if not behind.commits:
+        return
+    raise RefusedError(
+        f"the log seems to end, but {behind.commits} committed transactions follow: {end.reason}",
+        file=_name(log, end.stopped_at),
+        lsn=instant.show(end.stopped_at),
+        expected="nothing valid behind the end",
+        found=f"{behind.records} records from {instant.show(behind.first)} to {instant.show(behind.last)}",
+        consequence="Derby would drop them without a word",
+        hint="copy the database first; then recover --accept-loss gives them up, their bytes are saved",
+    )
+
+
+def _step_over(log: LogFiles, stopped_at: int, obstacle: str, notes: list[str], *, accept_file: bool) -> None:
+    """Put a next log file aside that keeps Derby from starting."""
+    number = instant.file_of(stopped_at) + 1
+    path = log.path(number)
+    if log.size(number) >= HEADER_SIZE and not accept_file:
+        raise RefusedError(
+            f"the next log file is not usable: {obstacle}",
+            file=log.database.name(path),
+            consequence="Derby refuses to start with it",
+            hint="find out where the file comes from; recover --accept-loss puts it aside",
+        )
+    _put_aside(log, number, obstacle, notes)
+
+
+def _put_aside(log: LogFiles, number: int, why: str, notes: list[str]) -> None:
+    """Give a log file a name that Derby does not look at."""
+    path = log.path(number)
+    log.forget()
+    log.database.storage.rename(path, f"{path}.aside")
+    log.database.storage.sync_directory(LOG_DIRECTORY)
+    notes.append(f"{path} was put aside as {path}.aside: {why}")
+
+
+def _name(log: LogFiles, at: int) -> str:
+    return log.database.name(log.path(instant.file_of(at)))

@@ -1,0 +1,323 @@
+"""The log as a sequence of records: forward, backward, one record, and where it ends.
+
+The end of the log is not recorded anywhere; it is found (format document, section 11.1). G is the end of the last
+complete record. At position p of file n:
+
+1. fewer than 4 bytes left: end. Fuzzy when p is not exactly the file's length.
+2. length word 0: end of this file. Without a next file: end of the log. A next file must be a log file of the right
+   number; when it is not, Derby refuses to boot (``ScanEnd.obstacle``). Its previous instant must be G, otherwise the
+   log ends here and the file is ignored. When it holds no record the log ends in it.
+3. length word + 16 beyond the file: end, fuzzy.
+4. instant below G: end, fuzzy. Derby accepts an instant above G and then fails; here any instant but the right one ends
+   the log, and ``ScanEnd.derby_fails`` says what Derby would do.
+5. body that cannot be decoded: as 4. Trailing length that differs: end, fuzzy.
+6. checksum record: the bytes that it announces must be there and match, otherwise end, fuzzy.
+
+The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies in front of
+a checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
+
+A damaged byte in the middle of the log looks exactly like a torn tail. ``engine.derby.tail`` looks for records behind.
+
+Example: in ``crash-five-transactions`` the last group starts with the checksum record at (1,42284) and ends at
+(1,42645). With any byte of it damaged the log ends at (1,42284), and the commit at (1,42612) is gone.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from engine.derby.database import LOG_DIRECTORY, Database
+from engine.derby.format import instant, log_file
+from engine.derby.format.log_file import ENVELOPE, HEADER_SIZE, OVERHEAD, TRAILER, LogFileHeader
+from engine.derby.format.operations.transaction import CRC32, Checksum
+from engine.derby.format.record import CHECKSUM, Record, decode_body
+from engine.errors import DamageError, FormatError, NotFoundError
+from engine.storage.base import ReadFile
+
+_WINDOW = 1 << 20
+
+
+class ScanEnd(NamedTuple):
+    """Where and why a forward scan stopped.
+
+    Attributes:
+        stopped_at: instant of the place that is no record.
+        good_end: G, end of the last complete record, checksum records included.
+        append: where a recovering engine writes next.
+        fuzzy: whether the log ends in something other than zeros or the end of a file.
+        reason: one clause for messages.
+        derby_fails: whether Derby fails on this end instead of taking it for one.
+        obstacle: why the next log file keeps Derby from booting, else None.
+    """
+
+    stopped_at: int
+    good_end: int
+    append: int
+    fuzzy: bool
+    reason: str
+    derby_fails: bool = False
+    obstacle: str | None = None
+
+
+class LogFiles:
+    """The log files of a database, read through windows of one megabyte.
+
+    Arguments:
+        database: the database.
+    """
+
+    __slots__ = ("_file", "_number", "_size", "_start", "_window", "database")
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._file: ReadFile | None = None
+        self._number = 0
+        self._size = 0
+        self._start = 0
+        self._window = b""
+
+    def numbers(self) -> list[int]:
+        """Numbers of the log files that exist, ascending."""
+        if self.database.storage.stat(LOG_DIRECTORY) is None:
+            return []
+        found = (log_file.number_of(name) for name in self.database.storage.names(LOG_DIRECTORY))
+        return sorted(number for number in found if number is not None)
+
+    def path(self, number: int) -> str:
+        """The path of a log file below the database directory."""
+        return f"{LOG_DIRECTORY}/{log_file.file_name(number)}"
+
+    def exists(self, number: int) -> bool:
+        """Whether the file exists."""
+        return self.database.storage.stat(self.path(number)) is not None
+
+    def size(self, number: int) -> int:
+        """Length of the file in bytes; NotFoundError when it is absent."""
+        self._select(number)
+        return self._size
+
+    def read(self, number: int, position: int, length: int) -> bytes:
+        """Up to ``length`` bytes; fewer only at the end of the file."""
+        self._select(number)
+        begin = self._load(position, length)
+        return self._window[begin : begin + length]
+
+    def _load(self, position: int, length: int) -> int:
+        """Make the window hold a part of the file as far as it exists; the part's offset in the window."""
+        begin = position - self._start
+        if begin < 0 or begin + length > len(self._window):
+            assert self._file is not None
+            length = min(length, max(self._size - position, 0))
+            if begin >= 0 and begin + length <= len(self._window):
+                return begin
+            # Reading backward, most of the window lies in front of what is asked for.
+            self._start = max(0, position - _WINDOW // 2) if begin < 0 else position
+            begin = position - self._start
+            self._window = self._file.read(self._start, max(begin + length, _WINDOW))
+        return begin
+
+    def header(self, number: int) -> LogFileHeader:
+        """The header of a log file. DamageError when it is short, foreign or numbered otherwise."""
+        try:
+            header = log_file.decode(self.read(number, 0, HEADER_SIZE))
+        except FormatError as error:
+            raise _damaged(self, instant.make(number, 0), str(error)) from error
+        if header.number != number:
+            raise _damaged(self, instant.make(number, 0), f"the header says that this is log file {header.number}")
+        return header
+
+    def record(self, at: int) -> Record:
+        """The record at an instant. DamageError when there is none."""
+        found = self.try_record(at)
+        if isinstance(found, str):
+            raise _damaged(self, at, found)
+        return found
+
+    def try_record(self, at: int) -> Record | str:
+        """The record at an instant, or why there is none. Strict: instant, both lengths and the body must be right."""
+        number, position = at >> 32, at & 0xFFFFFFFF
+        if number != self._number:
+            self._select(number)
+        begin = self._load(position, ENVELOPE.size)
+        if begin + ENVELOPE.size > len(self._window):
+            return "the file ends inside the envelope of a record"
+        length, stated = ENVELOPE.unpack_from(self._window, begin)
+        if stated != at:
+            return f"the envelope states the instant {instant.show(stated)}"
+        if length <= 0 or position + length + OVERHEAD > self._size:
+            return f"a record of {length} bytes does not fit into the file"
+        begin = self._load(position, length + OVERHEAD) + ENVELOPE.size
+        end = begin + length
+        if end + TRAILER.size > len(self._window):
+            return "the file became shorter while it was read"
+        trailing = TRAILER.unpack_from(self._window, end)[0]
+        if trailing != length:
+            return f"the lengths of a record differ: {length} in front, {trailing} behind"
+        try:
+            return decode_body(at, self._window[begin:end])
+        except FormatError as error:
+            return str(error)
+
+    def group_matches(self, checksum: Record) -> bool:
+        """Whether the bytes behind a checksum record are there and match it."""
+        operation = checksum.operation
+        if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
+            return False
+        number, position = instant.file_of(checksum.end), instant.position_of(checksum.end)
+        covered = self.read(number, position, operation.length)
+        return len(covered) == operation.length and zlib.crc32(covered) == operation.value
+
+    def forget(self) -> None:
+        """Drop what was read; called by whoever changes a log file."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+        self._number = 0
+        self._window = b""
+
+    def _select(self, number: int) -> None:
+        if number == self._number:
+            return
+        self.forget()
+        if number <= 0:
+            raise NotFoundError(f"there is no log file {number}", hint="log files are numbered from 1")
+        self._file = self.database.storage.open(self.path(number))
+        self._size = self._file.size()
+        self._start = 0
+        self._number = number
+
+
+class ForwardScan:
+    """Iterates over the records from an instant to the end of the log, checksum records included.
+
+    Arguments:
+        log: the log files.
+        start: instant of a record, or of the first byte behind a file's header.
+
+    ``end`` is set when the iteration has run out. A scan is for one iteration.
+    """
+
+    __slots__ = ("_append", "_at", "_good_end", "end", "log")
+
+    def __init__(self, log: LogFiles, start: int) -> None:
+        self.log = log
+        self._at = start
+        self._good_end = start
+        self._append = start
+        self.end: ScanEnd | None = None
+
+    def __iter__(self) -> Iterator[Record]:
+        while self.end is None:
+            found = self._next()
+            if found is not None:
+                yield found
+
+    def run(self) -> ScanEnd:
+        """Scan to the end without looking at the records."""
+        for _ in self:
+            pass
+        assert self.end is not None
+        return self.end
+
+    def _next(self) -> Record | None:
+        """The record at the position; otherwise move to the next file or set the end."""
+        found = self.log.try_record(self._at)
+        if isinstance(found, str) or not self._accept(found):
+            return self._no_record(found)
+        return found
+
+    def _accept(self, found: Record) -> bool:
+        """Move behind a record; False when it is a checksum record that fails."""
+        if found.group & CHECKSUM == 0:
+            self._append = found.end
+        elif not self.log.group_matches(found):
+            return False
+        self._at = self._good_end = found.end
+        return True
+
+    def _no_record(self, found: Record | str) -> Record | None:
+        """Tell an end of the log from the end of a file (rules 1 to 6)."""
+        number, position = instant.file_of(self._at), instant.position_of(self._at)
+        if not isinstance(found, str):
+            return self._stop("the bytes behind a checksum record do not match it", fuzzy=True)
+        word = self.log.read(number, position, TRAILER.size)
+        if len(word) < TRAILER.size:
+            exact = not word and position == self.log.size(number)
+            return self._stop("the log file ends" if exact else "a few bytes are left over", fuzzy=not exact)
+        length = TRAILER.unpack(word)[0]
+        if length == 0:
+            return self._next_file(number)
+        if length > 0 and position + length + OVERHEAD > self.log.size(number):
+            return self._stop(f"a record of {length} bytes reaches beyond the file", fuzzy=True)
+        return self._stop(found, fuzzy=True, derby_fails=self._derby_fails(number, position, length))
+
+    def _derby_fails(self, number: int, position: int, length: int) -> bool:
+        """Whether Derby reads on where no record is: the instant is not below G and the lengths give no way out."""
+        front = self.log.read(number, position, ENVELOPE.size)
+        if len(front) < ENVELOPE.size or ENVELOPE.unpack(front)[1] < self._good_end:
+            return False
+        if length < 0:
+            return True
+        trailing = self.log.read(number, position + ENVELOPE.size + length, TRAILER.size)
+        return len(trailing) == TRAILER.size and TRAILER.unpack(trailing)[0] >= length
+
+    def _next_file(self, number: int) -> Record | None:
+        """Rule 2: an end marker or preallocated zeros."""
+        following = number + 1
+        if not self.log.exists(following):
+            return self._stop("end marker, no next file", fuzzy=False)
+        try:
+            header = self.log.header(following)
+        except DamageError as error:
+            return self._stop("end marker, next file is not usable", fuzzy=False, obstacle=str(error))
+        if header.previous_end != self._good_end:
+            return self._stop("end marker, next file does not continue this one", fuzzy=False)
+        self._at = instant.make(following, HEADER_SIZE)
+        # G stays behind the last record; only the place to write moves, when the new file turns out to be empty.
+        self._append = self._at
+        return None
+
+    def _stop(
+        self, reason: str, *, fuzzy: bool, derby_fails: bool = False, obstacle: str | None = None
+    ) -> Record | None:
+        self.end = ScanEnd(self._at, self._good_end, self._append, fuzzy, reason, derby_fails, obstacle)
+        return None
+
+
+def backward(log: LogFiles, end: int) -> Iterator[Record]:
+    """Records in front of an instant, last first, to the first file that exists (section 11.2).
+
+    Arguments:
+        log: the log files.
+        end: the end of a record, or position 24 of a file.
+
+    Raises: DamageError when a length does not lead to a record.
+    """
+    at = end
+    while True:
+        number, position = instant.file_of(at), instant.position_of(at)
+        if position <= HEADER_SIZE:
+            previous = log.header(number).previous_end
+            if previous == instant.NONE or not log.exists(instant.file_of(previous)):
+                return
+            at = previous
+            continue
+        word = log.read(number, position - TRAILER.size, TRAILER.size)
+        length = TRAILER.unpack(word)[0] if len(word) == TRAILER.size else 0
+        if length <= 0 or length + OVERHEAD > position - HEADER_SIZE:
+            raise _damaged(log, at, "no record ends here")
+        at -= length + OVERHEAD
+        yield log.record(at)
+
+
+def _damaged(log: LogFiles, at: int, what: str) -> DamageError:
+    path = log.path(instant.file_of(at))
+    return DamageError(
+        what,
+        file=log.database.name(path),
+        lsn=instant.show(at),
+        consequence="the log cannot be read on from here",
+        hint="run verify to see what lies behind",
+    )

@@ -1,0 +1,297 @@
+"""Live pages: a stored page with its rows, and an allocation page with its maps, ready to be changed.
+
+Space rules (format document, section 13.1) that keep pages loadable by Derby:
+
+* A new record reserves max(0, minimum record size - sum of its field data lengths) bytes when the container has a
+  minimum; on an overflow page at least so many that record and reserve take 17 bytes.
+* A changed record keeps its place: what fits into the old record and its reserve leaves the rest reserved; otherwise
+  the reserve becomes 0 and the records behind move up.
+* Purging removes the record with its reserve, and the records behind move down.
+* A record id at or above the page's next record id raises that to one more.
+
+Two lists hold the rows: ``rows`` in slot order and ``layout`` in the order in which they lie on the page. Offsets
+follow from ``layout`` alone.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from engine.derby.format import allocation, page, row
+from engine.derby.format.allocation import AllocationPage, BitSet
+from engine.derby.format.codec import Cursor
+from engine.derby.format.page import PageHeader, StoredPage, StoredRow
+from engine.errors import FormatError
+
+_LEAST_ON_OVERFLOW = 17
+FRESH = PageHeader(page.STORED, 0, False, page.NEVER_INITIALISED, 0, 0, page.FIRST_RECORD_ID, 0, 0, 0, 1, 0, 0, 0, 0)
+
+
+class LiveRow:
+    """A record on a page and the bytes reserved behind it."""
+
+    __slots__ = ("_decoded", "_decoded_from", "record", "record_id", "slack")
+
+    def __init__(self, record: bytes, slack: bytes) -> None:
+        self.record = record
+        self.slack = slack
+        self.record_id = Cursor(record, 1).cint()
+        # A search decodes the same rows again and again.
+        self._decoded: row.Row | None = None
+        self._decoded_from = b""
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the row is marked deleted."""
+        return self.record[0] & row.DELETED != 0
+
+    def footprint(self) -> int:
+        """Bytes that the row takes on its page: record, reserve and slot."""
+        return len(self.record) + len(self.slack) + page.SLOT_SIZE
+
+    def decoded(self) -> row.Row:
+        """The row; FormatError when it cannot be read."""
+        if self._decoded is None or self._decoded_from is not self.record:
+            self._decoded = row.decode_row(self.record)
+            self._decoded_from = self.record
+        return self._decoded
+
+
+class LivePage:
+    """A stored page.
+
+    Arguments:
+        stored: the decoded page.
+        page_size: bytes of the page.
+        minimum_record: minimum record size of the container.
+    """
+
+    __slots__ = ("_minimum", "_size", "_used", "header", "layout", "rows", "version")
+
+    def __init__(self, stored: StoredPage, page_size: int, minimum_record: int) -> None:
+        self.header = stored.header
+        self.version = stored.header.version
+        self._size = page_size
+        self._minimum = minimum_record
+        self.rows = [LiveRow(found.record, found.slack) for found in stored.rows]
+        order = sorted(range(len(self.rows)), key=lambda slot: stored.rows[slot].offset)
+        self.layout = [self.rows[slot] for slot in order]
+        # Bytes that rows, their reserves and their slots take.
+        self._used = sum(found.footprint() for found in self.rows)
+
+    def set_status(self, status: int) -> None:
+        """Set the page status."""
+        self.header = self.header._replace(status=status)
+
+    def initialise(self, next_record_id: int, *, overflow: bool) -> None:
+        """Take the page into use, empty."""
+        self.rows.clear()
+        self.layout.clear()
+        self._used = 0
+        self.header = self.header._replace(status=page.VALID, overflow=overflow, next_record_id=next_record_id)
+
+    def encode(self) -> bytes:
+        """The bytes of the page. FormatError when the rows do not fit."""
+        offsets: dict[int, int] = {}
+        at = page.HEADER_SIZE
+        for found in self.layout:
+            offsets[id(found)] = at
+            at += len(found.record) + len(found.slack)
+        deleted = sum(1 for found in self.rows if found.deleted)
+        header = self.header._replace(version=self.version, slots=len(self.rows), deleted_plus_one=deleted + 1)
+        stored = tuple(StoredRow(offsets[id(found)], found.record, found.slack) for found in self.rows)
+        return page.encode(StoredPage(header, stored), self._size)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that no row, reserve or slot takes."""
+        return self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE - self._used
+
+    def space_for(self, image: row.Row) -> int:
+        """Bytes that a new row would take: record, reserve and slot."""
+        record = row.encode_row(image)
+        return len(record) + self._reserve_of(image, len(record)) + page.SLOT_SIZE
+
+    def has_room_to_replace(self, slot: int, image: row.Row) -> bool:
+        """Whether other content fits in the place of a row, its reserve and what is free."""
+        found = self.rows[slot]
+        return len(row.encode_row(image)) <= len(found.record) + len(found.slack) + self.free_bytes
+
+    def least_slack(self, slot: int) -> int:
+        """Bytes that must stay reserved behind a row."""
+        found = self.rows[slot]
+        return self._reserve_of(found.decoded(), len(found.record))
+
+    def slot_of(self, record_id: int) -> int | None:
+        """The slot of a record id, or None."""
+        for slot, found in enumerate(self.rows):
+            if found.record_id == record_id:
+                return slot
+        return None
+
+    def row_at(self, slot: int) -> LiveRow:
+        """The row at a slot; FormatError when there is none."""
+        if not 0 <= slot < len(self.rows):
+            raise FormatError("a page has no such slot", expected=f"a slot below {len(self.rows)}", found=str(slot))
+        return self.rows[slot]
+
+    def insert(self, slot: int, image: row.Row) -> None:
+        """Put a row at a slot; the rows from there on move up by one slot."""
+        if not 0 <= slot <= len(self.rows):
+            raise FormatError("a row cannot be put there", expected=f"a slot up to {len(self.rows)}", found=str(slot))
+        record = row.encode_row(image)
+        new = LiveRow(record, bytes(self._reserve_of(image, len(record))))
+        self.rows.insert(slot, new)
+        self.layout.append(new)
+        self._used += new.footprint()
+        if new.record_id >= self.header.next_record_id:
+            self.header = self.header._replace(next_record_id=new.record_id + 1)
+        self._require_room()
+
+    def purge(self, slot: int) -> None:
+        """Take a row off the page."""
+        found = self.row_at(slot)
+        del self.rows[slot]
+        self._used -= found.footprint()
+        self.layout = [other for other in self.layout if other is not found]
+
+    def replace(self, slot: int, image: row.Row) -> None:
+        """Give a row other content in its place."""
+        found = self.row_at(slot)
+        record = row.encode_row(image)
+        room = found.record + found.slack
+        self._used -= found.footprint()
+        found.slack = room[len(record) :]
+        found.record = record
+        found.record_id = image.header.record_id
+        self._used += found.footprint()
+        self._require_room()
+
+    def mark(self, slot: int, *, deleted: bool) -> None:
+        """Set or clear the deleted mark of a row."""
+        found = self.row_at(slot)
+        status = found.record[0] | row.DELETED if deleted else found.record[0] & ~row.DELETED
+        found.record = bytes((status,)) + found.record[1:]
+
+    def reserve(self, slot: int, reserved_bytes: int) -> None:
+        """Set the bytes reserved behind a row."""
+        found = self.row_at(slot)
+        self._used -= found.footprint()
+        found.slack = found.slack[:reserved_bytes].ljust(reserved_bytes, b"\0")
+        self._used += found.footprint()
+        self._require_room()
+
+    def _reserve_of(self, image: row.Row, record_bytes: int) -> int:
+        """Bytes reserved behind a new record."""
+        reserve = 0
+        if self._minimum > 0:
+            reserve = max(0, self._minimum - sum(len(field.data) for field in image.fields if field.data is not None))
+        return max(reserve, _LEAST_ON_OVERFLOW - record_bytes) if self.header.overflow else reserve
+
+    def _require_room(self) -> None:
+        room = self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE
+        if self._used > room:
+            found = f"{self._used} bytes"
+            raise FormatError("a row does not fit on its page", expected=f"{room} bytes at most", found=found)
+
+
+class LiveAllocation:
+    """An allocation page.
+
+    Arguments:
+        stored: the decoded page.
+        page_size: bytes of the page.
+    """
+
+    __slots__ = ("_size", "content", "version")
+
+    def __init__(self, stored: AllocationPage, page_size: int) -> None:
+        self.content = stored
+        self.version = stored.header.version
+        self._size = page_size
+
+    def set_status(self, status: int) -> None:
+        """Set the page status."""
+        self.content = self.content._replace(header=self.content.header._replace(status=status))
+
+    def initialise(self, next_record_id: int) -> None:
+        """Take the page into use."""
+        header = self.content.header._replace(status=page.VALID, next_record_id=next_record_id)
+        self.content = self.content._replace(header=header)
+
+    def encode(self, container_header: bytes) -> bytes:
+        """The bytes of the page; ``container_header`` is put in where the page carries one."""
+        header = container_header if self.content.container_header else b""
+        versioned = self.content.header._replace(version=self.version)
+        return allocation.encode(self.content._replace(header=versioned, container_header=header), self._size)
+
+    def set_page(self, number: int, *, free: bool) -> None:
+        """Mark a page free, or allocated; the maps grow with the highest page (section 14)."""
+        extent = self.content.extent
+        if not extent.first_page <= number <= extent.last_page:
+            raise FormatError("an allocation page does not manage that page", found=str(number))
+        bit = number - extent.first_page
+        bits, unfilled = self.content.free, self.content.unfilled
+        if bit >= bits.bits:
+            size = min((1 + bit // 8) * 8, extent.last_page - extent.first_page + 1)
+            bits, unfilled = bits.resized(size), unfilled.resized(size)
+        bits = bits.with_bit(bit, free)
+        if free:
+            unfilled = _cleared(unfilled, bit)
+            extent = extent._replace(status=extent.status | allocation.HAS_FREE)
+        else:
+            extent = extent._replace(allocated=max(extent.allocated, bit + 1))
+            if not any(bits.data):
+                extent = extent._replace(status=extent.status & ~allocation.HAS_FREE)
+        self.content = self.content._replace(extent=extent, free=bits, unfilled=unfilled)
+
+    def chain(self, next_page: int, next_offset: int) -> None:
+        """Link the next allocation page; -1 for none."""
+        self.content = self.content._replace(next_page=next_page, next_offset=next_offset)
+
+    def compress(self, new_highest: int) -> None:
+        """Cut the maps behind the page index ``new_highest`` (-1: nothing is left)."""
+        count = new_highest + 1
+        extent = self.content.extent
+        if not 0 <= count <= extent.last_page - extent.first_page + 1:
+            raise FormatError("a container cannot be cut there", found=f"page index {new_highest}")
+        self.content = self.content._replace(
+            extent=extent._replace(allocated=count, preallocated=count),
+            free=self.content.free.resized(count),
+            unfilled=self.content.unfilled.resized(count),
+        )
+
+
+Page: TypeAlias = LivePage | LiveAllocation
+
+
+def decode_page(data: bytes, minimum_record: int) -> Page:
+    """The live page of some bytes; FormatError when they are none."""
+    if page.read_page_header(data).page_format == page.ALLOCATION:
+        return LiveAllocation(allocation.decode(data), len(data))
+    return LivePage(page.decode(data), len(data), minimum_record)
+
+
+def fresh_page(page_format: int, number: int, page_size: int, minimum_record: int, header_length: int) -> Page:
+    """A page of version 0 that was never initialised (R-DRB-33).
+
+    Arguments:
+        page_format: 117 or 118.
+        number: page number.
+        page_size: bytes of the page.
+        minimum_record: minimum record size of the container.
+        header_length: bytes of container header on an allocation page (80 on page 0, else 0).
+    """
+    if page_format == page.STORED:
+        return LivePage(StoredPage(FRESH, ()), page_size, minimum_record)
+    if page_format != page.ALLOCATION:
+        raise FormatError("a page is initialised in an unknown format", found=str(page_format))
+    extent = allocation.new_extent(number, page_size, header_length)
+    empty = BitSet(0, b"")
+    header = FRESH._replace(page_format=page.ALLOCATION)
+    stored = AllocationPage(header, allocation.NO_PAGE, 0, bytes(header_length), extent, empty, empty)
+    return LiveAllocation(stored, page_size)
+
+
+def _cleared(bits: BitSet, bit: int) -> BitSet:
+    return bits.with_bit(bit, False) if bit < bits.bits else bits

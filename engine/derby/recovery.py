@@ -1,0 +1,359 @@
+"""Recovery of a database after a crash: redo, undo, checkpoint.
+
+Order (duties of section J of the behaviour document):
+
+1. Analysis without effects: where to start, where the log ends, which transactions are open, what lies behind the end.
+2. Interlock. Derby takes any damage for the end of the log and zeroes what follows; when committed transactions follow,
+   this program refuses. It also refuses where Derby would start an empty log, and where the log ends in front of its
+   own checkpoint. A next log file that keeps Derby from starting is refused unless it holds no record.
+3. Redo pass from the redo low water mark (``redo``).
+4. The tail behind the append position is zeroed, even where Derby would leave bytes that it does not understand.
+5. Undo pass (``undo``): losers one after the other, internal ones first; prepared transactions are kept.
+6. The closing checkpoint (``checkpoint``), unless the database was clean (R-DRB-62). Derby also leaves it out when
+   there is little to redo and nothing to undo (R-DRB-60); here nothing is left to redo in any case (duty 6).
+
+A dry run is the same on an overlay in memory. With a backup directory every byte is saved before it is overwritten, and
+``take_back`` brings the old state back, also after an interrupted run, even when that left a torn page. Without it an
+interrupted run is simply started again: what it wrote to the log is there, and the rest is done.
+
+Example, ``crash-five-transactions``: scan from (1,40674), redo of 9 records from (1,41652), end at (1,42645); loser 196
+gets nine CLRs from (1,42682) on and an abort end; checkpoint at (1,43174). Derby writes the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.cache import DEFAULT_PAGES, PageCache
+from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, Checkpointer, CheckpointResult, write_controls
+from engine.derby.containers import Containers
+from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, Database
+from engine.derby.format import instant
+from engine.derby.format.container import ContainerKey
+from engine.derby.format.control import Control
+from engine.derby.info import Analysis, analyse
+from engine.derby.interlock import check, usable_controls
+from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, LogWriter, clear_tail
+from engine.derby.page_copies import PageCopies, mend
+from engine.derby.pages import LivePage
+from engine.derby.redo import Redo
+from engine.derby.undo import Undo, Undone
+from engine.derby.xact import TransactionTable
+from engine.events import SILENT, Listener
+from engine.storage import journal
+from engine.storage.base import Lock, Storage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
+
+_PROPERTIES_CONTAINER = 16
+_STEP = 256
+
+
+class Options(NamedTuple):
+    """How recovery is to be done.
+
+    Attributes:
+        accept_loss: go on although committed transactions lie behind the end of the log, or a next log file is foreign.
+        derby_default: behave as Derby: no interlock, and without ``log.ctrl`` no mirror and no checksum records.
+        force_checkpoint: take a checkpoint even of a clean database.
+        cache_pages: pages kept in memory.
+        buffer_bytes: log buffer, decides where checksum groups end.
+        switch_bytes: log switch interval.
+    """
+
+    accept_loss: bool = False
+    derby_default: bool = False
+    force_checkpoint: bool = False
+    cache_pages: int = DEFAULT_PAGES
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES
+    switch_bytes: int = DEFAULT_SWITCH_BYTES
+
+
+DEFAULTS = Options()
+
+
+class Recovered(NamedTuple):
+    """What recovery did (or, in a dry run, would do).
+
+    Attributes:
+        analysis: the state that was found.
+        clean: whether there was nothing to redo or undo.
+        redo_seen, redo_applied, redo_skipped: page and container records of the redo pass.
+        undone: transactions rolled back, in order.
+        undo_from, undo_to: the part of the log written by the undo pass.
+        in_doubt: numbers of the prepared transactions that were kept.
+        zeroed_bytes: bytes behind the append position that were zeroed although they were not all zero.
+        pages_written: pages written, those that left the cache early included.
+        checkpoint: the closing checkpoint, None when none was needed.
+        lost_commits: committed transactions given up behind the end of the log.
+        notes: what an operator should know, one clause each.
+        changed: bytes of each file that a dry run would write, empty in a real run.
+    """
+
+    analysis: Analysis
+    clean: bool
+    redo_seen: int
+    redo_applied: int
+    redo_skipped: int
+    undone: tuple[Undone, ...]
+    undo_from: int
+    undo_to: int
+    in_doubt: tuple[int, ...]
+    zeroed_bytes: int
+    pages_written: int
+    checkpoint: CheckpointResult | None
+    lost_commits: int
+    notes: tuple[str, ...]
+    changed: dict[str, int]
+
+
+def recover(
+    storage: Storage,
+    options: Options = DEFAULTS,
+    *,
+    dry_run: bool = False,
+    backup: Storage | None = None,
+    listener: Listener = SILENT,
+) -> Recovered:
+    """Recover a database.
+
+    Arguments:
+        storage: the database directory.
+        options: see ``Options``.
+        dry_run: leave everything as it is and say what would happen.
+        backup: directory for saved bytes; None saves nothing.
+        listener: hears the steps ``redo`` (bytes), ``undo`` (transactions) and those of the checkpoint.
+
+    Raises:
+        NotFoundError: no Derby database there.
+        UnsupportedError: encrypted, or of a release that was not verified for recovery.
+        RefusedError: a JVM has it open; committed transactions would be lost; the next log file is foreign.
+        DamageError: a log file or a record that is needed is missing, or a page does not fit its record.
+    """
+    if dry_run:
+        overlay = OverlayStorage(storage)
+        run = _Recovery(Database(overlay), options, listener)
+        if overlay.lock_holder(LOCK_FILE, LOCK_BYTE) is not None:
+            run.notes.append("the database is open in another process; the preview may be out of date")
+        return run.run()._replace(changed=overlay.changed())
+    lock = Database(storage).lock()
+    try:
+        return recover_locked(storage, options, backup, listener)
+    finally:
+        unlock(storage, lock)
+
+
+def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
+    """Bring back the state before the recovery that a backup directory belongs to; the number of entries undone.
+
+    Arguments:
+        storage: the database directory.
+        backup: the backup directory.
+        force: go on although the run was interrupted or files were changed since.
+
+    Raises: NotFoundError without saved bytes; RefusedError when a JVM has the database open, and without ``force``.
+    """
+    lock = Database(storage).lock()
+    try:
+        return journal.undo(storage, backup, force=force)
+    finally:
+        unlock(storage, lock)
+
+
+def recover_locked(storage: Storage, options: Options, backup: Storage | None, listener: Listener) -> Recovered:
+    """As ``recover``, for a caller that holds the lock."""
+    if backup is None:
+        return _Recovery(Database(storage), options, listener).run()
+    saving = SavingStorage(storage, backup)
+    result = _Recovery(Database(saving), options, listener, saving).run()
+    saving.finish({"operation": "recover", "undone": [one.transaction for one in result.undone]})
+    return result
+
+
+def unlock(storage: Storage, lock: Lock) -> None:
+    """Give the lock back; a lock file that no JVM made goes away."""
+    try:
+        if storage.stat(OWNER_FILE) is None and storage.stat(LOCK_FILE) is not None:
+            storage.remove(LOCK_FILE)
+    finally:
+        lock.release()
+
+
+class _Recovery:
+    """One run of recovery."""
+
+    __slots__ = (
+        "_analysis",
+        "_cache",
+        "_containers",
+        "_controls",
+        "_copies",
+        "_database",
+        "_listener",
+        "_log",
+        "_options",
+        "_redo",
+        "_table",
+        "_writer",
+        "notes",
+    )
+
+    def __init__(
+        self, database: Database, options: Options, listener: Listener, saving: SavingStorage | None = None
+    ) -> None:
+        database.require_clear()
+        self._database = database
+        self._options = options
+        self._listener = listener
+        self.notes: list[str] = []
+        self._controls = usable_controls(database, self.notes, derby_default=options.derby_default)
+        database.require_version(self._controls, NEWEST_RECOVERED)
+        self._log = LogFiles(database)
+        self._analysis = analyse(self._log, self._controls, listener)
+        checksums = self._controls.primary.present or not options.derby_default
+        self._writer = LogWriter(
+            self._log,
+            self._analysis.end.append,
+            buffer_bytes=options.buffer_bytes,
+            switch_bytes=options.switch_bytes,
+            checksums=checksums,
+        )
+        self._containers = Containers(database)
+        self._copies = PageCopies(database.storage) if database.is_page_store else None
+        self._cache = PageCache(self._containers, self._writer, options.cache_pages, saving, self._copies)
+        self._redo = Redo(self._log, self._cache)
+        self._table = TransactionTable(self._analysis.start.redo_lwm)
+
+    def run(self) -> Recovered:
+        """All steps; whatever is open is closed in any case."""
+        try:
+            self._interlock()
+            self._mend()
+            forced = self._options.force_checkpoint or self._analysis.behind.other_bytes
+            done = self._already_clean() if self._analysis.clean and not forced else self._run()
+            if self._copies is not None:
+                self._copies.remove()
+            return done
+        finally:
+            if self._copies is not None:
+                self._copies.close()
+            self._containers.close()
+            self._writer.close()
+            self._log.forget()
+
+    def _run(self) -> Recovered:
+        end = self._analysis.end
+        self._sync_log()
+        self._redo_pass()
+        zeroed = clear_tail(self._log, end.append) if self._analysis.behind.other_bytes or end.fuzzy else 0
+        undone = Undo(self._log, self._writer, self._cache, self._redo).run(self._table, self._listener)
+        undo_to = self._writer.end
+        needed = not self._analysis.clean or self._options.force_checkpoint
+        checkpoint = self._checkpoint() if needed else None
+        return self._result(undone, undo_to, zeroed, checkpoint)
+
+    def _result(
+        self, undone: list[Undone], undo_to: int, zeroed: int, checkpoint: CheckpointResult | None
+    ) -> Recovered:
+        return Recovered(
+            self._analysis,
+            self._analysis.clean,
+            self._redo.seen,
+            self._redo.applied,
+            self._redo.skipped,
+            tuple(undone),
+            self._analysis.end.append,
+            undo_to,
+            tuple(one.number for one in self._table.in_doubt()),
+            zeroed,
+            self._cache.written,
+            checkpoint,
+            self._analysis.behind.commits,
+            tuple(self.notes),
+            {},
+        )
+
+    def _already_clean(self) -> Recovered:
+        """Nothing to redo or undo; a control file that is not right is written again."""
+        primary, mirror = self._controls.primary.control, self._controls.mirror.control
+        if primary != mirror and self._controls.chosen is not None:
+            write_controls(self._database.storage, self._controls.chosen)
+            self.notes.append("both control files were written again")
+        return self._result([], self._analysis.end.append, 0, None)
+
+    def _interlock(self) -> None:
+        if self._analysis.behind.torn_commits:
+            self.notes.append(
+                f"the last write to the log is torn; {self._analysis.behind.torn_commits} commits in it, which nobody "
+                "was told of, are undone"
+            )
+        loss = self._options.accept_loss or self._options.derby_default
+        check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
+
+    def _mend(self) -> None:
+        """Put copies in the place of torn pages; only a page store of this program has them."""
+        mended = mend(self._database.storage) if self._copies is not None else 0
+        if mended:
+            self.notes.append(f"{mended} pages were torn by an interrupted write, their copies are used")
+
+    def _sync_log(self) -> None:
+        """Make the log that will be applied durable, before any page is written (R-DRB-8)."""
+        first = instant.file_of(self._analysis.start.redo_lwm)
+        for number in range(first, instant.file_of(self._analysis.end.append) + 1):
+            file = self._database.storage.open_rw(self._log.path(number))
+            try:
+                file.sync()
+            finally:
+                file.close()
+
+    def _redo_pass(self) -> None:
+        start = self._analysis.start
+        scan = ForwardScan(self._log, start.undo_lwm)
+        scanned = 0
+        for count, one in enumerate(scan):
+            self._table.see(one)
+            if one.instant >= start.redo_lwm:
+                self._redo.redo(one)
+            scanned += one.end - one.instant
+            if count % _STEP == 0:
+                self._listener.step("redo", scanned, self._analysis.bytes)
+
+    def _checkpoint(self) -> CheckpointResult:
+        release = self._database.likely_release(self._database.controls())
+        base = self._controls.chosen or Control(major=release[0], minor=release[1])
+        self._containers.adopt_stubs()
+        checkpointer = Checkpointer(
+            self._database,
+            self._log,
+            self._writer,
+            self._cache,
+            keep_log=self._keeps_log(),
+            listener=self._listener,
+        )
+        return checkpointer.take(self._table.highest + 1, list(self._table.open.values()), base)
+
+    def _keeps_log(self) -> bool:
+        """Whether old log files are to be kept; a note says so."""
+        properties = self._database.properties
+        keeps = any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY))
+        if keeps or self._property_table_keeps_log():
+            self.notes.append("log archiving is on: old log files are kept")
+            return True
+        return False
+
+    def _property_table_keeps_log(self) -> bool:
+        """Whether the database's own property table says that the log is kept."""
+        properties = self._database.properties
+        number = properties.get("derby.storage.propertiesId", "")
+        key = ContainerKey(0, int(number) if number.isdigit() else _PROPERTIES_CONTAINER)
+        found = self._containers.find(key)
+        if found is None:
+            return False
+        pages = (self._cache.get(found, page_number) for page_number in range(1, self._cache.page_count(found)))
+        rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows)
+        return any(not one.deleted and _switches_archiving_on(one.record) for one in rows)
+
+
+def _switches_archiving_on(record: bytes) -> bool:
+    return (ARCHIVE_PROPERTY.encode() in record or KEEP_PROPERTY.encode() in record) and b"true" in record

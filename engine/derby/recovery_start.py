@@ -1,0 +1,89 @@
+"""Where recovery starts: the last checkpoint, its two low water marks, and what is wrong on the way there.
+
+Rules: with a checkpoint, scan from its undoLWM and redo from its redoLWM (R-DRB-22). Without one, both are the first
+byte behind the header of log file 1 (R-DRB-30). When the record that the control file names is no checkpoint, both are
+the first byte of the file that it names (R-DRB-44). When that file does not exist, Derby starts an empty log and opens
+the database with whatever is on its pages; here that is an error (R-DRB-43).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.database import CONTROL, Controls
+from engine.derby.format import instant
+from engine.derby.format.log_file import HEADER_SIZE
+from engine.derby.format.operations.transaction import Checkpoint
+from engine.derby.log import LogFiles
+from engine.errors import DamageError
+
+FIRST_FILE = 1
+
+
+class Start(NamedTuple):
+    """The start of recovery.
+
+    Attributes:
+        checkpoint_at: instant of the last checkpoint record, 0 when there is none.
+        checkpoint: the record's fields, None when there is no usable checkpoint.
+        undo_lwm: the scan starts here.
+        redo_lwm: redo work starts here.
+        problem: why the record that the control file names was not used, else None.
+    """
+
+    checkpoint_at: int
+    checkpoint: Checkpoint | None
+    undo_lwm: int
+    redo_lwm: int
+    problem: str | None
+
+
+def find_start(log: LogFiles, controls: Controls) -> Start:
+    """The start of recovery. DamageError when a log file that it needs is missing or no log file."""
+    if controls.checkpoint == instant.NONE:
+        return _from_file(log, FIRST_FILE, None)
+    at = controls.checkpoint
+    require_file(log, instant.file_of(at))
+    found = log.try_record(at) if instant.position_of(at) >= HEADER_SIZE else "it lies inside the header"
+    if isinstance(found, str):
+        return _from_file(log, instant.file_of(at), found)
+    if not isinstance(found.operation, Checkpoint):
+        return _from_file(log, instant.file_of(at), "the record there is no checkpoint")
+    marks = found.operation
+    if not _sensible(marks, at):
+        return _from_file(log, instant.file_of(at), "its low water marks make no sense")
+    for number in range(instant.file_of(marks.undo_lwm), instant.file_of(at) + 1):
+        require_file(log, number)
+    return Start(at, marks, marks.undo_lwm, marks.redo_lwm, None)
+
+
+def require_file(log: LogFiles, number: int) -> None:
+    """DamageError when a needed log file is missing or no log file."""
+    if log.exists(number):
+        log.header(number)
+        return
+    path = log.path(number)
+    raise DamageError(
+        f"log file {number} is needed and missing",
+        file=log.database.name(path),
+        consequence="Derby would start an empty log and open the database in an inconsistent state",
+        hint=f"bring {path} back, or restore from a backup",
+    )
+
+
+def _sensible(marks: Checkpoint, at: int) -> bool:
+    first = instant.position_of(marks.undo_lwm) >= HEADER_SIZE and instant.position_of(marks.redo_lwm) >= HEADER_SIZE
+    return first and instant.file_of(marks.undo_lwm) > 0 and marks.undo_lwm <= marks.redo_lwm <= at
+
+
+def _from_file(log: LogFiles, number: int, problem: str | None) -> Start:
+    if not log.exists(number):
+        raise DamageError(
+            f"no checkpoint is known and log file {number} is missing",
+            file=log.database.name(CONTROL),
+            consequence="Derby would start an empty log and open the database in an inconsistent state",
+            hint=f"bring {log.path(number)} and the control files back, or restore from a backup",
+        )
+    log.header(number)
+    at = instant.make(number, HEADER_SIZE)
+    return Start(instant.NONE, None, at, at, problem)

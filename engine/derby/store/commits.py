@@ -1,0 +1,72 @@
+"""Group commit (R-DRB-7): one flush at a time; it takes everything that was appended until then.
+
+A committing transaction appends its end record and then needs everything up to it to be durable. When a flush is
+running it waits, and looks again: the flush may have covered it. Otherwise it writes what is in the buffer, its own end
+and those of all others that have come in the meantime, and syncs without holding the latch, so that others go on
+appending. An instant that is durable already returns at once.
+
+Example: A flushes to (1,5000). B ends at (1,5200) and C at (1,5300) while A's sync runs; both wait. B wakes first and
+flushes to (1,5300): C finds its end durable. Three commits, two syncs.
+
+A sync that fails is not repeated: what the system has dropped is not known. The store stops.
+"""
+
+from __future__ import annotations
+
+from threading import Condition
+
+from engine.derby.log_writer import Written
+from engine.derby.store.core import Core
+
+
+class GroupCommit:
+    """Makes the log durable for many transactions at once.
+
+    Arguments:
+        core: the log, and the latch.
+
+    Attributes:
+        flushes: syncs so far.
+        waits: how often a transaction waited for another one's flush.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._ended = Condition(core.latch)
+        self._flushing = False
+        self.flushes = 0
+        self.waits = 0
+
+    def make_durable(self, end: int) -> None:
+        """Return when everything in front of an instant is durable. Called without the latch."""
+        while not self._is_durable(end):
+            written = None
+            try:
+                with self._core.stopping():
+                    with self._core.latch:
+                        written = self._core.writer.write_out()
+                    if written is not None:
+                        written.file.sync()
+                        self.flushes += 1
+            finally:
+                self._flushed(written)
+
+    def _flushed(self, written: Written | None) -> None:
+        """Let the others look at what is durable now."""
+        with self._ended:
+            self._flushing = False
+            if written is not None and not self._core.broken:
+                self._core.writer.synced(written.end)
+            self._ended.notify_all()
+
+    def _is_durable(self, end: int) -> bool:
+        """Wait for a running flush; when the instant is not durable then, the caller is to flush."""
+        with self._ended:
+            while self._flushing and self._core.writer.durable < end:
+                self.waits += 1
+                self._ended.wait()
+            self._core.require_whole()
+            if self._core.writer.durable >= end:
+                return True
+            self._flushing = True
+            return False

@@ -1,0 +1,119 @@
+"""Work behind a commit or a rollback, in internal transactions of its own (R-DRB-6).
+
+What a committed transaction has marked deleted is purged; pieces of long values that nobody needs any more, and pages
+that became empty, are given back; bytes that an update left reserved are freed; the files of dropped tables go. Behind
+a rollback the overflow pages that it had taken are given back.
+
+All of it happens under the latch right after the locks were released, before anybody else can use what is purged. A
+crash in between leaves marked rows and unused pages: space, no data. ``purge_key`` and ``purge_row`` look again whether
+the mark is still there, since the transaction may have written the key once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from engine.derby.containers import Container
+from engine.derby.format import page
+from engine.derby.format.column import Location
+from engine.derby.format.container import ContainerKey
+from engine.derby.format.operations import container as container_operations
+from engine.derby.pages import LivePage
+from engine.derby.redo import Redo
+from engine.derby.store.core import Core, Running
+from engine.derby.store.heap import FIRST_PAGE, Heap
+from engine.derby.store.space import give_back
+from engine.derby.store.tables import Table, Tables
+
+Work: TypeAlias = Callable[[Core, Running], None]
+
+
+def run(core: Core, works: Sequence[Work]) -> None:
+    """Do some works in one internal transaction; called with the latch held."""
+    if works:
+        with core.nested(internal=True) as running:
+            for work in works:
+                work(core, running)
+
+
+def purge_key(table: Table, key: bytes) -> Work:
+    """Take a marked row off the index."""
+
+    def work(_: Core, running: Running) -> None:
+        entry = table.index.find(key)
+        if entry is not None and entry.deleted:
+            table.index.purge(running, entry)
+
+    return work
+
+
+def purge_row(table: Table, at: Location) -> Work:
+    """Take a marked row off the heap, with the pieces of its value."""
+
+    def work(core: Core, running: Running) -> None:
+        heap = table.heap
+        pieces = heap.pieces_of(at)
+        if heap.purge(running, at) and at.page != FIRST_PAGE:
+            give_back(core, running, heap.container, at.page)
+            heap.forget(at.page)
+        if pieces is not None:
+            _give_back_pieces(core, running, heap, pieces)
+
+    return work
+
+
+def purge_catalogue_row(tables: Tables, at: Location) -> Work:
+    """Take the row of a dropped table off the catalogue."""
+
+    def work(_: Core, running: Running) -> None:
+        tables.purge_row(running, at)
+
+    return work
+
+
+def free_pieces(heap: Heap, first: Location) -> Work:
+    """Give the pages of a value back that was replaced."""
+
+    def work(core: Core, running: Running) -> None:
+        _give_back_pieces(core, running, heap, first)
+
+    return work
+
+
+def free_slack(heap: Heap, at: Location) -> Work:
+    """Give up what an update left reserved, if the row is still there."""
+
+    def work(_: Core, running: Running) -> None:
+        if heap.page(at.page).slot_of(at.record_id) is not None:
+            heap.free_slack(running, at)
+
+    return work
+
+
+def remove_container(redo: Redo, key: ContainerKey) -> Work:
+    """Remove the files of a dropped table: stub, then file, when the record is durable."""
+
+    def work(core: Core, running: Running) -> None:
+        found = core.containers.find(key)
+        if found is not None:
+            where = *key, found.header.version, container_operations.REMOVE, None
+            redo.remove(key, core.log_container(running, container_operations.ContainerOperation(*where)))
+
+    return work
+
+
+def give_back_taken(found: Container, number: int) -> Work:
+    """Give an overflow page back that a rollback has left empty."""
+
+    def work(core: Core, running: Running) -> None:
+        target = core.cache.get(found, number) if core.containers.find(found.key) is found else None
+        if isinstance(target, LivePage) and target.header.status == page.VALID and not target.rows:
+            give_back(core, running, found, number)
+
+    return work
+
+
+def _give_back_pieces(core: Core, running: Running, heap: Heap, first: Location) -> None:
+    for at in [at for at, _ in heap.pieces(first)]:
+        give_back(core, running, heap.container, at.page)

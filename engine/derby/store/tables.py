@@ -1,0 +1,213 @@
+"""The tables of a store and its catalogue.
+
+A table is a heap with the rows (key, value) and a unique index from the key to the row. Container numbers end in 0 for
+heaps and in 1 for indexes, as Derby's do. The catalogue is the heap in container 32 (``seg0/c20.dat``); its rows are
+the name of a table and the numbers of its two containers (two longs). Creating and dropping a table is a change of the
+catalogue and of containers in one transaction, and is undone with it. The files of a dropped table go behind the
+commit.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from engine.derby.containers import Container
+from engine.derby.format import btree, column, container, page, row
+from engine.derby.format.column import Location
+from engine.derby.format.container import PAGE_SIZES, ContainerHeader, ContainerKey
+from engine.derby.format.operations import container as container_operations
+from engine.derby.format.operations import page as operations
+from engine.derby.format.row import Field, Row, RowHeader
+from engine.derby.store.core import Core, Running
+from engine.derby.store.heap import FIRST_PAGE, Heap, descriptor
+from engine.derby.store.index import Index
+from engine.derby.store.space import highest_page, initialise_container
+from engine.errors import DamageError, NotFoundError, RefusedError, UsageError
+
+CATALOGUE: Final = ContainerKey(0, 32)
+DEFAULT_PAGE_BYTES: Final = 4096
+_FIRST_HEAP: Final = 48
+_STEP: Final = 16
+_LONGEST_NAME: Final = 255
+_NUMBERS: Final = struct.Struct(">qq")
+_HEAP_MINIMUM, _INDEX_MINIMUM = 12, 1
+
+
+class Table:
+    """One table.
+
+    Attributes:
+        name: its name.
+        heap: its rows.
+        index: its keys.
+        row: where its row in the catalogue is.
+    """
+
+    __slots__ = ("heap", "index", "name", "row")
+
+    def __init__(self, name: str, heap: Heap, index: Index, at: Location) -> None:
+        self.name = name
+        self.heap = heap
+        self.index = index
+        self.row = at
+
+
+class TablePlace(NamedTuple):
+    """Where a table is: containers, page size in bytes, pages in use, levels of the index."""
+
+    name: str
+    heap_container: int
+    index_container: int
+    page_bytes: int
+    heap_pages: int
+    index_pages: int
+    index_levels: int
+
+
+class Tables:
+    """The catalogue.
+
+    Arguments:
+        core: the write path.
+
+    Raises: DamageError when the catalogue is not there or cannot be read.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._heap = Heap(core, self._container(CATALOGUE))
+        self._known: dict[str, Table] = {}
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the catalogue again, after a rollback that may have changed it."""
+        known = {}
+        for at, found in self._heap.rows():
+            name = column.decode_varbit(found.columns[0]).decode("utf-8", "replace")
+            known[name] = self._table(name, column.decode_varbit(found.columns[1]), at)
+        self._known = known
+
+    def names(self) -> list[str]:
+        """The names of all tables, sorted."""
+        return sorted(self._known)
+
+    def get(self, name: str) -> Table:
+        """A table. NotFoundError when there is none of the name."""
+        found = self._known.get(name)
+        if found is None:
+            known = ", ".join(self.names()[:5]) or "none"
+            raise NotFoundError(f"no table of the name {name!r}", expected=f"one of: {known}", found=name)
+        return found
+
+    def place(self, name: str) -> TablePlace:
+        """Where a table is. NotFoundError when there is none of the name."""
+        table = self.get(name)
+        heap, index = table.heap.container, table.index.container
+        return TablePlace(
+            name,
+            heap.key.container,
+            index.key.container,
+            heap.header.page_size,
+            highest_page(self._core, heap),
+            highest_page(self._core, index),
+            len(table.index.path(b"")),
+        )
+
+    def create(self, running: Running, name: str, page_bytes: int) -> Table:
+        """Make a table. RefusedError when there is one of the name; UsageError for an impossible name or page size."""
+        stored_name = name.encode("utf-8")
+        if not 0 < len(stored_name) <= _LONGEST_NAME:
+            raise UsageError("a table has no possible name", expected=f"1 to {_LONGEST_NAME} bytes", found=name)
+        if page_bytes not in PAGE_SIZES:
+            raise UsageError(
+                "a page has no possible size", expected=", ".join(map(str, PAGE_SIZES)), found=str(page_bytes)
+            )
+        if name in self._known:
+            raise RefusedError(f"there is a table of the name {name!r}", consequence="nothing was made")
+        number = self._next_number()
+        heap_key, index_key = ContainerKey(0, number), ContainerKey(0, number + 1)
+        make_heap(self._core, running, heap_key, page_bytes)
+        _make_index(self._core, running, index_key, heap_key, page_bytes)
+        numbers = column.encode_varbit(_NUMBERS.pack(heap_key.container, index_key.container))
+        at = self._heap.insert(running, (column.encode_varbit(stored_name), numbers), [])
+        self._known[name] = self._table(name, column.decode_varbit(numbers), at)
+        return self._known[name]
+
+    def drop(self, running: Running, name: str) -> tuple[ContainerKey, ...]:
+        """Mark a table dropped; the containers that are to be removed behind the commit."""
+        table = self.get(name)
+        self._heap.delete(running, table.row)
+        found = table.heap.container, table.index.container
+        for one in found:
+            where = *one.key, one.header.version, container_operations.DROP, None
+            self._core.log_container(running, container_operations.ContainerOperation(*where))
+            one.change_header(status=one.header.status | container.DROPPED, version=one.header.version + 1)
+        del self._known[name]
+        return tuple(one.key for one in found)
+
+    def purge_row(self, running: Running, at: Location) -> None:
+        """Take the row of a dropped table off the catalogue, in an internal transaction."""
+        self._heap.purge(running, at)
+
+    def _next_number(self) -> int:
+        """A heap number above all that are in use, stubs and dropped containers included."""
+        return max(_FIRST_HEAP, *(key.container // _STEP * _STEP + _STEP for key in self._core.containers.all_keys()))
+
+    def _table(self, name: str, numbers: bytes, at: Location) -> Table:
+        if len(numbers) != _NUMBERS.size:
+            raise DamageError(
+                f"the catalogue names no two containers for table {name!r}",
+                file=container.path_of(CATALOGUE),
+                expected=f"{_NUMBERS.size} bytes",
+                found=numbers.hex() or "none",
+                consequence="its table cannot be read",
+                hint="run verify; restore from a backup and roll forward",
+            )
+        heap, index = (self._container(ContainerKey(0, number)) for number in _NUMBERS.unpack(numbers))
+        return Table(name, Heap(self._core, heap), Index(self._core, index), at)
+
+    def _container(self, key: ContainerKey) -> Container:
+        found = self._core.containers.find(key)
+        if found is None:
+            raise DamageError(
+                f"{key} is missing",
+                file=container.path_of(key),
+                consequence="its table cannot be read",
+                hint="restore the file from a backup and roll forward",
+            )
+        return found
+
+
+def make_heap(core: Core, running: Running, key: ContainerKey, page_bytes: int) -> None:
+    """Make a heap with its descriptor row."""
+    found = _create(core, running, key, _header(0, page_bytes, _HEAP_MINIMUM))
+    header = RowHeader(row.HAS_FIRST_FIELD, page.FIRST_RECORD_ID, 0, 0, 0, 1, 0)
+    image = Row(header, (Field(0, descriptor(key)),))
+    fields = operations.Insert, page.FIRST_RECORD_ID, False, 0, operations.INSERT_OVERFLOW
+    core.change(running, found, FIRST_PAGE, *fields, data=row.encode_logged(image))
+
+
+def _make_index(core: Core, running: Running, key: ContainerKey, heap: ContainerKey, page_bytes: int) -> None:
+    """Make an index with its root page, a leaf."""
+    found = _create(core, running, key, _header(container.REUSABLE_IDS, page_bytes, _INDEX_MINIMUM))
+    root = btree.ControlRow(
+        btree.LEAF, btree.NO_PAGE, btree.NO_PAGE, btree.NO_PAGE, 0, True, btree.encode_descriptor(key, heap)
+    )
+    fields = btree.control_fields(root)
+    image = Row(RowHeader(0, page.FIRST_RECORD_ID, 0, 0, 0, len(fields), 0), fields)
+    named = operations.Insert, page.FIRST_RECORD_ID, False, btree.CONTROL_SLOT, operations.INSERT_DEFAULT
+    core.change(running, found, btree.ROOT_PAGE, *named, data=row.encode_logged(image))
+
+
+def _create(core: Core, running: Running, key: ContainerKey, header: ContainerHeader) -> Container:
+    """Log the creation, durably, then make the file; so that a crash leaves no file that the log does not know."""
+    raw = container.encode_header(header)
+    core.log_container(running, container_operations.ContainerOperation(*key, 0, container_operations.CREATE, raw))
+    found = core.containers.create(key, header)
+    initialise_container(core, found)
+    return found
+
+
+def _header(status: int, page_bytes: int, minimum: int) -> ContainerHeader:
+    return ContainerHeader(status, page_bytes, 0, minimum, 1, 8, -1, -1, 0, 0, 0, 0)

@@ -1,0 +1,149 @@
+"""Valid records behind the place where the log ends: what Derby drops in silence (format document, section 11.1).
+
+A damaged byte in the middle of the log looks like a torn tail. So the rest of the file, and every later log file, is
+searched for envelopes whose instant equals their position, whose two lengths agree and whose body decodes. A record
+that passes all three is no accident.
+
+Commits (and prepares) among them are changes that an application was told are safe. A tail without one is what a crash
+in the middle of a write leaves. So is a group of which the front alone was written: its flush never returned, and what
+commits in it was not reported to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from engine.derby.format import instant, record
+from engine.derby.format.log_file import HEADER_SIZE, TRAILER
+from engine.derby.format.operations.transaction import Checksum
+from engine.derby.format.record import Record
+from engine.derby.log import LogFiles, ScanEnd
+from engine.errors import DamageError
+
+_CHUNK = 1 << 20
+_KEPT = 100
+
+
+class Behind(NamedTuple):
+    """What lies behind the end of the log.
+
+    Attributes:
+        records: number of valid records, checksum records included.
+        commits: number of commit and prepare records among them that somebody was told of.
+        torn_commits: those in a group whose write was interrupted.
+        first, last: instants of the first and the last of them, 0 when there is none.
+        transactions: numbers of the transactions committed or prepared there, the first hundred.
+        other_bytes: whether there are bytes other than zero at all.
+        files: numbers of the later log files that exist.
+    """
+
+    records: int
+    commits: int
+    torn_commits: int
+    first: int
+    last: int
+    transactions: tuple[int, ...]
+    other_bytes: bool
+    files: tuple[int, ...]
+
+
+def look_behind(log: LogFiles, end: ScanEnd) -> Behind:
+    """Search everything behind the append position."""
+    number = instant.file_of(end.append)
+    files = tuple(n for n in log.numbers() if n > number)
+    count = commits = torn_commits = first = last = 0
+    torn = torn_group_end(log, end)
+    transactions: list[int] = []
+    for found in records_behind(log, end):
+        count += 1
+        first = first or found.instant
+        last = found.instant
+        if found.group & (record.COMMIT | record.PREPARED) and found.transaction is not None:
+            if found.instant < torn:
+                torn_commits += 1
+                continue
+            commits += 1
+            if len(transactions) < _KEPT:
+                transactions.append(found.transaction)
+    dirty = count > 0 or has_bytes(log, number, instant.position_of(end.append))
+    return Behind(count, commits, torn_commits, first, last, tuple(transactions), dirty, files)
+
+
+def torn_group_end(log: LogFiles, end: ScanEnd) -> int:
+    """Instant behind a group whose write did not come to its end, 0 when there is none at the append position.
+
+    The checksum record is there, and the last four bytes that it announces are zero: they are the length of the last
+    record, so that record was never written whole. Its flush did not return, and no commit in it was reported.
+    """
+    guard = log.try_record(end.append)
+    if isinstance(guard, str) or not isinstance(guard.operation, Checksum) or log.group_matches(guard):
+        return instant.NONE
+    stop = guard.end + guard.operation.length
+    last = log.read(instant.file_of(stop), instant.position_of(stop) - TRAILER.size, TRAILER.size)
+    return stop if not any(last) else instant.NONE
+
+
+def records_behind(log: LogFiles, end: ScanEnd) -> Iterator[Record]:
+    """The valid records behind the append position, later files included, in log order."""
+    number, position = instant.file_of(end.append), instant.position_of(end.append)
+    yield from _search(log, number, position)
+    for later in log.numbers():
+        if later > number:
+            try:
+                log.header(later)
+            except DamageError:
+                continue
+            yield from _search(log, later, HEADER_SIZE)
+
+
+def has_bytes(log: LogFiles, number: int, position: int) -> bool:
+    """Whether a byte other than zero stands in a log file from a position on."""
+    size = log.size(number)
+    while position < size:
+        chunk = log.read(number, position, min(_CHUNK, size - position))
+        if chunk.count(0) != len(chunk):
+            return True
+        position += len(chunk)
+    return False
+
+
+def next_valid(log: LogFiles, number: int, position: int) -> int:
+    """The instant of the first valid record of a file at or behind a position, 0 when there is none."""
+    found = next(_search(log, number, position), None)
+    return instant.NONE if found is None else found.instant
+
+
+def _search(log: LogFiles, number: int, position: int) -> Iterator[Record]:
+    """Valid records of one file from a position on, resynchronising by the file number in envelopes."""
+    size = log.size(number)
+    mark = number.to_bytes(4, "big")
+    while position < size:
+        found = log.try_record(instant.make(number, position))
+        if not isinstance(found, str) and not _covers_too_much(found, size):
+            yield found
+            position = instant.position_of(found.end)
+            continue
+        position = _next_mark(log, number, position + 1, size, mark)
+
+
+def _next_mark(log: LogFiles, number: int, position: int, size: int, mark: bytes) -> int:
+    """The next position whose envelope could state the right instant; the end of the file when there is none."""
+    while position + 12 <= size:
+        chunk = log.read(number, position, min(_CHUNK, size - position))
+        at = chunk.find(mark, 4)
+        while at != -1 and at + 8 <= len(chunk):
+            start = position + at - 4
+            if int.from_bytes(chunk[at + 4 : at + 8], "big") == start:
+                return start
+            at = chunk.find(mark, at + 1)
+        if position + len(chunk) >= size:
+            return size
+        position += len(chunk) - 11
+    return size
+
+
+def _covers_too_much(found: Record, size: int) -> bool:
+    """Whether a checksum record announces bytes beyond the file; such a one is left over, not valid."""
+    operation = found.operation
+    return isinstance(operation, Checksum) and instant.position_of(found.end) + operation.length > size

@@ -1,0 +1,141 @@
+"""Checks of a database that collect findings; nothing is changed.
+
+What is checked, in this order:
+
+1. Control files: both copies, and whether the record that they name is a checkpoint.
+2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
+   bookkeeping, what lies behind the end (``verify_log``).
+3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``verify_pages``).
+4. When there is nothing to redo or undo: the containers that the catalogue names against the files.
+
+Page versions against the log (R-DRB-34): for every page the records at or behind the redo low water mark run through
+versions v, v+1, ... w. The page on disk must have a version from v to w. Below v a record in front is missing, and
+recovery would stop. Above w the page was written after records that the log no longer has: write-ahead logging makes
+that impossible unless the log lost its end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.catalog import conglomerates
+from engine.derby.database import CONTROL, MIRROR, Controls, Database
+from engine.derby.findings import Finding, finding
+from engine.derby.format import container, control, instant
+from engine.derby.format.container import ContainerKey
+from engine.derby.log import LogFiles
+from engine.derby.verify_log import LogCheck, check_log
+from engine.derby.verify_pages import PageCheck, check_pages
+from engine.events import SILENT, Listener
+
+
+class Report(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        findings: everything found, in the order of the checks.
+        records: log records checked.
+        log_bytes: bytes of log checked.
+        containers: container files checked.
+        pages: pages checked.
+        rows: rows checked.
+        not_checked: what was left out, as clauses for the summary.
+    """
+
+    findings: tuple[Finding, ...]
+    records: int
+    log_bytes: int
+    containers: int
+    pages: int
+    rows: int
+    not_checked: tuple[str, ...]
+
+
+def verify(database: Database, *, pages: bool = True, listener: Listener = SILENT) -> Report:
+    """Check a database.
+
+    Arguments:
+        database: the database; it is only read.
+        pages: whether containers and pages are checked too.
+        listener: hears the steps ``log`` (bytes) and ``pages`` (containers).
+
+    Raises: UnsupportedError when it is encrypted or of an unknown release.
+    """
+    database.require_clear()
+    controls = database.controls()
+    database.require_version(controls)
+    findings = check_controls(controls)
+    holder = database.lock_holder()
+    if holder is not None:
+        who = f"process {holder}" if holder else "another process"
+        findings.append(finding("DRB-DB-001", f"{who} has the database open", file="dbex.lck"))
+    log = LogFiles(database)
+    checked = check_log(log, controls, listener)
+    findings += checked.findings
+    found = check_pages(database, checked.ranges, listener) if pages else PageCheck([], 0, 0, 0)
+    findings += found.findings
+    catalogue = conglomerates(database) if pages and checked.settled else None
+    if catalogue is not None:
+        findings += check_catalogue(database, catalogue)
+    return Report(
+        tuple(findings),
+        checked.records,
+        checked.log_bytes,
+        found.containers,
+        found.pages,
+        found.rows,
+        _not_checked(checked, pages, catalogue is not None),
+    )
+
+
+def check_controls(controls: Controls) -> list[Finding]:
+    """Findings on the two control files."""
+    primary, mirror = controls.primary, controls.mirror
+    findings = []
+    if primary.control is None and mirror.control is None:
+        message = f"both control files are unusable: {primary.problem or 'absent'}; {mirror.problem or 'absent'}"
+        return [finding("DRB-CTL-004", message, file=CONTROL)]
+    if not primary.present:
+        findings.append(finding("DRB-CTL-002", "log.ctrl is missing, the mirror is there", file=CONTROL))
+    elif primary.control is None:
+        findings.append(finding("DRB-CTL-001", f"log.ctrl cannot be used: {primary.problem}", file=CONTROL))
+    if mirror.control is None:
+        message = f"logmirror.ctrl cannot be used: {mirror.problem or 'it is missing'}"
+        findings.append(finding("DRB-CTL-003", message, file=MIRROR))
+    if primary.control is not None and mirror.control is not None and primary.control != mirror.control:
+        message = (
+            f"the control files name different checkpoints: {instant.show(primary.control.checkpoint)} "
+            f"and {instant.show(mirror.control.checkpoint)}"
+        )
+        findings.append(finding("DRB-CTL-005", message, file=MIRROR))
+    if controls.chosen is not None and controls.chosen.flags & control.FLAG_NO_SYNC:
+        findings.append(finding("DRB-CTL-006", "the database was run without syncing at least once", file=CONTROL))
+    return findings
+
+
+def check_catalogue(database: Database, catalogue: set[int]) -> list[Finding]:
+    """Every table and index of the catalogue has its file, and every file is known to the catalogue."""
+    findings = []
+    present = {key.container for key, is_stub in database.containers().items() if not is_stub and key.segment == 0}
+    own = database.properties.get("derby.storage.propertiesId", "16")
+    for number in sorted(catalogue - present):
+        path = container.path_of(ContainerKey(0, number))
+        message = f"container {number} is in the catalogue and its file is missing"
+        findings.append(finding("DRB-CONT-002", message, file=path, container=number))
+    for number in sorted(present - catalogue):
+        if str(number) != own:
+            path = container.path_of(ContainerKey(0, number))
+            message = f"container {number} belongs to no table or index"
+            findings.append(finding("DRB-CONT-005", message, file=path, container=number))
+    return findings
+
+
+def _not_checked(checked: LogCheck, pages: bool, catalogue: bool) -> tuple[str, ...]:
+    left_out = ["order of keys in indexes", "rows of tables against their indexes"]
+    if not catalogue:
+        left_out.append("tables and indexes of the catalogue against their files")
+    if not pages:
+        left_out.append("containers and pages")
+    elif not checked.complete:
+        left_out.append("page versions against the log")
+    return tuple(left_out)

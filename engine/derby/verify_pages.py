@@ -1,0 +1,179 @@
+"""Checks of containers and pages, each page against itself and against the log.
+
+For each container file: its header and checksum; whether it is marked dropped; whether the file ends with a whole page.
+For each page: the checksum; the slot table, which must cover the records without gap or overlap; that every row can be
+decoded to its last byte; that record ids are unique and below the next record id; that the stated number of deleted
+rows is right; and the version against the range that the log allows (see ``verify``).
+
+A page of zeros, or page 0 with nothing but a container header, is what a crash leaves in the middle of growing or
+creating a container. It is a note as long as the log makes the page again, or never names it.
+
+Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
+it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with
+version 20 would be DRB-PAGE-005 (the log has lost its end).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby.database import Database
+from engine.derby.findings import Finding, finding
+from engine.derby.format import allocation, container, page
+from engine.derby.format import row as rows
+from engine.derby.format.container import ContainerHeader, ContainerKey
+from engine.derby.verify_log import Ranges, VersionRange
+from engine.errors import FormatError
+from engine.events import Listener
+from engine.storage.base import ReadFile
+
+_HEADER_BYTES = 189
+
+
+class PageCheck(NamedTuple):
+    """The result, with counts of what was looked at."""
+
+    findings: list[Finding]
+    containers: int
+    pages: int
+    rows: int
+
+
+def check_pages(database: Database, ranges: Ranges, listener: Listener) -> PageCheck:
+    """Check every container file, and that every container that the log names is there."""
+    found = database.containers()
+    findings: list[Finding] = []
+    by_container: dict[tuple[int, int], dict[int, VersionRange]] = {}
+    for (segment, number, page_number), known in ranges.pages.items():
+        by_container.setdefault((segment, number), {})[page_number] = known
+    pages = count = 0
+    for done, (key, is_stub) in enumerate(sorted(found.items())):
+        listener.step("pages", done, len(found))
+        if is_stub:
+            findings += _check_stub(database, key)
+            continue
+        checker = _Container(database, key, by_container.get(key, {}))
+        checker.run()
+        findings += checker.findings
+        pages += checker.pages
+        count += checker.rows
+    for (segment, number), at in ranges.containers.items():
+        explained = (segment, number) in ranges.created or (segment, number) in ranges.removed
+        if ContainerKey(segment, number) not in found and not explained:
+            path = container.path_of(ContainerKey(segment, number))
+            message = f"container {number} is named in the log and missing"
+            findings.append(finding("DRB-CONT-002", message, file=path, at=at, container=number))
+    return PageCheck(findings, sum(1 for is_stub in found.values() if not is_stub), pages, count)
+
+
+def _check_stub(database: Database, key: ContainerKey) -> list[Finding]:
+    path = container.stub_path_of(key)
+    file = database.storage.open(path)
+    try:
+        container.header_in(file.read(0, _HEADER_BYTES))
+    except FormatError as error:
+        return [finding("DRB-CONT-001", str(error), file=path, container=key.container)]
+    finally:
+        file.close()
+    message = f"container {key.container} is removed, its stub is left"
+    return [finding("DRB-CONT-004", message, file=path, container=key.container)]
+
+
+class _Container:
+    """One container file."""
+
+    __slots__ = ("_key", "_path", "_ranges", "_storage", "findings", "pages", "rows")
+
+    def __init__(self, database: Database, key: ContainerKey, ranges: dict[int, VersionRange]) -> None:
+        self._storage = database.storage
+        self._key = key
+        self._path = container.path_of(key)
+        self._ranges = ranges
+        self.findings: list[Finding] = []
+        self.pages = 0
+        self.rows = 0
+
+    def run(self) -> None:
+        """Check the header, then every page."""
+        file = self._storage.open(self._path)
+        try:
+            header = container.header_in(file.read(0, _HEADER_BYTES))
+            self._check_dropped(header)
+            self._check_all(file, header.page_size)
+        except FormatError as error:
+            self._report("DRB-CONT-001", str(error), None)
+        finally:
+            file.close()
+
+    def _check_all(self, file: ReadFile, page_size: int) -> None:
+        size = file.size()
+        for number in range(size // page_size):
+            self._check_page(number, file.read(number * page_size, page_size))
+            self.pages += 1
+        whole = size // page_size
+        if size % page_size:
+            self._report("DRB-PAGE-007", f"the file ends inside page {whole}", whole)
+        for page_number, known in self._ranges.items():
+            if page_number >= whole and not known.recreated:
+                self._report("DRB-PAGE-004", f"page {page_number} is missing", page_number, known.first_at)
+
+    def _check_dropped(self, header: ContainerHeader) -> None:
+        if header.status & container.DROPPED:
+            self._report("DRB-CONT-003", f"container {self._key.container} is marked dropped", None)
+
+    def _check_page(self, number: int, data: bytes) -> None:
+        known = self._ranges.get(number)
+        if _never_written(number, data) and (known is None or known.recreated):
+            self._report("DRB-PAGE-007", f"page {number} was never written", number)
+            return
+        try:
+            version = self._check_content(number, data)
+        except FormatError as error:
+            code = "DRB-PAGE-001" if "checksum" in error.what else "DRB-PAGE-002"
+            self._report(code, str(error), number)
+            return
+        if known is not None:
+            self._check_version(number, version, known)
+
+    def _check_content(self, number: int, data: bytes) -> int:
+        """Check one page; its version. FormatError when the page as such is damaged."""
+        if page.read_page_header(data).page_format == page.ALLOCATION:
+            return allocation.decode(data).header.version
+        decoded = page.decode(data)
+        deleted = 0
+        seen: set[int] = set()
+        for slot, stored in enumerate(decoded.rows):
+            self.rows += 1
+            try:
+                header = rows.decode_row(stored.record).header
+            except FormatError as error:
+                self._report("DRB-PAGE-003", f"slot {slot}: {error}", number)
+                continue
+            deleted += header.deleted
+            if header.record_id in seen or header.record_id >= decoded.header.next_record_id:
+                self._report("DRB-PAGE-002", f"slot {slot} has the impossible record id {header.record_id}", number)
+            seen.add(header.record_id)
+        stated = decoded.header.deleted_plus_one
+        if stated not in (0, deleted + 1):
+            message = f"the page states {stated - 1} deleted rows and has {deleted}"
+            self._report("DRB-PAGE-006", message, number)
+        return decoded.header.version
+
+    def _check_version(self, number: int, version: int, known: VersionRange) -> None:
+        if version < known.first and not known.recreated:
+            message = f"page version {version}, the first record for it needs {known.first}"
+            self._report("DRB-PAGE-004", message, number, known.first_at)
+        elif version > known.last:
+            message = f"page version {version}, the log ends at {known.last}"
+            self._report("DRB-PAGE-005", message, number, known.first_at)
+
+    def _report(self, code: str, message: str, number: int | None, at: int = 0) -> None:
+        where = self._key.container
+        self.findings.append(finding(code, message, file=self._path, at=at, container=where, page=number))
+
+
+def _never_written(number: int, data: bytes) -> bool:
+    """Whether a page holds nothing but zeros, and on page 0 the container header: a crash in the middle of creation."""
+    if number == 0:
+        data = data[: container.LENGTH_OFFSET] + data[_HEADER_BYTES:]
+    return data.count(0) == len(data)

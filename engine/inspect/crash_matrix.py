@@ -1,0 +1,167 @@
+"""The crash matrix: crash at many points of a log, recover, compare with a model.
+
+The model is the log itself, read without trees: a record is what its last committed entry says. It holds while the log
+is whole from its first file on; where it is not, where records expire or duplicates are of the old form, recovery is
+only compared with its own repetition.
+
+A case passes when recovery succeeds, leaves exactly the records of the model, and a second recovery changes nothing.
+The files are never touched: each case runs on a view whose changes stay in memory.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import JetoolError
+from engine.format.entry.ln import LN
+from engine.format.entry_types import ABORT, BY_NUMBER, COMMIT, type_name
+from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.lsn import NULL_LSN
+from engine.format.packed import join_two_part_key
+from engine.format.versions import TWO_PART_DUPLICATES
+from engine.inspect.crash_points import CrashPoint, apply_crash
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles, list_log_files
+from engine.log.log_reader import LogReader
+from engine.log.tail import DB_TREE
+from engine.storage.base import Storage
+from engine.storage.overlay import OverlayStorage
+
+Records = dict[int, dict[bytes, bytes]]
+
+
+class Case(NamedTuple):
+    """One crash.
+
+    Attributes:
+        point: where.
+        passed: whether recovery left what was committed.
+        compared: whether there was a model to compare with.
+        problem: what is wrong; empty when it passed.
+        records: records afterwards.
+    """
+
+    point: CrashPoint
+    passed: bool
+    compared: bool
+    problem: str
+    records: int
+
+
+class _Step(NamedTuple):
+    """An entry that changes the model: a record of a transaction (0: of none), or its end."""
+
+    lsn: int
+    kind: int
+    txn_id: int
+    db_id: int
+    key: bytes
+    data: bytes | None
+
+
+class Model:
+    """What is committed at each place of a log.
+
+    Arguments:
+        storage, files: the log.
+
+    Attributes:
+        has_gaps: files are missing that were there once.
+        usable: whether it can be compared with.
+    """
+
+    def __init__(self, storage: Storage, files: LogFiles) -> None:
+        self._steps: list[_Step] = []
+        numbers = [file.number for file in files.files]
+        self.has_gaps = numbers != list(range(len(numbers)))
+        self.usable = not self.has_gaps
+        for item in LogReader(storage, files._replace(marker=None)).forward():
+            if isinstance(item, LogEntry):
+                self._take(item)
+
+    def at(self, end_lsn: int) -> Records:
+        """The records that are committed in the log up to a place, by database id."""
+        found: Records = {}
+        pending: dict[int, list[_Step]] = {}
+        for step in self._steps:
+            if step.lsn >= end_lsn:
+                break
+            if step.kind == COMMIT:
+                for done in pending.pop(step.txn_id, ()):
+                    _write(found, done)
+            elif step.kind == ABORT:
+                pending.pop(step.txn_id, None)
+            elif step.txn_id:
+                pending.setdefault(step.txn_id, []).append(step)
+            else:
+                _write(found, step)
+        return found
+
+    def _take(self, entry: LogEntry) -> None:
+        if entry.version < TWO_PART_DUPLICATES or entry.replicated:
+            self.usable = False
+        if entry.type_number in (COMMIT, ABORT):
+            self._steps.append(_Step(entry.lsn, entry.type_number, getattr(entry.record(), "id", 0), 0, b"", None))
+        elif BY_NUMBER[entry.type_number].family == LN_FAMILY:
+            record = entry.record()
+            if isinstance(record, LN) and record.content is None:
+                self.usable = self.usable and not record.expiration
+                self._steps.append(_Step(entry.lsn, 0, record.txn_id or 0, record.db_id, record.key, record.data))
+
+
+def eligible_points(points: list[CrashPoint], model: Model, mode: str) -> list[CrashPoint]:
+    """The points at which a crash can really have happened, given what the log still holds.
+
+    Before its first root an environment is still being made. Where files are missing, a crash cannot have happened
+    before the checkpoint that let them go; no-fsync needs a checkpoint before the point.
+    """
+    roots = [point.lsn for point in points if point.type_name == type_name(DB_TREE)]
+    found = [point for point in points if roots and point.lsn > roots[0]]
+    if model.has_gaps:
+        last = max((point.synced_lsn for point in points), default=NULL_LSN)
+        found = [point for point in found if point.synced_lsn == last]
+    return [point for point in found if mode != "no-fsync" or point.synced_lsn != NULL_LSN]
+
+
+def run_case(storage: Storage, files: LogFiles, model: Model, point: CrashPoint, mode: str, seed: int) -> Case:
+    """Crash at one point, recover, compare."""
+    view = OverlayStorage(storage)
+    try:
+        effect = apply_crash(view, files, point, mode, seed)
+        found = _recovered(view)
+        again = _recovered(view)
+    except JetoolError as error:
+        return Case(point, False, False, str(error), 0)
+    count = sum(len(records) for records in found.values())
+    compared = model.usable and effect.end_lsn != NULL_LSN
+    if found != again:
+        return Case(point, False, compared, "a second recovery changed the records", count)
+    if compared:
+        # A torn entry is not in the log: the model ends where it begins.
+        end = min(effect.end_lsn, point.lsn) if mode == "torn-write" else effect.end_lsn
+        expected = model.at(end)
+        for db_id, records in found.items():
+            if records != expected.get(db_id, {}):
+                return Case(point, False, True, f"database {db_id} does not hold what was committed", count)
+    return Case(point, True, compared, "", count)
+
+
+def _recovered(storage: Storage) -> Records:
+    list_log_files(storage)
+    with Environment(storage, EnvironmentConfig()) as env:
+        found: Records = {}
+        for name in env.database_names():
+            with env.open_database(name) as db:
+                join = db.duplicates
+                found[db.state.id] = {(join_two_part_key(k, d) if join else k): b"" if join else d for k, d in db}
+    return found
+
+
+def _write(found: Records, step: _Step) -> None:
+    records = found.setdefault(step.db_id, {})
+    if step.data is None:
+        records.pop(step.key, None)
+    else:
+        records[step.key] = step.data

@@ -1,0 +1,66 @@
+"""The name of one database, looked up in the mapping tree as a checkpoint left it.
+
+The root of the environment (DbTree) holds the LSN of the mapping tree's root. Its keys are database ids as decimal text
+in byte order, its records are MapLNs, which carry the name (je-log-format.md 9.2). A lookup reads a handful of entries;
+what lies behind the checkpoint is not applied, so that this serves where nothing can have changed since.
+
+Example: DbTree 0xb/0x366f -> IN 0xb/0x3642 -> BIN 0xb/0x35eb -> slot "4" -> MapLN with the name ``_jeExpiration``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import FormatError
+from engine.format.entry.db_tree import DbTree
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import MapLN
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, KNOWN_DELETED, Node
+from engine.format.lsn import NULL_LSN
+from engine.log.log_reader import LogReader
+
+# Levels of a tree, with a BIN-delta to step over; a damaged tree must not lead in circles.
+_MOST_STEPS: Final = 12
+
+
+def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
+    """The name of a database, None when it cannot be found.
+
+    Arguments:
+        log: the environment.
+        root: newest DbTree of a complete checkpoint.
+        db_id: which database.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    lsn, key = root.mapping_db.root_lsn, str(db_id).encode()
+    for _ in range(_MOST_STEPS):
+        entry = log.entry_at(lsn)
+        try:
+            record = entry.record() if entry is not None else None
+        except FormatError:
+            return None
+        if entry is None or not isinstance(record, Node):
+            return (
+                record.content.database.name if isinstance(record, LN) and isinstance(record.content, MapLN) else None
+            )
+        is_bin = entry.type_number in (BIN_TYPE, DELTA_TYPE)
+        lsn = _bin_slot(record, key) if is_bin else _child(record, key)
+        if lsn == NULL_LSN and entry.type_number == DELTA_TYPE:
+            lsn = record.prev_full_lsn
+    return None
+
+
+def _bin_slot(node: Node, key: bytes) -> int:
+    slots = (slot for slot in node.slots if node.full_key(slot) == key and not slot.state & KNOWN_DELETED)
+    return next((slot.lsn for slot in slots), NULL_LSN)
+
+
+def _child(node: Node, key: bytes) -> int:
+    """The child whose range holds a key; the key of slot 0 counts as lower than all."""
+    lsn = NULL_LSN
+    for number, slot in enumerate(node.slots):
+        if number == 0 or node.full_key(slot) <= key:
+            lsn = slot.lsn
+    return lsn

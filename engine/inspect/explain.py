@@ -1,0 +1,265 @@
+"""Why recovery applies or ignores each entry of a log.
+
+Recovery itself is run, in memory, and listened to: which LNs it redoes and undoes is what it did, not what a second
+program thinks it should do. The clauses follow the rules that decide (R-REC-12, 24, 43, 50, R-RB-30).
+
+===============  ====================================================================================================
+action           meaning
+===============  ====================================================================================================
+``unread``       in front of firstActive: not read
+``in front``     in front of CkptStart: the checkpoint has made it persistent
+``provisional``  a node that counts only through an ancestor that was logged later (R-REC-24)
+``replay``       a node that goes into its parent's slot, unless the slot leads to a later version
+``redo``         an LN that goes into its slot, unless the slot leads to a later version
+``undo``         an LN whose transaction did not commit: the slot goes back to the version before it, if it is there
+``roll back``    an LN in a rollback period: goes back to the version that its transaction had at the matchpoint
+``invisible``    rolled back before, and marked
+``resurrect``    an LN of a transaction that is left open: prepared, or of a stream that broke off
+``gone``         its database does not exist any more
+``read``         tells of transactions, rollbacks, checkpoints; changes no tree
+``none``         recovery has no use for it
+``behind``       behind the end of the log: cut off
+===============  ====================================================================================================
+
+Example: ``100 CkptStart | 120 CkptEnd | 150 UPD K (T1) | 200 Commit T1 | 250 UPD L (T2)``: 150 ``redo``, 250 ``undo``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from engine.errors import FormatError
+from engine.events import SILENT, Listener
+from engine.format.entry.ln import LN
+from engine.format.entry_types import (
+    ABORT,
+    BY_NUMBER,
+    CKPT_END,
+    CKPT_START,
+    COMMIT,
+    DB_TREE,
+    FILE_SUMMARY_LN,
+    PREPARE,
+    ROLLBACK_END,
+    ROLLBACK_START,
+)
+from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import NODE as NODE_FAMILY
+from engine.format.header import BEFORE_CKPT_END, PROVISIONAL
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.log.access import LogAccess
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles
+from engine.log.passes import Raw
+from engine.log.tail import find_end
+from engine.recovery.analysis import MAP_LN_TYPES
+from engine.recovery.manager import Recovery
+from engine.recovery.rollback_tracker import RollbackPeriod
+from engine.storage.base import Storage
+from engine.tree.keys import SortKey
+from engine.tree.state import DatabaseState, TreeContext
+
+UNREAD = "unread"
+IN_FRONT = "in front"
+PROVISIONAL_NODE = "provisional"
+REPLAY = "replay"
+REDO = "redo"
+UNDO = "undo"
+ROLL_BACK = "roll back"
+INVISIBLE = "invisible"
+RESURRECT = "resurrect"
+GONE = "gone"
+READ = "read"
+NONE = "none"
+BEHIND = "behind"
+ACTIONS = (UNREAD, IN_FRONT, PROVISIONAL_NODE, REPLAY, REDO, UNDO, ROLL_BACK, INVISIBLE, RESURRECT, GONE, READ, NONE,
+           BEHIND)  # fmt: skip
+
+_ENDS = {COMMIT: "committed", ABORT: "aborted", PREPARE: "prepared"}
+
+
+class Explained(NamedTuple):
+    """What recovery does with one entry; ``why`` is a clause for a person."""
+
+    action: str
+    why: str
+
+
+class Explainer:
+    """Recovers an environment in memory and explains its entries.
+
+    Arguments:
+        storage, files: the environment.
+        comparators: sort keys by Java class name.
+        listener: hears the phases.
+
+    Raises:
+        JetoolError: as recovery: where it fails there is nothing to explain.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        files: LogFiles,
+        comparators: Mapping[str, SortKey] | None = None,
+        listener: Listener = SILENT,
+    ) -> None:
+        self._heard = _Recorder()
+        access = LogAccess(storage, files.files)
+        try:
+            recovery = Recovery(
+                TreeContext(access), find_end(storage, files), comparators or {}, listener, resurrect=True,
+                hook=self._heard,
+            )  # fmt: skip
+            recovery.run()
+        finally:
+            access.close()
+        self._result = recovery.result
+        self._periods = [period for top in recovery.result.periods for period in top.walk()]
+
+    def explain(self, entry: LogEntry) -> Explained:
+        """What recovery does with an entry of the log, and why."""
+        result, number, lsn = self._result, entry.type_number, entry.lsn
+        if lsn >= result.end_lsn:
+            return Explained(BEHIND, f"the log ends at {format_lsn(result.end_lsn)}; what stands behind is cut off")
+        family = BY_NUMBER[number].family
+        if number in (CKPT_START, CKPT_END, DB_TREE):
+            return self._checkpoint(entry)
+        if lsn < result.first_active_lsn:
+            return Explained(UNREAD, f"in front of firstActive {format_lsn(result.first_active_lsn)}: not needed")
+        if family == NODE_FAMILY:
+            return self._node(entry)
+        if family == LN_FAMILY:
+            return self._ln(entry)
+        if number in _ENDS:
+            return Explained(READ, f"its transaction is {_ENDS[number]}")
+        if number in (ROLLBACK_START, ROLLBACK_END):
+            return self._rollback(entry)
+        return Explained(NONE, "changes no database")
+
+    def _checkpoint(self, entry: LogEntry) -> Explained:
+        result, lsn = self._result, entry.lsn
+        if lsn == result.ckpt_end_lsn:
+            return Explained(READ, "the last whole checkpoint: recovery begins with it")
+        if lsn == result.ckpt_start_lsn:
+            return Explained(READ, "nodes and finished work are read from here on")
+        if lsn == result.root_lsn:
+            return Explained(READ, "the root: leads to all databases")
+        if entry.type_number == CKPT_START and lsn > result.ckpt_end_lsn:
+            return Explained(NONE, "a checkpoint that was not finished: no CkptEnd follows")
+        return Explained(NONE, "a later one counts")
+
+    def _node(self, entry: LogEntry) -> Explained:
+        result = self._result
+        start, end = result.ckpt_start_lsn, result.ckpt_end_lsn
+        if entry.lsn < start:
+            return Explained(IN_FRONT, f"in front of CkptStart {format_lsn(start)}: the trees lead to what is needed")
+        if entry.flags & PROVISIONAL:
+            return Explained(PROVISIONAL_NODE, "provisional: counts only through an ancestor that was logged later")
+        if entry.flags & BEFORE_CKPT_END:
+            if entry.lsn < end:
+                why = f"provisional before CkptEnd, and CkptEnd {format_lsn(end)} follows"
+                return Explained(PROVISIONAL_NODE, f"{why}: an ancestor leads to it")
+            return Explained(REPLAY, "provisional before CkptEnd, and no CkptEnd follows: goes into its parent's slot")
+        return Explained(REPLAY, "goes into its parent's slot, or becomes the root, if it is later than what is there")
+
+    def _ln(self, entry: LogEntry) -> Explained:
+        try:
+            record: object = entry.record()
+        except FormatError:
+            return Explained(NONE, "cannot be decoded")
+        if not isinstance(record, LN):
+            return Explained(NONE, "changes no database")
+        lsn, result = entry.lsn, self._result
+        if record.txn_id is not None:
+            if (period := self._period(lsn, record.txn_id)) is not None:
+                return self._rolled_back(entry, period)
+            if entry.invisible:
+                return Explained(INVISIBLE, "rolled back before the last checkpoint, and marked")
+        if record.txn_id in result.resurrected:
+            why = "is prepared" if record.txn_id in result.fate.prepared else "of the stream has no end yet"
+            return Explained(RESURRECT, f"transaction {record.txn_id} {why}: done again, and left open")
+        if lsn in self._heard.undone_lsns:
+            return Explained(UNDO, f"transaction {record.txn_id} {self._end_of(record.txn_id)}: {_before(record)}")
+        if lsn in self._heard.redone_lsns or (entry.type_number in MAP_LN_TYPES and lsn >= result.ckpt_start_lsn):
+            return Explained(REDO, f"{self._end_of(record.txn_id)}: its slot takes it, unless a later one is there")
+        if entry.type_number == FILE_SUMMARY_LN and lsn < result.ckpt_start_lsn:
+            return Explained(IN_FRONT, "counts of a file; the checkpoint has them")
+        return self._left(entry, record)
+
+    def _left(self, entry: LogEntry, record: LN) -> Explained:
+        """An LN that was neither redone nor undone."""
+        result, start = self._result, self._result.ckpt_start_lsn
+        if entry.flags & PROVISIONAL:
+            return Explained(PROVISIONAL_NODE, "of a temporary database, which does not outlive its process")
+        finished = record.txn_id is None or record.txn_id in result.fate.committed
+        if finished and entry.lsn < start:
+            why = f"in front of CkptStart {format_lsn(start)}: the checkpoint has it"
+            return Explained(IN_FRONT, f"{self._end_of(record.txn_id)}; {why}")
+        return Explained(GONE, f"database {record.db_id} does not exist any more")
+
+    def _rolled_back(self, entry: LogEntry, period: RollbackPeriod) -> Explained:
+        where = f"RollbackStart {format_lsn(period.start_lsn)}, matchpoint {format_lsn(period.matchpoint_lsn)}"
+        if period.before_checkpoint:
+            return Explained(INVISIBLE, f"{where}: rolled back before the checkpoint")
+        mark = "" if entry.invisible else "; marked invisible now"
+        return Explained(ROLL_BACK, f"{where}: back to the version at the matchpoint{mark}")
+
+    def _rollback(self, entry: LogEntry) -> Explained:
+        for period in self._periods:
+            if entry.lsn == period.start_lsn:
+                is_open = period.is_open and period in self._result.periods
+                return Explained(READ, "a rollback that was not finished: done now" if is_open else "a rollback")
+        return Explained(READ, "the end of a rollback")
+
+    def _period(self, lsn: int, txn_id: int) -> RollbackPeriod | None:
+        """The innermost period that a record belongs to (R-RB-4)."""
+        inside = [period for period in self._periods if period.contains(lsn) and period.lists(txn_id)]
+        return min(inside, key=lambda period: period.start_lsn - period.matchpoint_lsn) if inside else None
+
+    def _end_of(self, txn_id: int | None) -> str:
+        if txn_id is None:
+            return "without a transaction"
+        committed, aborted, prepared = self._result.fate
+        if txn_id in committed:
+            return f"committed at {format_lsn(committed.get(txn_id))}"
+        if txn_id in aborted:
+            return f"aborted at {format_lsn(aborted.get(txn_id))}"
+        return "is prepared" if txn_id in prepared else "has no end in the log"
+
+
+class _Recorder:
+    """Hears what recovery does with LNs."""
+
+    def __init__(self) -> None:
+        self.redone_lsns: set[int] = set()
+        self.undone_lsns: set[int] = set()
+
+    @property
+    def hears_all(self) -> bool:
+        """Every LN is explained."""
+        return True
+
+    def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
+        """Nothing to note."""
+
+    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+        """Nothing to note."""
+
+    def saw_summary(self, raw: Raw, record: LN) -> None:
+        """Nothing to note."""
+
+    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:  # noqa: ARG002
+        """An LN is done again."""
+        self.redone_lsns.add(raw.lsn)
+
+    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:  # noqa: ARG002
+        """An LN is taken back."""
+        self.undone_lsns.add(raw.lsn)
+
+
+def _before(record: LN) -> str:
+    if record.abort_lsn == NULL_LSN:
+        return "the record goes, if the slot leads here"
+    return f"back to {format_lsn(record.abort_lsn)}, if the slot leads here"

@@ -1,0 +1,104 @@
+"""The replication stream of a log, read once: its facts, where files are missing, what is damaged.
+
+Every entry up to the end of the log counts; what stands behind the first bad entry of the last file does not
+(R-LOG-31). Damage before that is stepped over and reported: the facts are then those of what can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from engine.errors import FormatError
+from engine.format.lsn import make_lsn
+from engine.format.stream_facts import StreamFacts, matters
+from engine.inspect.parallel import map_in_order
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFile, LogFiles
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+
+
+class FileStream(NamedTuple):
+    """The stream's part in one file.
+
+    Attributes:
+        path: relative to the environment.
+        unreadable: LSNs of entries with a good checksum and a body that does not decode.
+    """
+
+    path: str
+    facts: StreamFacts
+    damages: tuple[Damage, ...]
+    unreadable: tuple[int, ...]
+
+
+class LogStream(NamedTuple):
+    """The stream of a whole log.
+
+    Attributes:
+        gaps: start LSNs of the files before which a file number is missing.
+        damages: in log order; a torn tail is one with ``is_tail``.
+    """
+
+    facts: StreamFacts
+    gaps: tuple[int, ...]
+    damages: tuple[Damage, ...]
+    unreadable: tuple[int, ...]
+
+
+def read_stream(storage: Storage, files: LogFiles, jobs: int = 1) -> LogStream:
+    """Read a log.
+
+    Arguments:
+        storage, files: the environment.
+        jobs: how many processes.
+
+    Raises:
+        UnsupportedError, StorageError: a file cannot be read.
+    """
+    found = map_in_order(partial(stream_of_file, storage, files.end_file()), files.files, jobs)
+    return joined(found, files)
+
+
+def joined(parts: Iterable[FileStream], files: LogFiles) -> LogStream:
+    """The stream of a log from those of its files, in log order."""
+    facts = StreamFacts()
+    damages: list[Damage] = []
+    unreadable: list[int] = []
+    for part in parts:
+        facts.join(part.facts)
+        damages += part.damages
+        unreadable += part.unreadable
+    numbers = [file.number for file in files.files]
+    gaps = [after for before, after in pairwise(numbers) if after != before + 1]
+    return LogStream(facts, tuple(make_lsn(number, 0) for number in gaps), tuple(damages), tuple(unreadable))
+
+
+def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream:
+    """The stream's part in one file.
+
+    Arguments:
+        storage: the environment.
+        end_file: number of the file that the log ends in.
+        file: which one.
+    """
+    facts = StreamFacts()
+    damages: list[Damage] = []
+    unreadable: list[int] = []
+    is_last = file.number >= end_file
+    with FileReader(storage, file, is_last=is_last) as reader:
+        for item in reader.entries():
+            if isinstance(item, LogEntry):
+                if matters(item.type_number, item.flags):
+                    try:
+                        facts.add(item.lsn, item.type_number, item.version, item.flags, item.vlsn, item.body)
+                    except FormatError:
+                        unreadable.append(item.lsn)
+            else:
+                damages.append(item)
+                if is_last and item.length:
+                    break
+    return FileStream(file.path, facts, tuple(damages), tuple(unreadable))

@@ -1,0 +1,293 @@
+"""Choosing entries: the filters of ``dump-log``.
+
+Criteria of different kinds are ANDed, values of one kind ORed. A body is decoded only when a criterion asks for it.
+Most
+criteria look at one entry; three need to know the log as a whole, and ``prepare`` finds that out first:
+
+* database names, which NameLN entries give (every id that a name ever had counts);
+* rollback periods, for ``rolled_back``: an entry is rolled back when it lies in a period and its transaction was active
+  there (R-RB-4), whether or not its INVISIBLE bit is set already;
+* times. LNs carry none. ``since`` begins behind the last entry with a time before it, so that the LNs of the first
+  transaction that ended in the range are in; ``until`` ends before the first entry with a time after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from engine.errors import FormatError, NotFoundError
+from engine.format.codecs import Record
+from engine.format.entry.checkpoint import CkptEnd, CkptStart
+from engine.format.entry.file_header import FileHeader
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import NameLN
+from engine.format.entry.node import Node, decode_node
+from engine.format.entry.rollback import Matchpoint, RollbackEnd, RollbackStart
+from engine.format.entry.trace import Trace
+from engine.format.entry.txn_end import Prepare, TxnEnd
+from engine.format.entry_types import BY_NUMBER
+from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import NODE as NODE_FAMILY
+from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN, make_lsn
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles
+from engine.log.log_reader import LogReader
+from engine.storage.base import Storage
+
+_NAME_LNS: Final = (5, 6)
+_NODES_WITH_HEAD: Final = (12, 13, 14, 15, 37)
+_TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)
+_TIMED_TYPES: Final = frozenset((17, 18, 19, 20, 24, 25, 27, 28, 29, 30))
+
+
+# No file has this number: nothing is wanted.
+_NO_FILES: Final = frozenset((-1,))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which entries are wanted; empty and None mean no limit.
+
+    Attributes:
+        from_lsn, to_lsn: the first and the last entry, both included; NULL_LSN is no limit.
+        files: file numbers.
+        vlsns: first and last VLSN, either None.
+        types: type numbers.
+        txns, nodes: ids.
+        dbs: database ids; ``db_names`` are turned into ids by ``prepare``.
+        keys, key_prefixes: of LNs.
+        provisional: states.
+        replicated, invisible, rolled_back: only such entries.
+        since_ms, until_ms: times, turned into LSNs by ``prepare``.
+        periods: matchpoint, RollbackStart and active transactions of each rollback period, from ``prepare``.
+    """
+
+    from_lsn: int = NULL_LSN
+    to_lsn: int = NULL_LSN
+    files: frozenset[int] = frozenset()
+    vlsns: tuple[int | None, int | None] | None = None
+    types: frozenset[int] = frozenset()
+    txns: frozenset[int] = frozenset()
+    nodes: frozenset[int] = frozenset()
+    dbs: frozenset[int] = frozenset()
+    db_names: tuple[str, ...] = ()
+    keys: frozenset[bytes] = frozenset()
+    key_prefixes: tuple[bytes, ...] = ()
+    provisional: frozenset[Provisional] = frozenset()
+    replicated: bool = False
+    invisible: bool = False
+    rolled_back: bool = False
+    since_ms: int | None = None
+    until_ms: int | None = None
+    periods: tuple[tuple[int, int, frozenset[int]], ...] = field(default=())
+
+    def is_open(self) -> bool:
+        """Whether every entry is wanted."""
+        return self == Selection()
+
+    def prepare(self, storage: Storage, files: LogFiles) -> Selection:
+        """Look up in the log what single entries do not tell.
+
+        Raises:
+            NotFoundError: no database ever had one of the names.
+        """
+        ready = self
+        if self.db_names:
+            ready = replace(ready, dbs=self.dbs | _ids_of(self.db_names, storage, files), db_names=())
+        if self.rolled_back:
+            ready = replace(ready, periods=_periods(storage, files))
+        if self.since_ms is not None or self.until_ms is not None:
+            ready = _with_times(ready, storage, files)
+        return ready
+
+    def wants_file(self, number: int) -> bool:
+        """Whether a file can hold a wanted entry."""
+        if self.from_lsn != NULL_LSN and number < self.from_lsn >> 32:
+            return False
+        if self.to_lsn != NULL_LSN and number > self.to_lsn >> 32:
+            return False
+        return not self.files or number in self.files
+
+    def matcher(self) -> Callable[[LogEntry], bool]:
+        """A function that says whether an entry is wanted. Only for a prepared selection."""
+        tests = list(_header_tests(self)) + list(_body_tests(self))
+        if len(tests) == 1:
+            return tests[0]
+        return lambda entry: all(test(entry) for test in tests)
+
+
+Test = Callable[[LogEntry], bool]
+
+
+def _header_tests(s: Selection) -> list[Test]:
+    tests: list[Test] = []
+    if s.from_lsn != NULL_LSN:
+        tests.append(lambda e: e.lsn >= s.from_lsn)
+    if s.to_lsn != NULL_LSN:
+        tests.append(lambda e: e.lsn <= s.to_lsn)
+    if s.files:
+        tests.append(lambda e: e.lsn >> 32 in s.files)
+    if s.types:
+        tests.append(lambda e: e.type_number in s.types)
+    if s.vlsns is not None:
+        low, high = s.vlsns[0] or 1, s.vlsns[1] if s.vlsns[1] is not None else (1 << 63) - 1
+        tests.append(lambda e: low <= e.vlsn <= high)
+    if s.provisional:
+        tests.append(lambda e: e.provisional in s.provisional)
+    if s.replicated:
+        tests.append(lambda e: e.replicated)
+    if s.invisible:
+        tests.append(lambda e: e.invisible)
+    return tests
+
+
+def _body_tests(s: Selection) -> list[Test]:
+    tests: list[Test] = []
+    if s.txns:
+        tests.append(lambda e: txn_of(e) in s.txns)
+    if s.dbs:
+        tests.append(lambda e: db_of(e) in s.dbs)
+    if s.nodes:
+        tests.append(lambda e: _node_of(e) in s.nodes)
+    if s.keys or s.key_prefixes:
+        tests.append(lambda e: _has_key(e, s))
+    if s.rolled_back:
+        tests.append(lambda e: _is_rolled_back(e, s))
+    return tests
+
+
+def txn_of(entry: LogEntry) -> int | None:
+    """The transaction that an entry belongs to, None when it belongs to none or cannot be decoded."""
+    if not BY_NUMBER[entry.type_number].transactional:
+        return None
+    record = _record(entry)
+    if isinstance(record, LN):
+        return record.txn_id
+    return record.id if isinstance(record, (TxnEnd, Prepare)) else None
+
+
+def db_of(entry: LogEntry) -> int | None:
+    """The database that an entry belongs to, None when it belongs to none or cannot be decoded."""
+    if BY_NUMBER[entry.type_number].family not in (LN_FAMILY, NODE_FAMILY):
+        return None
+    record = _record(entry)
+    db_id = getattr(record, "db_id", None)
+    return db_id if isinstance(db_id, int) else None
+
+
+def time_of(entry: LogEntry) -> int | None:
+    """The time (ms) that an entry carries, or None."""
+    if entry.type_number not in _TIMED_TYPES:
+        return None
+    record = _record(entry)
+    return record.time if isinstance(record, _TIMED_RECORDS) else None
+
+
+def _node_of(entry: LogEntry) -> int | None:
+    record = _record(entry) if BY_NUMBER[entry.type_number].family == NODE_FAMILY else None
+    return record.node_id if isinstance(record, Node) else None
+
+
+def _has_key(entry: LogEntry, s: Selection) -> bool:
+    record = _record(entry) if BY_NUMBER[entry.type_number].family == LN_FAMILY else None
+    if not isinstance(record, LN):
+        return False
+    return record.key in s.keys or (bool(s.key_prefixes) and record.key.startswith(s.key_prefixes))
+
+
+def _is_rolled_back(entry: LogEntry, s: Selection) -> bool:
+    if entry.invisible:
+        return True
+    inside = [active for matchpoint, start, active in s.periods if matchpoint < entry.lsn < start]
+    if not inside or BY_NUMBER[entry.type_number].family != LN_FAMILY:
+        return False
+    txn = txn_of(entry)
+    return any(txn in active for active in inside)
+
+
+def _record(entry: LogEntry) -> Record | None:
+    try:
+        if entry.type_number in _NODES_WITH_HEAD:
+            return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
+        return entry.record()
+    except (FormatError, IndexError, ValueError):
+        return None
+
+
+def _ids_of(names: tuple[str, ...], storage: Storage, files: LogFiles) -> frozenset[int]:
+    ids = set()
+    known: set[str] = set()
+    for item in LogReader(storage, files).forward():
+        if isinstance(item, LogEntry) and item.type_number in _NAME_LNS:
+            record = _record(item)
+            if isinstance(record, LN) and isinstance(record.content, NameLN):
+                name = record.key.decode("utf-8", "surrogateescape")
+                known.add(name)
+                if name in names:
+                    ids.add(record.content.db_id)
+    missing = [name for name in names if name not in known]
+    if missing:
+        shown = ", ".join(sorted(name for name in known if not name.startswith("_je"))[:20])
+        raise NotFoundError(
+            f"no database named {', '.join(missing)} in the log",
+            file=storage.root,
+            hint=f"names in the log: {shown}" if shown else "use the id; the NameLN may have been cleaned away",
+        )
+    return frozenset(ids)
+
+
+def _periods(storage: Storage, files: LogFiles) -> tuple[tuple[int, int, frozenset[int]], ...]:
+    periods = []
+    for item in LogReader(storage, files).forward():
+        if isinstance(item, LogEntry) and item.type_name == "RollbackStart":
+            record = _record(item)
+            if isinstance(record, RollbackStart):
+                periods.append((record.matchpoint_lsn, item.lsn, frozenset(record.active_txn_ids)))
+    return tuple(periods)
+
+
+def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
+    """Replace times by LSNs."""
+    ready = replace(s, since_ms=None, until_ms=None)
+    low, high = NULL_LSN, NULL_LSN
+    previous = NULL_LSN
+    behind_early = True
+    for item in LogReader(storage, files._replace(marker=None)).forward(_first_file_for(s, storage, files)):
+        if not isinstance(item, LogEntry):
+            continue
+        time = time_of(item)
+        if time is not None and s.until_ms is not None and time > s.until_ms:
+            high = previous
+            if high == NULL_LSN:
+                return replace(ready, files=_NO_FILES)
+            break
+        if behind_early:
+            low, behind_early = item.lsn, False
+        if time is not None and s.since_ms is not None and time < s.since_ms:
+            behind_early = True
+        previous = item.lsn
+    if s.since_ms is not None:
+        if behind_early:
+            # Everything is older than asked for.
+            return replace(ready, files=_NO_FILES)
+        ready = replace(ready, from_lsn=max(s.from_lsn, low))
+    if high != NULL_LSN:
+        ready = replace(ready, to_lsn=min(high, s.to_lsn) if s.to_lsn != NULL_LSN else high)
+    return ready
+
+
+def _first_file_for(s: Selection, storage: Storage, files: LogFiles) -> int:
+    """Where to begin looking: the last file whose successor was made before ``since``."""
+    if s.since_ms is None:
+        return NULL_LSN
+    first = NULL_LSN
+    reader = LogReader(storage, files)
+    for file in files.files:
+        with reader.open(file) as opened:
+            if opened.header is None or opened.header.time >= s.since_ms:
+                break
+        first = make_lsn(file.number, 0)
+    return first

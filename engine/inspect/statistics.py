@@ -1,0 +1,145 @@
+"""Counting a log by type, file, database or transaction (``dump-log --stats``; DbPrintLog -S, R-UTIL-13).
+
+By type and by file nothing needs to be decoded, and without a selection ``check_file`` counts in bulk. Everything else
+is counted entry by entry. Per-file results are merged, so several processes can count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from engine.format.entry_types import type_name
+from engine.format.header import Provisional, provisional_of
+from engine.inspect.selection import Selection, db_of, txn_of
+from engine.log.check import FileCheck, PairTotals, SeenDamage, check_file
+from engine.log.entry import Damage, LogEntry
+from engine.log.reader import FileReader
+
+BY = ("type", "file", "db", "txn")
+
+
+class Totals(NamedTuple):
+    """Entries of one group.
+
+    Attributes:
+        entries: how many.
+        provisional, before_ckpt_end: how many of them with which state; JE's "provisional count" is the first.
+        total_bytes, least_bytes, most_bytes: sizes with headers.
+    """
+
+    entries: int
+    provisional: int
+    before_ckpt_end: int
+    total_bytes: int
+    least_bytes: int
+    most_bytes: int
+
+    def plus(self, other: Totals) -> Totals:
+        """Both together."""
+        return Totals(
+            self.entries + other.entries,
+            self.provisional + other.provisional,
+            self.before_ckpt_end + other.before_ckpt_end,
+            self.total_bytes + other.total_bytes,
+            min(self.least_bytes, other.least_bytes),
+            max(self.most_bytes, other.most_bytes),
+        )
+
+
+# The group of an entry: a type number, a file number, a database id, a transaction id; None: belongs to none.
+Group = int | None
+
+
+class FileStats(NamedTuple):
+    """The counts of one file, and the damage that was met."""
+
+    totals: dict[Group, Totals]
+    damages: tuple[SeenDamage, ...]
+    file_bytes: int
+
+
+def count_file(reader: FileReader, by: str, selection: Selection) -> FileStats:
+    """Count the entries of a file.
+
+    Arguments:
+        reader: an open reader; it is used up.
+        by: one of BY.
+        selection: which entries; prepared.
+    """
+    check: FileCheck | None = None
+    if selection.is_open() and by in ("type", "file"):
+        check = check_file(reader)
+        return FileStats(_from_check(check, by), check.damages, check.size_bytes)
+    totals: dict[Group, Totals] = {}
+    damages = []
+    wanted, group_of = selection.matcher(), _GROUPS[by]
+    for item in reader.entries():
+        if isinstance(item, Damage):
+            damages.append(item)
+        elif wanted(item):
+            _add(totals, group_of(item), _one(item.total_bytes, item.flags))
+    # The evidence behind damage needs all entries, not only the selected ones.
+    seen = check_damages(reader) if damages else ()
+    return FileStats(totals, seen, reader.window.size_bytes)
+
+
+def check_damages(reader: FileReader) -> tuple[SeenDamage, ...]:
+    """The damage of a file with what follows it."""
+    return check_file(reader).damages
+
+
+def merge(parts: Iterator[FileStats]) -> FileStats:
+    """The counts of several files together."""
+    totals: dict[Group, Totals] = {}
+    damages: tuple[SeenDamage, ...] = ()
+    size = 0
+    for part in parts:
+        for group, found in part.totals.items():
+            _add(totals, group, found)
+        damages += part.damages
+        size += part.file_bytes
+    return FileStats(totals, damages, size)
+
+
+def group_name(by: str, group: Group) -> str:
+    """What a group is called in a table."""
+    if group is None:
+        return "none"
+    if by == "type":
+        return type_name(group)
+    return f"{group:08x}.jdb" if by == "file" else str(group)
+
+
+def _from_check(check: FileCheck, by: str) -> dict[Group, Totals]:
+    totals: dict[Group, Totals] = {}
+    for pair, found in check.totals.items():
+        _add(totals, pair & 0xFF if by == "type" else check.file.number, _from_pair(pair, found))
+    return totals
+
+
+def _from_pair(pair: int, found: PairTotals) -> Totals:
+    yes, before = _states(pair >> 8, found.entries)
+    return Totals(found.entries, yes, before, found.total_bytes, found.least_bytes, found.most_bytes)
+
+
+def _one(size: int, flags: int) -> Totals:
+    return Totals(1, *_states(flags, 1), size, size, size)
+
+
+def _states(flags: int, entries: int) -> tuple[int, int]:
+    state = provisional_of(flags)
+    return entries * (state is Provisional.YES), entries * (state is Provisional.BEFORE_CKPT_END)
+
+
+def _add(totals: dict[Group, Totals], group: Group, found: Totals) -> None:
+    known = totals.get(group)
+    totals[group] = found if known is None else known.plus(found)
+
+
+_GROUPS: dict[str, Callable[[LogEntry], Group]] = {
+    "type": lambda entry: entry.type_number,
+    "file": lambda entry: entry.lsn >> 32,
+    "db": db_of,
+    "txn": txn_of,
+}

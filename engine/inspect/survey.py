@@ -1,0 +1,406 @@
+"""What the control entries of a log say: the operator's first question about an environment.
+
+The log is read from its end. The last file is scanned whole: the log ends at the first place in it where no good entry
+begins, whatever stands behind that (R-LOG-31). If it holds no CkptEnd up to there, the files before it are looked at
+until one does (R-REC-4). What recovery would have to do lies between the
+firstActive LSN of that checkpoint and the end (R-REC-10); it is read once, forward.
+
+Example: CkptStart 0x0/0x5d5, CkptEnd 0x0/0x6e2 (firstActive 0x0/0x5d5), end of log 0x0/0x711. Nothing follows the
+CkptEnd, its invoker is "close": the environment was closed cleanly and recovery has nothing to do. A closing JE may
+write utilization, expiration and reserved-file records behind that CkptEnd; they change no data, and JE writes them
+again where they are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeVar
+
+from engine.errors import FormatError
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.ln import LN
+from engine.format.entry.markers import RestoreRequired
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.txn_end import Prepare, TxnEnd
+from engine.format.entry_types import (
+    ABORT,
+    BY_NUMBER,
+    CKPT_END,
+    CKPT_START,
+    COMMIT,
+    DB_TREE,
+    FILE_HEADER,
+    FILE_SUMMARY_LN,
+    PREPARE,
+    RESERVED_FILE_LN,
+    ROLLBACK_END,
+    TRACE,
+)
+from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import NODE as NODE_FAMILY
+from engine.format.entry_types import ROLLBACK_START as ROLLBACK_START_TYPE
+from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
+from engine.format.vlsn import NULL_VLSN
+from engine.inspect.database_name import database_name
+from engine.inspect.selection import db_of, time_of
+from engine.log.check import check_file
+from engine.log.damage import is_harmless
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFiles
+from engine.log.log_reader import LogReader
+from engine.storage.base import Storage
+
+LOCK_FILE: Final = "je.lck"
+WRITER_BYTE: Final = 0
+T = TypeVar("T")
+
+_HOUSEKEEPING: Final = frozenset((TRACE, FILE_HEADER, FILE_SUMMARY_LN, RESERVED_FILE_LN))
+# INS_LN, DEL_LN, UPD_LN.
+_PLAIN_LNS: Final = frozenset((8, 32, 34, 36))
+# JE has nine databases of its own.
+_MOST_OWN_DBS: Final = 9
+
+
+class FileVersions(NamedTuple):
+    """Consecutive files of one log version."""
+
+    version: int
+    first_file: int
+    last_file: int
+
+
+class Checkpoint(NamedTuple):
+    """The checkpoint that recovery starts from."""
+
+    end_lsn: int
+    record: CkptEnd
+
+
+class OpenRollback(NamedTuple):
+    """A RollbackStart without its RollbackEnd."""
+
+    lsn: int
+    record: RollbackStart
+
+
+class RecoveryWork(NamedTuple):
+    """What lies between the start of recovery and the end of the log.
+
+    Attributes:
+        from_lsn: firstActive of the last checkpoint, or the first entry of the log.
+        entries, log_bytes: in all.
+        lns, nodes: LNs and IN-type entries among them.
+        commits, aborts: transactions that ended.
+        open_txns: ids of transactions with LNs and no end.
+        prepared_txns: ids of transactions prepared and not decided.
+    """
+
+    from_lsn: int
+    entries: int
+    log_bytes: int
+    lns: int
+    nodes: int
+    commits: int
+    aborts: int
+    open_txns: tuple[int, ...]
+    prepared_txns: tuple[int, ...]
+
+
+class Survey(NamedTuple):
+    """The control data of an environment.
+
+    Attributes:
+        last_lsn: the last entry of the log.
+        end_of_log: LSN behind it.
+        tail: the bytes from there to the end of the file, which are not entries or stand behind what is none; or None.
+        closed_cleanly: the last thing that was written is the checkpoint of a close.
+        partial_checkpoint: LSN of a CkptStart behind the last CkptEnd, or NULL_LSN.
+        replicated: the root says that the environment is replicated.
+        first_vlsn, last_vlsn: of the visible entries of the log.
+        damages: stretches of damage that were met on the way; a tail with nothing durable in it is none.
+        lock_holder: pid of the process that has the environment open for writing (0: not named), or None.
+        marker: why JE refuses to open the environment, or None.
+    """
+
+    files: LogFiles
+    versions: tuple[FileVersions, ...]
+    first_lsn: int
+    last_lsn: int
+    end_of_log: int
+    last_time: int
+    tail: Damage | None
+    closed_cleanly: bool
+    checkpoint: Checkpoint | None
+    partial_checkpoint: int
+    root_lsn: int
+    root: DbTree | None
+    replicated: bool
+    first_vlsn: int
+    last_vlsn: int
+    open_rollbacks: tuple[OpenRollback, ...]
+    work: RecoveryWork | None
+    damages: tuple[Damage, ...]
+    lock_holder: int | None
+    marker: RestoreRequired | None
+
+
+def survey(storage: Storage, files: LogFiles, *, quick: bool = False) -> Survey:
+    """Read the control data of an environment.
+
+    Arguments:
+        storage: the environment.
+        files: its log files.
+        quick: read no more than the last CkptEnd needs; ``work`` is None then, and there are no VLSNs and no rollbacks.
+
+    Raises:
+        UnsupportedError: the last files are of a log version that this program does not read.
+        StorageError: a file cannot be read.
+    """
+    return _Surveyor(storage, files).run(quick)
+
+
+class _End(NamedTuple):
+    """What a scan for the last checkpoint found."""
+
+    checkpoint: Checkpoint | None
+    partial: int
+    root_lsn: int
+    root: DbTree | None
+    is_last: bool
+
+
+class _Surveyor:
+    """Reads one environment."""
+
+    def __init__(self, storage: Storage, files: LogFiles) -> None:
+        self._storage = storage
+        self._files = files
+        self._log = LogReader(storage, files)
+        self._data = LogReader(storage, files._replace(marker=None))
+        self._damages: list[Damage] = []
+
+    def run(self, quick: bool) -> Survey:
+        """Collect everything, or what is near the end of the log."""
+        files = self._files.files
+        last_lsn, end, last_time, tail = self._end_of_log()
+        control = self._last_checkpoint(last_lsn)
+        work, rollbacks = (None, ()) if quick else self._work(control.checkpoint, end)
+        replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
+        # Without a root nobody can say; without replication there is nothing to look for in the whole log.
+        looks = (replicated or control.root is None) and not quick
+        first_vlsn, last_vlsn = self._vlsns(last_lsn, end) if looks else (NULL_VLSN, NULL_VLSN)
+        record = control.checkpoint.record if control.checkpoint else None
+        return Survey(
+            files=self._files,
+            versions=self._versions(),
+            first_lsn=make_lsn(files[0].number, 0) if files else NULL_LSN,
+            last_lsn=last_lsn,
+            end_of_log=end,
+            last_time=last_time,
+            tail=tail,
+            closed_cleanly=record is not None and record.invoker == "close" and control.is_last,
+            checkpoint=control.checkpoint,
+            partial_checkpoint=control.partial,
+            root_lsn=control.root_lsn,
+            root=control.root,
+            replicated=replicated,
+            first_vlsn=first_vlsn,
+            last_vlsn=last_vlsn,
+            open_rollbacks=rollbacks,
+            work=work,
+            damages=tuple(self._damages),
+            lock_holder=self._storage.lock_holder(LOCK_FILE, WRITER_BYTE),
+            marker=self._marker(),
+        )
+
+    def _versions(self) -> tuple[FileVersions, ...]:
+        runs: list[FileVersions] = []
+        for file in self._files.files:
+            if file.size_bytes < FILE_HEADER_BYTES:
+                continue
+            with self._log.open(file) as reader:
+                version = reader.version
+            if runs and runs[-1].version == version:
+                runs[-1] = runs[-1]._replace(last_file=file.number)
+            else:
+                runs.append(FileVersions(version, file.number, file.number))
+        return tuple(runs)
+
+    def _end_of_log(self) -> tuple[int, int, int, Damage | None]:
+        """Last entry, the LSN behind it, the newest time met in the last file, the torn tail."""
+        end_file = self._files.end_file()
+        for file in reversed(self._files.files):
+            if file.number > end_file:
+                continue
+            last: LogEntry | None = None
+            tail: Damage | None = None
+            newest = 0
+            with self._log.open(file) as reader:
+                for item in reader.entries():
+                    if isinstance(item, LogEntry):
+                        last = item
+                        newest = max(newest, time_of(item) or 0)
+                    elif item.length and offset_of(item.lsn):
+                        tail = item._replace(length=reader.window.size_bytes - offset_of(item.lsn))
+                        break
+                    else:
+                        self._damages.append(item)
+                if tail is not None:
+                    self._damages += (
+                        seen.damage for seen in check_file(reader).damages
+                        if seen.damage.lsn >= tail.lsn and not is_harmless(seen, end_file)
+                    )  # fmt: skip
+            if last is not None:
+                end = last.lsn + last.total_bytes
+                return last.lsn, end, newest, tail
+        return NULL_LSN, NULL_LSN, 0, None
+
+    def _last_checkpoint(self, last_lsn: int) -> _End:
+        checkpoint: Checkpoint | None = None
+        partial = root_lsn = NULL_LSN
+        root: DbTree | None = None
+        behind = _Behind()
+        for item in self._data.backward(last_lsn, over_gaps=True) if last_lsn != NULL_LSN else ():
+            if isinstance(item, Damage):
+                if file_of(item.lsn) < self._files.end_file():
+                    self._damages.append(item)
+                continue
+            if item.type_number == DB_TREE and root is None:
+                root_lsn, root = item.lsn, _decoded(item, DbTree)
+            if item.type_number == CKPT_START:
+                partial = item.lsn
+            if item.type_number == CKPT_END:
+                record = _decoded(item, CkptEnd)
+                if record is not None:
+                    checkpoint = Checkpoint(item.lsn, record)
+                    break
+            behind.add(item)
+        if checkpoint is not None and root is None:
+            root_lsn = checkpoint.record.root_lsn
+            found = self._log.entry_at(root_lsn)
+            root = _decoded(found, DbTree) if found is not None else None
+        return _End(checkpoint, partial, root_lsn, root, root is not None and behind.is_housekeeping(self._data, root))
+
+    def _work(self, checkpoint: Checkpoint | None, end: int) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
+        start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
+        if start != NULL_LSN and self._files.find(file_of(start)) is None:
+            # The file is gone; what is left of the interval begins in the next one.
+            start = make_lsn(file_of(start), 0)
+        counter = _WorkCounter()
+        known = {damage.lsn for damage in self._damages}
+        for item in self._data.forward(start, end) if end != NULL_LSN else ():
+            if isinstance(item, LogEntry):
+                counter.add(item)
+            elif item.lsn not in known:
+                self._damages.append(item)
+        return counter.result(start), counter.open_rollbacks()
+
+    def _vlsns(self, last_lsn: int, end: int) -> tuple[int, int]:
+        """First and last VLSN of visible entries: the log is read from both ends only as far as needed."""
+        if last_lsn == NULL_LSN:
+            return NULL_VLSN, NULL_VLSN
+        first = next(_visible_vlsns(self._data.forward(end=end)), NULL_VLSN)
+        if first == NULL_VLSN:
+            return NULL_VLSN, NULL_VLSN
+        return first, next(_visible_vlsns(self._data.backward(last_lsn, over_gaps=True)), NULL_VLSN)
+
+    def _marker(self) -> RestoreRequired | None:
+        if self._files.marker is None:
+            return None
+        with self._log.open(self._files.marker) as reader:
+            for item in reader.entries():
+                if isinstance(item, LogEntry) and item.type_name == "RestoreRequired":
+                    return _decoded(item, RestoreRequired)
+        return RestoreRequired("unreadable", 0, "")
+
+
+class _Behind:
+    """What stands behind the last CkptEnd."""
+
+    def __init__(self) -> None:
+        self._other = False
+        self._dbs: set[int] = set()
+
+    def add(self, item: LogEntry) -> None:
+        """Take note of one entry."""
+        if item.type_number in _HOUSEKEEPING:
+            return
+        db = db_of(item) if item.type_number in _PLAIN_LNS and not item.replicated else None
+        if db is None:
+            self._other = True
+        else:
+            self._dbs.add(db)
+
+    def is_housekeeping(self, log: LogReader, root: DbTree) -> bool:
+        """Whether all of it is what a closing JE writes for itself: records of databases whose names begin with _je."""
+        if self._other or len(self._dbs) > _MOST_OWN_DBS:
+            return False
+        return all((database_name(log, root, db) or "").startswith("_je") for db in self._dbs)
+
+
+class _WorkCounter:
+    """Counts what recovery would read."""
+
+    def __init__(self) -> None:
+        self._entries = self._bytes = self._lns = self._nodes = 0
+        self._ended = {COMMIT: 0, ABORT: 0}
+        self._active: dict[int, None] = {}
+        self._prepared: dict[int, None] = {}
+        self._rollbacks: dict[int, OpenRollback] = {}
+
+    def add(self, item: LogEntry) -> None:
+        """Count one entry."""
+        kind = BY_NUMBER[item.type_number]
+        self._entries += 1
+        self._bytes += item.total_bytes
+        self._nodes += kind.family == NODE_FAMILY
+        if kind.family == LN_FAMILY:
+            self._lns += 1
+            if kind.transactional and not item.invisible:
+                record = _decoded(item, LN)
+                if record is not None and record.txn_id is not None:
+                    self._active[record.txn_id] = None
+        elif item.type_number in self._ended:
+            self._ended[item.type_number] += 1
+            end = _decoded(item, TxnEnd)
+            if end is not None:
+                self._active.pop(end.id, None)
+                self._prepared.pop(end.id, None)
+        elif item.type_number == PREPARE:
+            prepared = _decoded(item, Prepare)
+            if prepared is not None:
+                self._prepared[prepared.id] = None
+        elif item.type_number == ROLLBACK_START_TYPE:
+            start = _decoded(item, RollbackStart)
+            if start is not None:
+                self._rollbacks[item.lsn] = OpenRollback(item.lsn, start)
+        elif item.type_number == ROLLBACK_END:
+            finished = _decoded(item, RollbackEnd)
+            if finished is not None:
+                self._rollbacks.pop(finished.rollback_start_lsn, None)
+
+    def result(self, start: int) -> RecoveryWork:
+        """The counts."""
+        open_txns = tuple(txn for txn in self._active if txn not in self._prepared)
+        return RecoveryWork(
+            start, self._entries, self._bytes, self._lns, self._nodes, self._ended[COMMIT], self._ended[ABORT],
+            open_txns, tuple(self._prepared),
+        )  # fmt: skip
+
+    def open_rollbacks(self) -> tuple[OpenRollback, ...]:
+        """Periods without an end."""
+        return tuple(self._rollbacks.values())
+
+
+def _visible_vlsns(items: Iterator[LogEntry | Damage]) -> Iterator[int]:
+    return (item.vlsn for item in items if isinstance(item, LogEntry) and item.replicated and not item.invisible)
+
+
+def _decoded(item: LogEntry, kind: type[T]) -> T | None:
+    try:
+        record = item.record()
+    except FormatError:
+        return None
+    return record if isinstance(record, kind) else None

@@ -1,0 +1,56 @@
+"""The entry of a VLSN: by the index as near as it leads, then by reading the log forward (R-VLSN-25).
+
+The index knows every tenth VLSN or so. The log is read from the mapping at or before the one that is wanted. What a
+rollback took back carries the same VLSN: invisible entries are passed over, and of visible ones (a Matchpoint in a
+rollback period stays visible) the last one before the next mapping counts.
+
+Example: mappings 10 and 20; 12 at 300 (rolled back), RollbackStart to 11 at 350, 12 again at 400: the entry at 400.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.log.entry import Damage, LogEntry
+from engine.log.log_reader import LogReader
+
+
+class FoundEntry(NamedTuple):
+    """Where a search ended.
+
+    Attributes:
+        entry: the entry; None when the log does not hold it behind ``start_lsn``.
+        passed_entries, passed_bytes: what was read before it, from ``start_lsn`` on.
+        damaged: damage was met on the way.
+    """
+
+    entry: LogEntry | None
+    passed_entries: int
+    passed_bytes: int
+    damaged: bool
+
+
+def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> FoundEntry:
+    """Read from one mapping to the next for the visible entry of a VLSN.
+
+    Arguments:
+        log: the log.
+        vlsn: which one.
+        start_lsn: LSN of a VLSN at or before it, or the start of a file.
+        end_lsn: LSN of a VLSN at or after it, which is read as well.
+
+    Raises:
+        NotFoundError: no entry begins at ``start_lsn``.
+    """
+    found = FoundEntry(None, 0, 0, False)
+    entries = passed = 0
+    damaged = False
+    for item in log.forward(start_lsn, end_lsn + 1):
+        if isinstance(item, Damage):
+            damaged = damaged or bool(item.length)
+            continue
+        if item.replicated and not item.invisible and item.vlsn == vlsn:
+            found = FoundEntry(item, entries, passed, damaged)
+        entries += 1
+        passed += item.total_bytes
+    return found if found.entry is not None else FoundEntry(None, entries, passed, damaged)

@@ -1,0 +1,202 @@
+"""The first walk of recovery over its range of the log (passes 1 to 6, R-REC-10 to R-REC-19).
+
+One forward walk collects what those passes look at: nodes, ends of transactions and rollbacks, MapLNs, and the extremes
+of the id sequences. What there can be millions of is kept in a few bytes each.
+
+The hook hears of every entry from CkptStart on: one by one of those that say something of others, or belong to the
+replication stream; of all others how many there are, of which type, in which file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import Final
+
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import MapLN, NameLN
+from engine.format.entry.txn_end import ended_transaction
+from engine.format.entry_types import ABORT, COMMIT, PREPARE, ROLLBACK_END, ROLLBACK_START, decode_body
+from engine.format.header import REPLICATED
+from engine.format.lsn import NULL_LSN, file_of
+from engine.format.packed import sorted_unpack
+from engine.format.scan import COUNT, KEEP, STOP, TALLY, header_lengths
+from engine.format.walks import sift
+from engine.log.access import LogAccess
+from engine.log.passes import LogRange, Piece, Raw, forward_pieces, raw_at
+from engine.recovery.hooks import RecoveryHook
+from engine.recovery.node_replay import IN_TYPES, OLD_DUP_TYPES, NodeLog, is_provisional, logged_node
+from engine.recovery.result import RecoveryResult
+
+MAP_LN_TYPES: Final = frozenset((3, 4))
+NAME_LN_TYPES: Final = frozenset((5, 6))
+EXTINCTION_TYPES: Final = frozenset((41, 42))
+FILE_SUMMARY_LN: Final = 11
+_END_TYPES: Final = frozenset((COMMIT, ABORT, PREPARE, ROLLBACK_START, ROLLBACK_END))
+# Entries that say something of others: earlier versions of a node, the counters of a file.
+_WITH_CONSEQUENCES: Final = IN_TYPES | OLD_DUP_TYPES | {FILE_SUMMARY_LN}
+_NODES: Final = IN_TYPES | OLD_DUP_TYPES
+_LOOKED_AT: Final = _NODES | MAP_LN_TYPES | NAME_LN_TYPES | EXTINCTION_TYPES | _END_TYPES
+# What the hook hears of one by one; of the others it hears how many there are.
+_TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
+_TYPES: Final = 256
+
+
+def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
+    """What the walk does with an entry, by ``type | flags << 8``, as ``scan.sift`` takes it."""
+    kept = [number in (_END_TYPES if ends_only else _LOOKED_AT) for number in range(_TYPES)]
+    if not hook:
+        return [KEEP if keep else 0 for keep in kept] * _TYPES
+    told = [number in _TOLD for number in range(_TYPES)]
+    stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(_TYPES)]
+    local = [
+        KEEP | after if one else COUNT | (KEEP if keep else 0)
+        for one, keep, after in zip(told, kept, stop, strict=True)
+    ]
+    shared = [KEEP | after for after in stop]
+    return [action for flags in range(_TYPES) for action in (shared if flags & REPLICATED else local)]
+
+
+_ENDS_ONLY: Final = _actions(hook=False, ends_only=True)
+_ENDS_AND_NODES: Final = _actions(hook=False)
+_EVERYTHING: Final = _actions(hook=True)
+
+
+class Ends:
+    """Ends of transactions and rollbacks in log order: 17 bytes of a Commit or Abort, since there can be millions."""
+
+    def __init__(self) -> None:
+        self._lsns = array("q")
+        self._txn_ids = array("q")
+        self._types = bytearray()
+        self._others: dict[int, Raw] = {}
+
+    def add(self, lsn: int, number: int, txn_id: int) -> None:
+        """One more Commit or Abort."""
+        self._lsns.append(lsn)
+        self._types.append(number)
+        self._txn_ids.append(txn_id)
+
+    def add_other(self, raw: Raw) -> None:
+        """One more of another type."""
+        self.add(raw.lsn, raw.type_number, 0)
+        self._others[raw.lsn] = raw
+
+    def __len__(self) -> int:
+        return len(self._lsns)
+
+    def txn_ids(self) -> array[int]:
+        """Of Commits and Aborts; 0 for the others."""
+        return self._txn_ids
+
+    def backward(self) -> Iterator[tuple[int, int, int, Raw | None]]:
+        """LSN, type and, of a Commit or Abort, the transaction; of others the entry."""
+        for at in range(len(self._lsns) - 1, -1, -1):
+            lsn = self._lsns[at]
+            yield lsn, self._types[at], self._txn_ids[at], self._others.get(lsn) if self._others else None
+
+
+class FirstWalk:
+    """What the walk finds.
+
+    Arguments:
+        access: the log.
+        result: where the range is; ids go there.
+        hook: hears of entries.
+
+    Attributes:
+        nodes, ends: node entries that count, ends of transactions and rollbacks.
+        map_lns: LSNs of MapLNs.
+    """
+
+    def __init__(self, access: LogAccess, result: RecoveryResult, hook: RecoveryHook | None) -> None:
+        self._access = access
+        self._result = result
+        self._hook = hook
+        self._actions = _ENDS_AND_NODES if hook is None else _EVERYTHING
+        self.nodes = NodeLog()
+        self.ends = Ends()
+        self.map_lns: list[int] = []
+
+    def run(self) -> None:
+        """Walk."""
+        result = self._result
+        tallies = [0] * (_TYPES * TALLY)
+        for piece in forward_pieces(self._access, LogRange(result.first_active_lsn, result.end_lsn)):
+            start = min(max(result.ckpt_start_lsn - piece.lsn, 0), len(piece.data))
+            lengths = header_lengths(piece.version)
+            before: list[int] = []
+            pos = sift(piece.data, 0, start, _ENDS_ONLY, lengths, before, tallies)
+            self._look(piece, before)
+            going = True
+            while going:
+                found: list[int] = []
+                now = sift(piece.data, pos, len(piece.data), self._actions, lengths, found, tallies)
+                going, pos = now > pos, now
+                if self._hook is not None:
+                    _tell_tallies(self._hook, file_of(piece.lsn), tallies)
+                self._look(piece, found)
+
+    def _look(self, piece: Piece, found: list[int]) -> None:
+        """Take note of entries of a piece, in log order."""
+        result, hook = self._result, self._hook
+        lsn_base, version, data = piece
+        lengths = header_lengths(version)
+        for pos in found:
+            number, flags = data[pos + 4], data[pos + 5]
+            lsn = self._access.at_lsn = lsn_base + pos
+            if number in (COMMIT, ABORT):
+                self.ends.add(lsn, number, ended_transaction(data, pos + lengths[number | flags << 8], version))
+                if hook is not None and flags & REPLICATED and lsn >= result.ckpt_start_lsn:
+                    self._tell(hook, raw_at(piece, pos))
+                continue
+            raw = raw_at(piece, pos)
+            if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
+                self._tell(hook, raw)
+            if number in _END_TYPES:
+                self.ends.add_other(raw)
+            elif number in MAP_LN_TYPES:
+                self.map_lns.append(lsn)
+                self._saw_id(raw)
+            elif number in NAME_LN_TYPES or number in EXTINCTION_TYPES:
+                self._saw_id(raw)
+            elif number in _NODES:
+                node, node_id = logged_node(raw)
+                result.ids.saw_node(node_id)
+                if not is_provisional(raw, result.ckpt_end_lsn):
+                    self.nodes.add(node)
+
+    def _tell(self, hook: RecoveryHook, raw: Raw) -> None:
+        if raw.type_number not in _WITH_CONSEQUENCES:
+            hook.saw_entry(raw, provisional=False, partial_start=NULL_LSN)
+            return
+        if raw.type_number == FILE_SUMMARY_LN:
+            record = decode_body(raw.type_number, raw.version, raw.body)
+            assert isinstance(record, LN)
+            hook.saw_summary(raw, record)
+        hook.saw_entry(
+            raw,
+            provisional=is_provisional(raw, self._result.ckpt_end_lsn),
+            partial_start=self._result.partial_ckpt_start,
+        )
+
+    def _saw_id(self, raw: Raw) -> None:
+        record = decode_body(raw.type_number, raw.version, raw.body)
+        assert isinstance(record, LN)
+        if isinstance(record.content, MapLN):
+            self._result.ids.saw_db(record.content.database.db_id)
+            if record.content.database.temporary:
+                self._result.temporary.add(record.content.database.db_id)
+        elif isinstance(record.content, NameLN):
+            self._result.ids.saw_db(record.content.db_id)
+        elif raw.type_number in EXTINCTION_TYPES:
+            self._result.ids.saw_extinction(sorted_unpack(record.key)[0])
+
+
+def _tell_tallies(hook: RecoveryHook, file_number: int, tallies: list[int]) -> None:
+    """Tell of the entries that were only counted, and begin again."""
+    for number in range(_TYPES):
+        entries, size_bytes, largest = tallies[number * TALLY : number * TALLY + TALLY]
+        if entries:
+            hook.saw_entries(file_number, number, entries, size_bytes, largest)
+            tallies[number * TALLY : number * TALLY + TALLY] = [0] * TALLY

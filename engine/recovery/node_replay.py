@@ -1,0 +1,170 @@
+"""Replaying INs (passes 1, 2, 5 and 6; R-REC-20 to R-REC-25).
+
+Roots first, then all other nodes, each in log order. A node replaces the version that its parent's slot names when that
+one is older and is the same node; nothing is ever inserted. The node itself is read when it is next needed.
+
+That a node was logged NO where a checkpoint owed YES or BEFORE_CKPT_END (E-CKPT-4) cannot be seen in the log: eviction
+between checkpoints logs the same nodes NO, rightly (R-CKPT-45). Such a bottom node is replayed without the old version,
+whose file may be gone, where JE fails; for an upper node the way to its parent needs that file, and recovery names it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from engine.errors import DamageError
+from engine.format.entry.legacy import OldDelta, decode_old_delta
+from engine.format.entry.node import Node, decode_node
+from engine.format.header import BEFORE_CKPT_END, PROVISIONAL
+from engine.format.lsn import NULL_LSN
+from engine.log.passes import Raw
+from engine.recovery.hooks import CacheKeeper
+from engine.recovery.result import PassCount
+from engine.recovery.rollback_scan import DatabaseFinder
+from engine.tree.in_node import IN
+from engine.tree.keys import PLAIN
+from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.tree import OLD_DELTA_TYPE, child_of, delist, find_parent, is_spilled
+
+IN_TYPES: Final = frozenset((12, 13, 22, 37))
+OLD_DUP_TYPES: Final = frozenset((14, 15, 23))
+
+
+class LoggedNode(NamedTuple):
+    """A node entry of the recovery range: where it is, of how many bytes, and whose it is."""
+
+    lsn: int
+    size: int
+    type_number: int
+    version: int
+    db_id: int
+    is_root: bool
+
+
+class NodeLog:
+    """The node entries of a recovery range in log order, in 23 bytes each: there can be millions."""
+
+    def __init__(self) -> None:
+        self._lsns = array("q")
+        self._sizes = array("I")
+        self._db_ids = array("q")
+        self._types = bytearray()
+        self._versions = bytearray()
+        self._roots = bytearray()
+
+    def add(self, node: LoggedNode) -> None:
+        """One more."""
+        self._lsns.append(node.lsn)
+        self._sizes.append(node.size)
+        self._db_ids.append(node.db_id)
+        self._types.append(node.type_number)
+        self._versions.append(node.version)
+        self._roots.append(node.is_root)
+
+    def __iter__(self) -> Iterator[LoggedNode]:
+        fields = zip(
+            self._lsns, self._sizes, self._types, self._versions, self._db_ids, map(bool, self._roots), strict=True
+        )
+        return (LoggedNode._make(row) for row in fields)
+
+
+def is_provisional(raw: Raw, ckpt_end_lsn: int) -> bool:
+    """Whether recovery ignores the entry (R-REC-24)."""
+    if raw.flags & PROVISIONAL:
+        return True
+    return bool(raw.flags & BEFORE_CKPT_END) and raw.lsn < ckpt_end_lsn
+
+
+def logged_node(raw: Raw) -> tuple[LoggedNode, int]:
+    """What a node entry says of itself, and the node's id (0 for old deltas, which have none)."""
+    if raw.type_number in (OLD_DELTA_TYPE, 23):
+        delta = decode_old_delta(raw.body, raw.version)
+        return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, delta.db_id, False), 0
+    node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
+    return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, node.db_id, node.is_root), node.node_id
+
+
+def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
+    """Install a root if it is newer than the one known (R-REC-21)."""
+    if db.root_lsn != NULL_LSN and db.root_lsn >= node.lsn:
+        return False
+    if db.root is not None:
+        drop_subtree(ctx, db.root)
+        db.root = None
+    db.root_lsn = node.lsn
+    db.dirty = True
+    return True
+
+
+def replay_node(ctx: TreeContext, db: DatabaseState, logged: LoggedNode) -> bool:
+    """Put a node into its parent's slot if it is newer (R-REC-22). Returns whether it was."""
+    head = _head(ctx, logged.lsn)
+    order = PLAIN if db.old_duplicates else db.order
+    found = find_parent(ctx, db, head.node_id, head.level, order.wrap(head.identifier_key))
+    if found is None:
+        return False
+    parent, index = found
+    if is_spilled(parent.lsns[index]):
+        child_of(ctx, parent, index)
+    if parent.lsns[index] >= logged.lsn or not _is_same_node(ctx, parent, index, head.node_id):
+        return False
+    kid = parent.kids[index]
+    if kid is not None:
+        drop_subtree(ctx, kid)
+        parent.kids[index] = None
+    parent.set_child_lsn(index, logged.lsn, logged.size)
+    return True
+
+
+def drop_subtree(ctx: TreeContext, node: IN) -> None:
+    """Take a node and everything below it out of memory."""
+    for kid in node.kids:
+        if kid is not None:
+            drop_subtree(ctx, kid)
+    delist(ctx, node)
+
+
+def replay(
+    ctx: TreeContext,
+    nodes: Iterable[LoggedNode],
+    find: DatabaseFinder,
+    count: PassCount,
+    *,
+    roots: bool,
+    keeper: CacheKeeper | None = None,
+) -> None:
+    """Replay the roots, or the others, of nodes that come in log order."""
+    for logged in nodes:
+        if logged.is_root != roots:
+            continue
+        count.read += 1
+        db = find.by_id(logged.db_id)
+        if db is None:
+            count.deleted += 1
+            continue
+        done = replay_root(ctx, db, logged) if roots else replay_node(ctx, db, logged)
+        count.processed += done
+        if keeper is not None:
+            keeper.keep_room()
+
+
+def _head(ctx: TreeContext, lsn: int) -> Node:
+    entry = ctx.access.read(lsn)
+    if entry.type_number == OLD_DELTA_TYPE:
+        record = entry.record()
+        assert isinstance(record, OldDelta)
+        entry = ctx.access.read(record.last_full_lsn)
+    return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
+
+
+def _is_same_node(ctx: TreeContext, parent: IN, index: int, node_id: int) -> bool:
+    kid = parent.kids[index]
+    if kid is not None:
+        return kid.node_id == node_id
+    try:
+        return _head(ctx, parent.lsns[index]).node_id == node_id
+    except DamageError:
+        # The old version's file may be gone already; then only this node can be meant.
+        return True

@@ -1,0 +1,337 @@
+"""Undo and redo of LNs (passes 7 and 8; R-REC-43 to R-REC-58, R-RB-30 to R-RB-33).
+
+Both passes look at every LN of the range, and of most they need a few fields: undo the transaction id, to see that it
+has committed; redo that, database, key and LSN. These are read where the entry lies; a record is made of what is
+uncommon only, or where the hook has to hear of it. Redo collects and brings in a batch of records at once, sorted
+(``tree.redo``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.catalog.catalog import Catalog
+from engine.format.checksum import INVISIBLE
+from engine.format.codecs import codec_of
+from engine.format.entry.db_tree import NAMING_DB_ID
+from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE
+from engine.format.entry.ln_content import NameLN
+from engine.format.entry.ln_fields import TRANSACTIONAL_TYPES, plain_fields, transaction_of
+from engine.format.entry_types import BY_NUMBER
+from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.header import BEFORE_CKPT_END, PROVISIONAL, REPLICATED, is_invisible
+from engine.format.lsn import NULL_LSN
+from engine.format.scan import header_lengths
+from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
+from engine.log.passes import LogRange, Piece, Raw, backward_pieces, forward_pieces, positions, raw_at
+from engine.recovery.hooks import CacheKeeper, RecoveryHook
+from engine.recovery.legacy_dups import LegacyDuplicates
+from engine.recovery.node_replay import is_provisional
+from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn
+from engine.recovery.rollback_scan import RollbackScan
+from engine.recovery.rollback_tracker import RollbackTracker
+from engine.recovery.txn_lsns import TxnLsns
+from engine.tree.apply import Leaf, Outcome, redo_ln, undo_ln, version_before
+from engine.tree.bin_node import UNTIMED, times_from
+from engine.tree.redo import Redo, redo_sorted
+from engine.tree.state import DatabaseState, TreeContext
+
+_ALL_LNS: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
+_MAP_LNS: Final = frozenset((3, 4))
+_DUP_COUNTS: Final = frozenset((9, 10))
+UNDO_TYPES: Final = frozenset(n for n in _ALL_LNS if BY_NUMBER[n].transactional) - _MAP_LNS - _DUP_COUNTS
+REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
+_REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
+_new_tuple: Final = tuple.__new__
+# Insertions and updates of users' records: what redo takes without making a record.
+_COMMON: Final = (33, 34, 35, 36)
+# Versions that the hook has to hear of, or of which redo needs more than key and LSN.
+_NOT_PLAIN: Final = EMBEDDED | HAS_PRIOR_SIZE << 8
+_INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
+# Records that are sorted together, what each takes while it waits, and how much of the cache all of them may take.
+_BATCH: Final = 200_000
+_WAITING_BYTES: Final = 250
+_BATCH_PART: Final = 4
+
+
+def leaf_of(raw: Raw, record: LN, db: DatabaseState, *, resurrected: bool) -> Leaf:
+    """What redo needs of a logged LN."""
+    embedded = raw.version >= EMBEDDED_RECORDS and bool(record.flags & EMBEDDED)
+    content = record.content
+    deleted = record.data is None or bool(getattr(content, "deleted", 0))
+    data = record.data if embedded and not deleted and not db.duplicates else None
+    times, tombstone = UNTIMED, False
+    if raw.version >= LN_KEY_FIRST:
+        tombstone = bool(record.flags2 & TOMBSTONE)
+        if data is not None:
+            times = times_from(record.modification_time, record.creation_time)
+    return _new_tuple(
+        Leaf, (raw.lsn, raw.size, data, record.expiration, raw.vlsn, deleted, resurrected, times, tombstone)
+    )
+
+
+class LNPasses:
+    """Passes 7 and 8.
+
+    Arguments:
+        ctx, catalog: trees and databases after the IN passes.
+        result: the sets of pass 3; what is found goes there.
+        tracker: the rollback periods.
+        legacy: duplicates of v6 and v7.
+        hook: hears of every LN that is redone or undone.
+        keeper: lets nodes leave memory.
+    """
+
+    def __init__(
+        self,
+        ctx: TreeContext,
+        catalog: Catalog,
+        result: RecoveryResult,
+        tracker: RollbackTracker,
+        legacy: LegacyDuplicates,
+        hook: RecoveryHook | None = None,
+        keeper: CacheKeeper | None = None,
+    ) -> None:
+        self._ctx = ctx
+        self._keep_room = _no_room_is_kept if keeper is None else keeper.keep_room
+        self._batch_bytes = keeper.budget_bytes // _BATCH_PART if keeper is not None else _BATCH * _WAITING_BYTES
+        self._catalog = catalog
+        self._result = result
+        self._rollback = RollbackScan(ctx, catalog, tracker)
+        self._legacy = legacy
+        self._hook = hook
+        self._hidden: set[int] = set()
+        self._waiting: dict[int, list[Redo]] = {}
+        self._in_batch = self._waiting_bytes = 0
+        self.replicated = False
+
+    def undo(self) -> None:
+        """Take back what unfinished transactions and rollback periods left in the trees."""
+        result = self._result
+        count = self._count("UNDO_LNS")
+        for piece in backward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
+            for raw in self._unfinished(piece, count):
+                self._undo_one(raw, count)
+        result.rolled_back = self._rollback.take_invisible()
+
+    def _unfinished(self, piece: Piece, count: PassCount) -> Iterator[Raw]:
+        """LNs that undo has to look at, the last one first."""
+        committed, idle = self._result.fate.committed, self._rollback.is_idle
+        lsn, version, data = piece
+        lengths = header_lengths(version)
+        for pos in reversed(positions(piece, UNDO_TYPES)):
+            self._ctx.access.at_lsn = lsn + pos
+            flags = data[pos + 5]
+            if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
+                # Most entries are of committed transactions: their id is enough.
+                count.read += 1
+                peeked = transaction_of(data, pos + lengths[data[pos + 4] | flags << 8], version)
+                if peeked is None or peeked not in committed:
+                    yield raw_at(piece, pos)
+                continue
+            raw = raw_at(piece, pos)
+            if not is_provisional(raw, self._result.ckpt_end_lsn):
+                count.read += 1
+                yield raw
+
+    def _undo_one(self, raw: Raw, count: PassCount) -> None:
+        result = self._result
+        committed, aborted, prepared = result.fate
+        record = _decode(raw)
+        txn_id = record.txn_id
+        if txn_id is None:
+            return
+        result.ids.saw_txn(txn_id)
+        db = self._catalog.by_id(record.db_id)
+        self._keep_room()
+        if self._rollback.consume(raw, record, db):
+            self._hidden.add(raw.lsn)
+            count.processed += 1
+        elif txn_id in committed:
+            return
+        elif txn_id in prepared or self._is_replay(raw, txn_id, aborted):
+            self._resurrect(raw, txn_id)
+        elif is_invisible(raw.flags, raw.version):
+            return
+        elif db is None:
+            count.deleted += 1
+        else:
+            count.processed += 1
+            result.undone.add(txn_id)
+            if self._hook is not None:
+                self._hook.undone(raw, record, db)
+            if self._legacy.owns(db):
+                self._legacy.undo(db, raw, record)
+            else:
+                before = version_before(record, raw.lsn)
+                self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, before))
+
+    def redo(self) -> None:
+        """Bring in what finished transactions and operations without one wrote since the checkpoint."""
+        result = self._result
+        count = self._count("REDO_LNS")
+        closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
+        for piece in forward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
+            found = positions(piece, REDO_TYPES)
+            if closely:
+                for pos in found:
+                    self._redo_one(piece, pos, count)
+            else:
+                self._redo_piece(piece, found, count)
+        self._apply_batch()
+
+    def _redo_piece(self, piece: Piece, found: list[int], count: PassCount) -> None:
+        """Collect the plain versions among the LNs of a piece, and have a closer look at the others."""
+        lsn_base, version, data = piece
+        lengths = header_lengths(version)
+        access, start, committed = self._ctx.access, self._result.ckpt_start_lsn, self._result.fate.committed
+        # The database of the entry before; None when it has to be looked up.
+        db: DatabaseState | None = None
+        waiting: list[Redo] = []
+        for pos in found:
+            lsn = access.at_lsn = lsn_base + pos
+            number, header_flags = data[pos + 4], data[pos + 5]
+            at = pos + lengths[number | header_flags << 8]
+            end = at + (data[pos + 10] | data[pos + 11] << 8 | data[pos + 12] << 16 | data[pos + 13] << 24)
+            flags, db_id, txn_id, length, in_txn = -1, 0, 0, 0, False
+            if number in _COMMON and not header_flags & _INVISIBLE_OR_PROVISIONAL:
+                in_txn = number in TRANSACTIONAL_TYPES
+                flags, db_id, txn_id, length, at = plain_fields(data, at, end, version, in_txn)
+            if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or (in_txn and txn_id not in committed)):
+                count.read += 1
+                continue
+            if flags < 0 or flags & _NOT_PLAIN or length < 0 or (db := self._plain(db, db_id)) is None:
+                self._redo_one(piece, pos, count)
+                db = None
+                continue
+            if waiting is not self._waiting.get(db_id):
+                waiting = self._waiting.setdefault(db_id, [])
+            count.read += 1
+            count.processed += 1
+            key = data[at + length : end]
+            waiting.append((db.order.wrap(key), lsn, end - pos, None))
+            self._has_come(len(key))
+
+    def _plain(self, before: DatabaseState | None, db_id: int) -> DatabaseState | None:
+        """The database of an id, if all there is to do for a plain LN of it is to bring it in."""
+        if before is not None and before.id == db_id:
+            return before
+        db = self._catalog.by_id(db_id)
+        return db if db is not None and self._is_batched(db) and not db.duplicates else None
+
+    def _is_batched(self, db: DatabaseState) -> bool:
+        return db.id != NAMING_DB_ID and db.order.learned is None and not self._legacy.owns(db)
+
+    def _redo_one(self, piece: Piece, pos: int, count: PassCount) -> None:
+        """Look at one LN of any kind."""
+        result = self._result
+        committed = result.fate.committed
+        raw = raw_at(piece, pos)
+        self._ctx.access.at_lsn = raw.lsn
+        if is_invisible(raw.flags, raw.version) or is_provisional(raw, result.ckpt_end_lsn):
+            return
+        record = _decode(raw)
+        count.read += 1
+        txn_id = record.txn_id
+        resurrected = txn_id is not None and txn_id in result.resurrected
+        finished = txn_id is None or txn_id in committed
+        if not resurrected and (raw.lsn < result.ckpt_start_lsn or not finished):
+            return
+        if raw.lsn in self._hidden:
+            return
+        db = self._catalog.by_id(record.db_id)
+        if db is None:
+            count.deleted += 1
+            return
+        count.processed += 1
+        if self._hook is not None:
+            commit = NULL_LSN if txn_id is None else committed.get(txn_id, NULL_LSN)
+            self._hook.redone(raw, record, db, commit)
+        if resurrected or not self._is_batched(db):
+            self._apply(raw, record, db, resurrected)
+            return
+        leaf = leaf_of(raw, record, db, resurrected=False)
+        plain = leaf.data is None and not leaf.deleted and not leaf.expiration and not leaf.tombstone
+        batch = self._waiting.setdefault(db.id, [])
+        batch.append((db.order.wrap(record.key), raw.lsn, raw.size, None if plain else leaf))
+        self._has_come(len(record.key) + (len(leaf.data) if leaf.data is not None else 0))
+
+    def _has_come(self, size_bytes: int) -> None:
+        """One more record waits, with so many bytes of key and data."""
+        self._in_batch += 1
+        self._waiting_bytes += _WAITING_BYTES + size_bytes
+        if self._in_batch >= _BATCH or self._waiting_bytes >= self._batch_bytes:
+            self._apply_batch()
+
+    def _apply_batch(self) -> None:
+        """Bring in what has been collected."""
+        ctx = self._ctx
+        batches, self._waiting, self._in_batch = self._waiting, {}, 0
+        waiting, self._waiting_bytes = self._waiting_bytes, 0
+        ctx.used_bytes += waiting
+        for db_id, batch in batches.items():
+            db = self._catalog.by_id(db_id)
+            if db is not None:
+                redo_sorted(ctx, db, batch, self._keep_room)
+        ctx.used_bytes -= waiting
+
+    def _apply(self, raw: Raw, record: LN, db: DatabaseState, resurrected: bool) -> None:
+        if self._legacy.owns(db):
+            self._legacy.redo(db, raw, record)
+            return
+        key = db.order.wrap(record.key)
+        self._account(redo_ln(self._ctx, db, key, leaf_of(raw, record, db, resurrected=resurrected)))
+        self._keep_room()
+        if isinstance(record.content, NameLN) and not resurrected:
+            self._note_naming(record, record.content)
+
+    def _account(self, outcome: Outcome) -> None:
+        if outcome.node is not None:
+            self._ctx.account(outcome.node)
+
+    def _note_naming(self, record: LN, content: NameLN) -> None:
+        """What a committed naming operation leaves to be finished (R-REC-56)."""
+        operation = getattr(record.tail, "operation", 0)
+        if operation == _REMOVE:
+            self._result.databases_removed.add(content.db_id)
+        elif operation == _TRUNCATE:
+            old = getattr(record.tail, "truncated_db_id", None)
+            if old is not None:
+                self._result.databases_removed.add(old)
+        elif operation == _RENAME:
+            self._result.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
+
+    def _is_replay(self, raw: Raw, txn_id: int, aborted: TxnLsns) -> bool:
+        return (
+            self.replicated
+            and bool(raw.flags & REPLICATED)
+            and txn_id not in aborted
+            and not is_invisible(raw.flags, raw.version)
+        )
+
+    def _resurrect(self, raw: Raw, txn_id: int) -> None:
+        txn = self._result.resurrected.get(txn_id)
+        if txn is None:
+            txn = ResurrectedTxn(txn_id, self._result.fate.prepared.get(txn_id))
+            txn.last_lsn = raw.lsn
+            self._result.resurrected[txn_id] = txn
+        txn.first_lsn = raw.lsn
+        txn.lns.append(raw.lsn)
+
+    def _count(self, name: str) -> PassCount:
+        count = PassCount(name, self._result.first_active_lsn, self._result.end_lsn)
+        self._result.passes.append(count)
+        return count
+
+
+def _no_room_is_kept() -> None:
+    """Without a keeper all nodes stay."""
+
+
+def _decode(raw: Raw) -> LN:
+    codec = codec_of(raw.type_number)
+    assert codec is not None
+    record = codec.decode(raw.body, raw.version)
+    assert isinstance(record, LN)
+    return record

@@ -1,0 +1,165 @@
+"""Turning what the user named into what the engine takes: addresses, entry types, databases."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import click
+
+from engine.derby.format.operations import registry
+from engine.errors import NotFoundError, UsageError
+from engine.format.entry_types import BY_NAME, ENTRY_TYPES, GROUPS
+from engine.format.lsn import format_lsn
+from engine.inspect.survey import survey
+from engine.log.files import LogFiles
+from engine.storage.base import Storage
+from jetool.app import kinds
+from jetool.app.params import Address
+from jetool.output.values import instant_text
+
+_LIST: Final = "list"
+_ONLY_DERBY: Final = {"containers": "--container", "pages": "--page"}
+DERBY_GROUPS: Final = ("page", "container", "transaction", "txn", "ckpt", "clr")
+
+
+class EntryTypes(NamedTuple):
+    """Types that the user named; what kind the environment is, is not known yet when they are parsed.
+
+    Attributes:
+        numbers: numbers of JE's entry types.
+        operations: names of Derby's operations, lower case.
+        words: the words as they were written; empty for ``list``.
+        only_je, only_derby: words that mean nothing for the other kind.
+    """
+
+    numbers: frozenset[int] = frozenset()
+    operations: frozenset[str] = frozenset()
+    words: tuple[str, ...] = ()
+    only_je: tuple[str, ...] = ()
+    only_derby: tuple[str, ...] = ()
+
+
+class EntryTypesParam(click.ParamType[EntryTypes]):
+    """Entry types of JE or operations of Derby by name, case-insensitive, or by group; several with commas.
+
+    ``list`` gives no words.
+    """
+
+    name = "TYPE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> EntryTypes:
+        """The types that a text names. Raises BadParameter."""
+        if isinstance(value, EntryTypes):
+            return value
+        numbers: set[int] = set()
+        operations: set[str] = set()
+        words = [word.strip() for word in str(value).split(",")]
+        only_je, only_derby = [], []
+        for word in words:
+            name = word.lower()
+            if name == _LIST:
+                return EntryTypes()
+            in_je, in_derby = _je_types(name), _derby_operations(name)
+            if not in_je and not in_derby:
+                self.fail(f"{word!r} is no entry type, operation or group; --type list prints them", param, ctx)
+            if not in_derby:
+                only_je.append(word)
+            if not in_je:
+                only_derby.append(word)
+            numbers |= in_je
+            operations |= in_derby
+        return EntryTypes(frozenset(numbers), frozenset(operations), tuple(words), tuple(only_je), tuple(only_derby))
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - Click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[Any]:
+        """Types and groups that begin as what was typed."""
+        from click.shell_completion import CompletionItem
+
+        operations = (line.name for line in registry.BY_NAME.values())
+        names = [*GROUPS, *DERBY_GROUPS, *(kind.name for kind in ENTRY_TYPES), *operations, _LIST]
+        return [CompletionItem(name) for name in dict.fromkeys(names) if name.lower().startswith(incomplete.lower())]
+
+
+def _je_types(name: str) -> set[int]:
+    if name in GROUPS:
+        return {kind.number for kind in ENTRY_TYPES if name in kind.groups}
+    return {BY_NAME[name].number} if name in BY_NAME else set()
+
+
+def _derby_operations(name: str) -> set[str]:
+    if name in DERBY_GROUPS:
+        return {word for word, line in registry.BY_NAME.items() if name in _groups_of(line)}
+    return {name} if name in registry.BY_NAME else set()
+
+
+def _groups_of(line: registry.OperationType) -> list[str]:
+    """The groups of an operation of Derby: its family, and the groups that JE has too."""
+    name = line.name.lower()
+    more = {
+        "txn": name in ("beginxact", "endxact"),
+        "ckpt": name == "checkpoint",
+        "clr": name.endswith("undo"),
+    }
+    return [line.family, *(group for group, belongs in more.items() if belongs)]
+
+
+TYPES: Final = EntryTypesParam()
+
+
+def types_text() -> str:
+    """The list that ``--type list`` prints."""
+    lines = [
+        f"{kind.number:>3}  {kind.name:<28} {' '.join(kind.groups):<16} since version {kind.since}"
+        + (f", written until {kind.until}" if kind.until else "")
+        for kind in ENTRY_TYPES
+    ]
+    return "\n".join([" no  type                         groups", *lines, "", f"groups: {' '.join(GROUPS)}"])
+
+
+def operations_text() -> str:
+    """The list that ``--type list`` prints for a Derby database."""
+    lines = [
+        f"{line.number:>3}  {line.name:<28} {' '.join(_groups_of(line))}"
+        for line in sorted(registry.BY_NAME.values(), key=lambda line: line.number)
+    ]
+    return "\n".join([" no  operation                    groups", *lines, "", f"groups: {' '.join(DERBY_GROUPS)}"])
+
+
+def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
+    """The LSN of an address.
+
+    Raises:
+        NotFoundError: the log holds no checkpoint that ``ckpt`` or ``first-active`` could name.
+        UsageError: it is written as an instant of Derby's log.
+    """
+    if address.is_instant and address.lsn is not None:
+        raise UsageError(
+            f"{instant_text(address.lsn)} is an instant of a Derby log, and this is a JE environment",
+            hint=f"as an LSN it would be {format_lsn(address.lsn)}",
+        )
+    if address.lsn is not None:
+        return address.lsn
+    found = survey(storage, files)
+    if address.symbol == "end":
+        return found.last_lsn
+    if found.checkpoint is None:
+        raise NotFoundError(
+            f"no CkptEnd in the log, so there is no {address.symbol}", file=storage.root, hint="name an LSN"
+        )
+    record = found.checkpoint.record
+    return record.ckpt_start_lsn if address.symbol == "ckpt" else record.first_active_lsn
+
+
+def refuse_derby(options: dict[str, Any]) -> None:
+    """UsageError for options of ``dump-log`` that mean nothing for a JE environment; the message names all of them."""
+    wrong = [shown for name, shown in _ONLY_DERBY.items() if options[name]]
+    if options["stats"] == "container":
+        wrong.append("--stats=container")
+    wrong += [f"--type {word}" for types in options["types"] for word in types.only_derby]
+    wrong += [f"--file with log{file.number}.dat" for file in options["numbers"] if file.kind == kinds.DERBY]
+    if wrong:
+        raise kinds.not_for(kinds.JE, ", ".join(wrong))

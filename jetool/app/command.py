@@ -1,0 +1,307 @@
+"""Commands and groups: Click's, with jetool's promises added.
+
+* A command declares its formats, features, outputs, examples and exit codes; ``--help``, the man page, ``jetool
+  schema`` and the tests read that declaration.
+* ``-h DIR`` and ``JETOOL_HOME`` stand for the first ENV argument, wherever it is among several arguments.
+* Options in front of the command's name count as if they stood behind it.
+* The result is committed when the command returns an exit code, and abandoned when it raises.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
+
+import click
+
+from jetool.app import exits, options, params
+
+if TYPE_CHECKING:
+    from jetool.output.shape import Shape
+
+P = ParamSpec("P")
+_LEADING: Final = "jetool.leading"
+_HOME: Final = "JETOOL_HOME"
+
+
+class Outputs(NamedTuple):
+    """What a command prints, for ``jetool schema``.
+
+    Attributes:
+        form: ``document``, ``table``, ``stream``, ``findings`` or ``text``.
+        shapes: the shapes: of the document, of the table's rows, or of the stream's records.
+        summary: the shape of the summary, for streams and findings.
+    """
+
+    form: str
+    shapes: tuple[Shape, ...] = ()
+    summary: Shape | None = None
+
+
+class Command(click.Command):
+    """One command.
+
+    Attributes:
+        formats: the formats it has, the default first.
+        examples: pairs of what it is for and the command line.
+        exits: exit code to what it means here; without the codes that every command has.
+        outputs: gives what it prints. A function, so that ``--help`` need not load shapes.
+        only: the kind of environment that it serves (``jetool.app.kinds``), None for all.
+    """
+
+    formats: tuple[str, ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
+    exits: Mapping[int, str] = {}
+    outputs: Callable[[], Outputs]
+    only: str | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse with the leading options in front and ENV filled in."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        words = [word for option in ctx.meta.get(_LEADING, ()) for word in self._accepted(ctx, option)]
+        args = words + args
+        with _explained(ctx):
+            return super().parse_args(ctx, self._with_home(ctx, args))
+
+    def _accepted(self, ctx: click.Context, words: list[str]) -> list[str]:
+        name = words[0].partition("=")[0]
+        if not any(name in param.opts for param in self.params):
+            raise _without_effect(ctx, name)
+        return words
+
+    def _with_home(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments with the environment in the first place, when it was given by option or by variable."""
+        arguments = [param for param in self.params if isinstance(param, click.Argument)]
+        if not arguments or arguments[0].name != "env":
+            return args
+        home, given = self._probe(ctx, args)
+        needed = sum(1 for argument in arguments if argument.required)
+        most = len(arguments) if all(argument.nargs == 1 for argument in arguments) else None
+        if home is None and given < needed:
+            home = os.environ.get(_HOME) or None
+        if home is None and not given:
+            raise click.UsageError(f"no environment: name a directory, or use -h DIR or {_HOME}", ctx)
+        if home is None:
+            return args
+        if given == most:
+            raise click.UsageError("the environment is given twice, as an argument and by -h", ctx)
+        return [home if not home.startswith("-") else f"./{home}", *args]
+
+    def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
+        """The value of ``-h``, and the number of arguments that are no options."""
+        own = [param for param in self.params if isinstance(param, click.Option)]
+        probe = click.Command(self.name, params=[*own], add_help_option=False)
+        found, words, _ = probe.make_parser(ctx).parse_args(list(args))
+        if found.get("help"):
+            return found.get("home") or "help", 0
+        return found.get("home"), len(words)
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command, give its exit code."""
+        assert self.callback is not None
+        values = {name: value for name, value in ctx.params.items() if name != "home"}
+        run, target = options.take(values, self.formats)
+        try:
+            self._check_kind(values)
+            target.open()
+            code = self.callback(run, **values)
+            run.listener.close()
+            target.commit()
+        except BaseException:
+            run.listener.close()
+            target.abandon()
+            raise
+        return int(code)
+
+    def _check_kind(self, values: Mapping[str, Any]) -> None:
+        """UsageError when the environment is of the kind that the command does not serve."""
+        if self.only is None:
+            return
+        from engine.storage.disk import DiskStorage
+        from jetool.app import kinds
+
+        kinds.require(self.only, DiskStorage(values["env"]), self.name or "")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then the shared ones."""
+        shared = {option.name for option in options.shared(options.FORMATS, options.FEATURES)} | {"home", "help"}
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Common options": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                sections["Common options" if param.name in shared else "Options"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
+        """Examples and exit codes."""
+        with formatter.section("Examples"):
+            for text, line in self.examples:
+                formatter.write(
+                    f"{'':>{formatter.current_indent}}{text}:\n{'':>{formatter.current_indent + 4}}{line}\n"
+                )
+        write_exits(formatter, self.exits)
+
+
+def write_exits(formatter: click.HelpFormatter, codes: Mapping[int, str]) -> None:
+    """Write a section of exit codes: these, and those that every command has."""
+    every = {code: exits.TABLE[code] for code in exits.ALWAYS} | dict(codes)
+    with formatter.section("Exit codes"):
+        formatter.write_dl([(str(code), every[code]) for code in sorted(every)])
+
+
+@contextmanager
+def _explained(ctx: click.Context) -> Iterator[None]:
+    """Usage errors of the parser with the command that they concern, and with what Click cannot know."""
+    try:
+        yield
+    except click.NoSuchOption as error:
+        if any(error.option_name in option.opts for option in options.leading()):
+            raise _without_effect(ctx, error.option_name) from error
+        error.ctx = error.ctx or ctx
+        raise
+    except click.UsageError as error:
+        error.ctx = error.ctx or ctx
+        if isinstance(error, click.BadOptionUsage) and error.option_name == "-h":
+            text = "-h names the environment and needs a directory; help is --help"
+            raise click.UsageError(text, ctx) from error
+        raise
+
+
+def _without_effect(ctx: click.Context, name: str) -> click.UsageError:
+    return click.UsageError(f"{name} has no effect on {ctx.command_path}; leave it out", ctx)
+
+
+class Group(click.Group):
+    """A command that has commands (``vlsn``), or the program itself.
+
+    Attributes:
+        examples: as for commands.
+    """
+
+    examples: tuple[tuple[str, str], ...] = ()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the leading options as they were written, for the command to parse."""
+        if not ctx.resilient_parsing:
+            with _explained(ctx):
+                found, _, _ = self.make_parser(ctx).parse_args(list(args))
+            leading = ctx.meta.setdefault(_LEADING, [])
+            for param in self.params:
+                if isinstance(param, click.Option) and param.name in found:
+                    leading.extend(_as_written(param, found[param.name]))
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of that name; for a name that is none, a usage error with those that are close."""
+        command = self.get_command(ctx, args[0])
+        if command is None and not ctx.resilient_parsing:
+            raise click.UsageError(f"{args[0]!r} is not a command of {ctx.command_path}{self._near(ctx, args[0])}", ctx)
+        return (args[0] if command else None), command, args[1:]
+
+    def _near(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, self.known(ctx), n=3)
+        return f"; did you mean {' or '.join(near)}?" if near else ""
+
+    def known(self, ctx: click.Context) -> list[str]:
+        """All names that lead to a command, aliases included."""
+        return self.list_commands(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands. Their options are for their own help to list."""
+        self.format_commands(ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
+        """Examples."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for text, line in self.examples:
+                    formatter.write(f"  {text}:\n      {line}\n")
+
+
+def _as_written(option: click.Option, value: Any) -> list[list[str]]:
+    """A leading option as words again; a count as often as it was given."""
+    name = option.opts[-1]
+    if option.count:
+        return [[name]] * int(value)
+    return [[name]] if option.is_flag else [[f"{name}={value}"]]
+
+
+def command(
+    name: str,
+    *,
+    outputs: Callable[[], Outputs],
+    examples: Sequence[tuple[str, str]],
+    exits: Mapping[int, str],
+    formats: Sequence[str] = options.FORMATS,
+    features: Sequence[str] = (),
+    parent: Group | None = None,
+    only: str | None = None,
+) -> Callable[[Callable[Concatenate[options.Run, P], int]], Command]:
+    """Make a command of a function. Put it above the function's own options.
+
+    Arguments:
+        name: as the user types it.
+        outputs: gives what the command prints.
+        examples: two or more pairs of what it is for and the command line.
+        exits: the codes it can end with beside those of every command, each with what it means here.
+        formats: the formats it has, the default first.
+        features: the groups of shared options that it honours (``jetool.app.options``).
+        parent: the group that it belongs to, for ``vlsn range`` and the like.
+        only: the one kind of environment that it serves (``jetool.app.kinds``); for the other it ends with 2.
+
+    Returns:
+        A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
+    """
+
+    def make(function: Callable[Concatenate[options.Run, P], int]) -> Command:
+        made = click.command(name, cls=Command, add_help_option=False)(function)
+        made.params.extend([*options.shared(formats, features), options.help_option()])
+        made.formats, made.examples = tuple(formats), tuple(examples)
+        made.exits, made.outputs, made.only = dict(exits), outputs, only
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return make
+
+
+def environment(function: Callable[P, int]) -> Callable[P, int]:
+    """The argument ENV (parameter ``env``, a path) and its synonym ``-h/--home``.
+
+    Put it directly below ``command``, so that ENV is the first argument.
+    """
+    about = "Directory of the environment."
+    function = click.argument("env", metavar="ENV", type=params.DIRECTORY, help=about)(function)
+    text = f"The environment, for ENV (also from {_HOME})."
+    return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
+
+
+def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> Group:
+    """A command that has commands.
+
+    Arguments:
+        name: as the user types it.
+        help: what its commands are about.
+        examples: as for ``command``.
+    """
+    made = Group(
+        name,
+        help=help,
+        no_args_is_help=False,
+        params=[*options.leading(), options.help_option()],
+        add_help_option=False,
+        options_metavar="",
+        subcommand_metavar="COMMAND ENV [OPTIONS]",
+    )
+    made.examples = tuple(examples)
+    return made

@@ -1,0 +1,268 @@
+"""Exit codes: one table, and the one place that turns an exception into a code and a message.
+
+Rules:
+
+* Every way out of ``jetool`` ends in a code of ``TABLE``. Python and Click alone would answer 1 for a bug, for an abort
+  and for a closed pipe, and 1 means "findings" here.
+* An error is one message on standard error, never a traceback. With ``--format json`` or ``ndjson`` a JSON object with
+  the same fields follows on a line of its own.
+* An exception that nobody foresaw is a bug: code 70, one line, and a report file with the traceback.
+* A reader that closes the pipe (``jetool dump-log env | head``) is no error: code 141 and not a word.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, Final
+
+import click
+
+DONE: Final = 0
+FINDINGS: Final = 1
+USAGE: Final = 2
+REFUSED: Final = 3
+NOT_FOUND: Final = 4
+UNSUPPORTED: Final = 5
+DATA_GIVEN_UP: Final = 6
+INCOMPLETE: Final = 7
+WARNINGS: Final = 8
+INTERNAL: Final = 70
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+TABLE: Final[dict[int, str]] = {
+    DONE: "done, or checked and clean",
+    FINDINGS: "checked to the end; findings exist (damage, gap, difference, rejected records)",
+    USAGE: "wrong usage",
+    REFUSED: "refused: lock held, safety interlock, no confirmation, directory not empty",
+    NOT_FOUND: "nothing there: no environment, database, file or key of that name",
+    UNSUPPORTED: "format not supported (newer log version, foreign file)",
+    DATA_GIVEN_UP: "done, but data was given up",
+    INCOMPLETE: "incomplete: stopped early; nothing is known of the rest",
+    WARNINGS: "only warnings, and --strict",
+    INTERNAL: "internal error: a bug; one line and a report file",
+    INTERRUPTED: "interrupted",
+    PIPE_CLOSED: "the reader closed the pipe",
+}
+
+# What messages call it.
+STDOUT: Final = "standard output"
+
+# Codes that every command can end with, whatever it does.
+ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED)
+
+_PRECEDENCE: Final = (INTERNAL, INCOMPLETE, FINDINGS, DATA_GIVEN_UP, WARNINGS, DONE)
+
+
+# The next command of an error that names none itself; ``{}`` is the command that ran.
+_NEXT: Final = {
+    "usage": "{} --help",
+    "refused": "{} --help says when it may run",
+    "not_found": "check the path and the name",
+    "unsupported": "jetool --version says which log versions are read and written",
+    "damage": "copy the environment first; jetool verify says what is damaged",
+    "storage": "check permissions, free space and the disk, then run it again",
+    "unknown_outcome": "jetool node get says what is there now",
+    "job": "{} --help; --master and --conf say where and how Spark runs it",
+}
+
+
+class OutputClosedError(Exception):
+    """The reader of standard output has gone away. Not an error of this program."""
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The code of a run that did several things, each with a code of its own.
+
+    Arguments:
+        codes: codes of runs that came to a result: 70, 7, 1, 6, 8 or 0. The others (usage, refusal and so on) end a run
+            before it has a result; a caller that goes on after one of them counts it as ``INCOMPLETE``.
+
+    Returns:
+        The first of 70 > 7 > 1 > 6 > 8 > 0 that occurs; 0 for no codes at all.
+
+    Raises:
+        ValueError: a code without a rank.
+    """
+    ranks = [_PRECEDENCE.index(code) for code in codes]
+    return _PRECEDENCE[min(ranks, default=len(_PRECEDENCE) - 1)]
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code that an exception means."""
+    from engine.errors import JetoolError
+
+    if isinstance(error, JetoolError | click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, OutputClosedError) or (isinstance(error, BrokenPipeError) and _reader_gone()):
+        return PIPE_CLOSED
+    if isinstance(error, click.ClickException):
+        return USAGE
+    if isinstance(error, SystemExit) and (error.code is None or error.code in TABLE):
+        return int(error.code or 0)
+    return _what_ended_it(error)
+
+
+def _what_ended_it(error: BaseException) -> int:
+    """The code for an exception that nobody foresaw: a bug, unless an interrupt or a closed pipe came before it.
+
+    Either can break the cleaning up behind it (worker processes, threads), and still is what ended the run.
+    """
+    seen = error.__context__
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt | OutputClosedError):
+            return code_of(seen)
+        seen = seen.__context__
+    return INTERNAL
+
+
+def report(error: BaseException, args: Sequence[str]) -> int:
+    """Tell the user about an exception that ends the run.
+
+    Arguments:
+        error: what was raised.
+        args: the command line, without the program name.
+
+    Returns:
+        The exit code.
+    """
+    code = code_of(error)
+    if code == PIPE_CLOSED:
+        silence(sys.stdout)
+        silence(sys.stderr)
+        return code
+    if isinstance(error, click.exceptions.Exit | SystemExit) and code != INTERNAL:
+        return code
+    try:
+        from jetool.output import messages
+
+        fields = _fields(error, code, args)
+        messages.print_error(fields, color=messages.wants_color(args), as_json=wants_json(args))
+    except KeyboardInterrupt:
+        pass  # impatient; the code stands
+    except Exception as second:
+        os.write(2, f"jetool: error: {error!r}, and reporting it failed: {second!r}\n".encode(errors="replace"))
+        return INTERNAL
+    return code
+
+
+def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, str | int]:
+    """The error as plain values: kind, exit_code, what, and whatever else is known."""
+    from engine.errors import JetoolError
+
+    if isinstance(error, JetoolError) and code != INTERNAL:
+        fields = error.fields()
+        if error.kind in _NEXT:
+            fields.setdefault("hint", _NEXT[error.kind].format(_named(args)))
+        return fields
+    if code == INTERRUPTED:
+        return {"kind": "interrupted", "exit_code": code, "what": "interrupted"}
+    if isinstance(error, click.ClickException):
+        return _usage_fields(error, code)
+    from jetool.app import crash_report
+
+    return crash_report.fields(error, code, args)
+
+
+def _named(args: Sequence[str]) -> str:
+    """The command of a command line, for a message: ``jetool verify``, or ``jetool`` when there is none."""
+    from jetool.app import table
+
+    known = {name for row in table.COMMANDS for name in (row.name, *row.aliases)}
+    return " ".join(["jetool", *[word for word in args if word in known][:1]])
+
+
+def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int]:
+    fields: dict[str, str | int] = {"kind": "usage", "exit_code": code, "what": error.format_message().rstrip(".")}
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        fields["hint"] = f"{context.command_path} --help"
+    return fields
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON. Works on the raw words, since the error may be that they do not parse."""
+    words = list(args)
+    if "--" in words:
+        words = words[: words.index("--")]
+    formats = [word.partition("=")[2] for word in words if word.startswith("--format=")]
+    formats += [after for word, after in itertools.pairwise([*words, ""]) if word == "--format"]
+    return "--json" in words or any(name in ("json", "ndjson") for name in formats)
+
+
+def silence(stream: IO[str]) -> None:
+    """Point a stream's descriptor at /dev/null, so that what is left in its buffer is not tried again at exit."""
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError, AttributeError):  # closed, or not a real file (tests)
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)
+
+
+def flush() -> None:
+    """Write out what Python still holds for the standard streams.
+
+    Raises:
+        OutputClosedError: the reader of standard output is gone.
+        StorageError: standard output cannot be written (disk full).
+    """
+    if sys.stdout is None or sys.stderr is None:  # closed before the start; whoever has results to print complains
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise output_failure(error, STDOUT) from error
+    drop_unwritten_messages()
+
+
+def drop_unwritten_messages() -> None:
+    """Flush standard error, and let go of what it does not take: Python would end with 120 for it."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
+
+
+def output_failure(error: OSError, name: str) -> Exception:
+    """What to raise when writing results failed.
+
+    Arguments:
+        error: the refusal of the operating system.
+        name: the target as the user would call it.
+    """
+    if isinstance(error, BrokenPipeError):
+        return OutputClosedError()
+    if name == STDOUT:
+        silence(sys.stdout)
+    from engine.errors import StorageError
+
+    return StorageError(
+        "cannot write the results" + (f" to {name}" if name == STDOUT else ""),
+        file=None if name == STDOUT else name,
+        found=error.strerror or str(error),
+        consequence="what was written so far is incomplete",
+    )
+
+
+def _reader_gone() -> bool:
+    """Whether standard output or standard error is a pipe that nobody reads.
+
+    A broken pipe elsewhere, say to a worker process, is a bug and must not pass for a closed reader.
+    """
+    poll = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            poll.register(stream.fileno(), select.POLLOUT)
+        except (OSError, ValueError, AttributeError):
+            continue
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

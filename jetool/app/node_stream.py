@@ -1,0 +1,102 @@
+"""Reading the replication stream of an environment for a command, with what is to be said about damage."""
+
+from __future__ import annotations
+
+from engine.format.entry.ln import LN
+from engine.format.lsn import format_lsn
+from engine.format.stream_facts import StreamFacts
+from engine.format.vlsn import NULL_VLSN
+from engine.inspect.log_stream import LogStream, joined, stream_of_file
+from engine.inspect.stream_diff import Side, stream
+from engine.log.entry import REASONS
+from engine.log.files import LogFiles, list_log_files
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from jetool.app.opening import require_je
+from jetool.app.options import Run
+
+
+class Node:
+    """One environment and its stream.
+
+    Arguments:
+        run: progress, processes and warnings.
+        env: its directory.
+
+    Attributes:
+        damaged: something of the log could not be read.
+
+    Raises:
+        JetoolError: as ``list_log_files`` and ``read_stream``.
+    """
+
+    def __init__(self, run: Run, env: str) -> None:
+        self.env = env
+        self.storage: Storage = self.open_storage(env)
+        self.files: LogFiles = list_log_files(self.storage)
+        self.log: LogStream = _read(run, self.storage, self.files)
+        self.damaged = _warn(run, env, self.log)
+
+    @staticmethod
+    def open_storage(env: str) -> Storage:
+        """The directory of a JE environment.
+
+        Raises:
+            NotFoundError, UsageError: there is none.
+        """
+        storage = DiskStorage(env)
+        require_je(storage)
+        return storage
+
+    @property
+    def facts(self) -> StreamFacts:
+        """The facts of its stream."""
+        return self.log.facts
+
+    @property
+    def side(self) -> Side:
+        """The node as ``diff_streams`` takes it."""
+        return Side(self.storage, self.files, self.facts)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether it has a stream at all."""
+        return self.facts.first != NULL_VLSN or bool(self.facts.rollbacks)
+
+    def records_behind(self, matchpoint: int) -> list[tuple[int, int, int, bytes, bool]]:
+        """LSN, transaction, database, key and invisibility of the stream's records behind a VLSN."""
+        found = []
+        for entry in stream(self.side, matchpoint + 1, self.facts.last):
+            record: object = entry.record()
+            if isinstance(record, LN) and record.txn_id is not None:
+                found.append((entry.lsn, record.txn_id, record.db_id, record.key, entry.invisible))
+        return found
+
+
+def _read(run: Run, storage: Storage, files: LogFiles) -> LogStream:
+    from functools import partial
+
+    from engine.inspect.parallel import map_in_order
+
+    total, done, parts = sum(file.size_bytes for file in files.files), 0, []
+    read = partial(stream_of_file, storage, files.end_file())
+    for file, part in zip(files.files, map_in_order(read, files.files, run.jobs), strict=True):
+        parts.append(part)
+        done += file.size_bytes
+        run.listener.step("read", done, total)
+    return joined(parts, files)
+
+
+def _warn(run: Run, env: str, log: LogStream) -> bool:
+    damages = [damage for damage in log.damages if not damage.is_tail]
+    for damage in damages:
+        run.messages.warning(
+            f"damage met: {REASONS[damage.reason]}",
+            file=f"{env}/{damage.path}",
+            lsn=format_lsn(damage.lsn),
+            consequence="what stood there was not read",
+            hint=f"jetool verify {env}",
+        )
+    for lsn in log.unreadable:
+        run.messages.warning("an entry does not decode", file=env, lsn=format_lsn(lsn), hint=f"jetool verify {env}")
+    return bool(damages or log.unreadable)

@@ -1,0 +1,231 @@
+"""Environments as commands open them.
+
+* Readers recover in memory: no lock, no file, not one byte changed; what the log says at that moment is what they show.
+  A live writer is named, since what it has not logged yet cannot be seen.
+* Writers hold byte 0 of ``je.lck``, wait for it as long as ``--lock-timeout`` says, and save what they overwrite.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from engine.db.config import EnvironmentConfig
+from engine.db.database import Database
+from engine.db.environment import Environment
+from engine.db.opening import LOCK_FILE
+from engine.errors import StorageError, UsageError
+from engine.format.lsn import format_lsn
+from engine.log.tail import Tail
+from engine.rep.group import lead_alone
+from engine.storage.base import Storage, WriteFile
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
+from jetool.app import exits
+from jetool.app.kinds import DERBY, kind_of, not_for
+from jetool.app.options import Run
+
+WRITER_BYTE: Final = 0
+BACKUPS: Final = ".jetool-backup"
+_POLL_S: Final = 0.05
+
+WRITE_EXITS: Final = {
+    exits.REFUSED: "the environment is locked or must not be opened, or committed work stands behind a bad entry",
+    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.UNSUPPORTED: "a log version that this program does not read, or an order of keys that it does not know",
+    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
+}
+READ_EXITS: Final = {
+    exits.FINDINGS: "printed, but committed transactions stand behind a bad entry of the log and were not seen",
+    exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
+    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.UNSUPPORTED: "a log version that this program does not read",
+    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+}
+
+
+def open_to_read(run: Run, env: str) -> Environment:
+    """Recover an environment in memory.
+
+    Arguments:
+        run: gets warnings about what cannot be seen.
+        env: its directory.
+
+    Raises:
+        JetoolError: as ``Environment``.
+    """
+    storage = DiskStorage(env)
+    require_je(storage)
+    holder = writer_of(storage)
+    found = Environment(storage, EnvironmentConfig(read_only=True), run.listener)
+    if holder is not None:
+        run.messages.notice(
+            f"process {holder or 'unknown'} has the environment open for writing",
+            consequence="what it has not logged yet is not seen",
+        )
+    if found.tail is not None:
+        warn_of_tail(run, env, found.tail)
+    return found
+
+
+def reading_code(found: Environment) -> int:
+    """The exit code of a command that has printed what recovery sees.
+
+    A dump that lacks committed transactions must not look like a whole one to the script that takes it.
+    """
+    at_risk = found.tail is not None and found.tail.commits_at_risk
+    return exits.FINDINGS if at_risk else exits.DONE
+
+
+def require_je(storage: Storage) -> None:
+    """Refuse what is no JE environment.
+
+    Raises:
+        NotFoundError: there is no environment. UsageError: it is a Derby database.
+    """
+    if kind_of(storage) == DERBY:
+        raise not_for(DERBY, str(click.get_current_context().command.name))
+
+
+def writer_of(storage: Storage) -> int | None:
+    """The pid of the process that has an environment open for writing, 0 for an unknown one; None for nobody."""
+    return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
+
+
+def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
+    """Say what stands behind the end of the log."""
+    if not tail.cut_bytes:
+        return
+    lost = f"; {tail.commits_at_risk} committed transactions are among them" if tail.commits_at_risk else ""
+    say = run.messages.warning if tail.commits_at_risk else run.messages.notice
+    say(
+        "the log ends before its last file does",
+        file=f"{env}/{tail.last_file.path}",
+        lsn=format_lsn(tail.end_lsn),
+        consequence=f"{tail.cut_bytes} bytes behind it are not seen{lost}",
+        hint=f"jetool verify --tail {env}",
+    )
+
+
+def require_byte_order(db: Database, options: dict[str, Any]) -> None:
+    """Refuse ranges where keys are not in the order of their bytes.
+
+    Raises:
+        UsageError: one of the options is set, and the order is that of a Java class.
+    """
+    named = [f"--{name}" for name, value in options.items() if value is not None]
+    if db.state.order.comparator is not None and named:
+        raise UsageError(
+            f"the keys of {db.name!r} are not in the order of their bytes",
+            expected="a database without a comparator",
+            found=db.state.order.comparator,
+            hint=f"leave out {', '.join(named)}",
+        )
+
+
+class BackupDirectory(DiskStorage):
+    """A backup directory that is made when the first byte is saved."""
+
+    __slots__ = ()
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file; make the directory, durably, before the first one."""
+        if create and self.stat() is None:
+            root = Path(self.root)
+            root.mkdir(parents=True, exist_ok=True)
+            for made in (root.parent, root.parent.parent):
+                DiskStorage(made).sync_directory()
+        return super().open_rw(path, create=create)
+
+
+def backup_directory(run: Run, env: str) -> BackupDirectory | None:
+    """Where old bytes go: ``--backup-dir``, or a new directory beside the environment; None for ``none``."""
+    if run.backup_dir == "none":
+        return None
+    if run.backup_dir is not None:
+        return BackupDirectory(run.backup_dir)
+    return BackupDirectory(stamped_beside(env, BACKUPS))
+
+
+@contextmanager
+def full_backup_named(backup: BackupDirectory | None) -> Iterator[None]:
+    """An error of the backup directory says that another one can be given: it need not be on the same disk."""
+    try:
+        yield
+    except StorageError as error:
+        if backup is not None and (error.file or "").startswith(backup.root):
+            error.consequence = "bytes that could not be saved were not overwritten"
+            error.hint = "make room there, or give a directory on another disk with --backup-dir"
+        raise
+
+
+def stamped_beside(env: str, ending: str) -> Path:
+    """A directory beside an environment for what one run leaves: ``ENV<ending>/20261121T103000.123Z``."""
+    now_ms = time.time_ns() // 1_000_000
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
+    return Path(os.path.realpath(env) + ending) / f"{stamp}.{now_ms % 1000:03d}Z"
+
+
+def backups_of(env: str) -> str:
+    """The directory of all backup directories of an environment."""
+    return os.path.realpath(env) + BACKUPS
+
+
+def wait_for_lock(run: Run, storage: Storage) -> None:
+    """Wait until nobody has the environment open for writing, or until the time is over; opening then says who has."""
+    deadline = time.monotonic() + run.lock_timeout_s
+    while writer_of(storage) is not None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -> Iterator[Environment]:
+    """Open an environment for writing: recovered, locked, with a checkpoint at the end.
+
+    A dry run is the same on a view whose changes stay in memory. Otherwise bytes that recovery cuts off or changes are
+    saved first.
+
+    Arguments:
+        run: says how long to wait, where bytes are saved, and whether this is a dry run.
+        env: its directory.
+        config: how it is opened.
+
+    Raises:
+        JetoolError: as ``Environment``.
+    """
+    disk = DiskStorage(env)
+    require_je(disk)
+    saved: SavingStorage | None = None
+    backup: BackupDirectory | None = None
+    storage: Storage = OverlayStorage(disk) if run.dry_run else disk
+    if not run.dry_run:
+        wait_for_lock(run, disk)
+        backup = backup_directory(run, env)
+        if backup is not None:
+            storage = saved = SavingStorage(disk, backup, appends=False)
+    with full_backup_named(backup):
+        try:
+            with Environment(storage, config or EnvironmentConfig(), run.listener) as found:
+                yield found
+        finally:
+            if saved is not None and saved.touched:
+                saved.finish({"command": "open for writing"})
+                where = backup.root if backup else ""
+                run.messages.notice(f"the bytes that recovery changed were saved in {where}")
+
+
+def lead_if_replicated(env: Environment) -> None:
+    """Write to a replicated environment as the master of its group, which must have no other electable member.
+
+    Raises:
+        RefusedError: the other nodes would not have the change.
+    """
+    if env.replicated:
+        lead_alone(env)

@@ -1,0 +1,75 @@
+"""Repairs that open an environment, change something, and can be undone.
+
+Order: lock; recover; change; checkpoint; the digest of what was changed goes to the backup directory. Every byte that
+is overwritten, cut off or added is noted before it happens. A dry run is the same on a view whose changes stay in
+memory: it takes no lock and makes no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.opening import LOCK_FILE
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
+from jetool.app.opening import backup_directory, require_je, wait_for_lock, writer_of
+from jetool.app.options import Run
+from jetool.commands.recover.recovery_run import log_sizes
+
+
+class Repair:
+    """An environment under repair.
+
+    Attributes:
+        environment: open for writing.
+        backup, saved_bytes: where the old bytes are, once the repair is over; None and 0 when nothing was saved.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.backup: str | None = None
+        self.saved_bytes = 0
+
+
+@contextmanager
+def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> Iterator[Repair]:
+    """Open an environment for a repair.
+
+    Arguments:
+        run: says whether this is a dry run, how long to wait for the lock, where old bytes go.
+        env: its directory.
+        command: what ``undo`` will call it.
+        config: how it is opened.
+
+    Raises:
+        JetoolError: as ``Environment``.
+    """
+    disk = DiskStorage(env)
+    require_je(disk)
+    if run.dry_run:
+        with Environment(OverlayStorage(disk), config, run.listener) as opened:
+            yield Repair(opened)
+        return
+    wait_for_lock(run, disk)
+    if writer_of(disk) is None:
+        # The lock file is no data: made first, it is not among what undo takes back.
+        disk.open_rw(LOCK_FILE, create=True).close()
+    backup = backup_directory(run, env)
+    saving = None if backup is None else SavingStorage(disk, backup)
+    try:
+        with Environment(saving or disk, config, run.listener) as opened:
+            repair = Repair(opened)
+            yield repair
+        if saving is not None and backup is not None and saving.saved_bytes:
+            repair.backup, repair.saved_bytes = backup.root, saving.saved_bytes
+    finally:
+        if saving is not None and saving.saved_bytes:
+            saving.finish({"command": command, "log_files": log_sizes(disk)})
+    if repair.backup is not None:
+        run.messages.notice(
+            f"the old bytes were saved in {repair.backup}", hint=f"jetool undo {env} takes the change back"
+        )

@@ -1,0 +1,97 @@
+"""JSON Schemas (draft 2020-12) of what commands print, built from the shapes that they declare.
+
+The schema of a command describes the value of ``--format json``. Its ``$defs`` hold what else machines read:
+
+* ``line``: one line of ``--format ndjson``;
+* ``error``: the object on standard error that goes with an error in either format;
+* ``progress``: a line of ``--progress json``.
+
+With ``--fields`` the records hold what was asked for, and no longer all that the schema requires.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jetool.app.command import Command, Outputs
+from jetool.output.shape import Field, Shape
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+ERROR: Final = Shape(
+    "error",
+    "The error that ended the run.",
+    (
+        Field("kind", "text", "usage, refused, not_found, unsupported, damage, storage, job, interrupted or internal"),
+        Field("exit_code", "int", "the exit code of the run"),
+        Field("what", "text", "what is wrong"),
+        Field("file", "text", "the file concerned", optional=True),
+        Field("lsn", "text", "the LSN concerned, 0xFILE/0xOFFSET", optional=True),
+        Field("expected", "text", "what should have been there", optional=True),
+        Field("found", "text", "what was there", optional=True),
+        Field("consequence", "text", "what this means for the data or the run", optional=True),
+        Field("hint", "text", "the next command or action", optional=True),
+        Field("report", "text", "the report file of an internal error", optional=True),
+    ),
+)
+
+PROGRESS: Final = Shape(
+    "progress",
+    "How far a step has come.",
+    (
+        Field("step", "text", "name of the step"),
+        Field("done", "int", "units done: bytes for scans, tasks on Spark"),
+        Field("total", "int", "units in all, 0 when that is not known"),
+        Field("records", "int", "records so far, where a step counts them beside its units", optional=True),
+        Field("elapsed_ms", "int", "milliseconds since the start"),
+    ),
+)
+
+# The last line of a table in NDJSON.
+TABLE_SUMMARY: Final = Shape("summary", "The end of the table.", (Field("count", "int", "number of rows"),))
+
+
+def of(name: str, command: Command) -> dict[str, Any] | None:
+    """The schema of a command, or None when it prints plain text only.
+
+    Arguments:
+        name: the words that call it.
+        command: the command.
+    """
+    outputs = command.outputs()
+    if outputs.form == "text":
+        return None
+    lines = [shape.schema(with_rec=True) for shape in outputs.shapes]
+    if outputs.form != "document":
+        lines.append((outputs.summary or TABLE_SUMMARY).schema(with_rec=True))
+    return {
+        "$schema": DRAFT,
+        "title": f"jetool {name}",
+        **_value(outputs),
+        "$defs": {
+            "line": {"oneOf": lines} if len(lines) > 1 else lines[0],
+            "error": ERROR.schema(with_rec=True),
+            "progress": PROGRESS.schema(with_rec=True),
+        },
+    }
+
+
+def _value(outputs: Outputs) -> dict[str, Any]:
+    """The schema of the value of ``--format json``."""
+    if outputs.form == "document":
+        documents = [shape.schema(with_rec=False) for shape in outputs.shapes]
+        return {"oneOf": documents} if len(documents) > 1 else documents[0]
+    if outputs.form == "table":
+        rows = [shape.schema(with_rec=False) for shape in outputs.shapes]
+        return {"type": "array", "items": {"oneOf": rows} if len(rows) > 1 else rows[0]}
+    assert outputs.summary is not None
+    key = "findings" if outputs.form == "findings" else "records"
+    records = [shape.schema(with_rec=True) for shape in outputs.shapes]
+    return {
+        "type": "object",
+        "properties": {
+            key: {"type": "array", "items": {"oneOf": records} if len(records) > 1 else records[0]},
+            "summary": outputs.summary.schema(with_rec=False),
+        },
+        "required": [key, "summary"],
+    }

@@ -1,0 +1,148 @@
+"""``jetool crash``: simulate a crash."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Final
+
+import click
+
+from engine.db.opening import LOCK_FILE
+from engine.errors import RefusedError, UsageError
+from engine.inspect.crash_matrix import Model, eligible_points, run_case
+from engine.inspect.crash_points import MODES, CrashEffect, CrashPoint, apply_crash, crash_points
+from engine.log.files import LogFiles, list_log_files
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.saved import SavingStorage
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS, WRITER_BYTE, backup_directory
+from jetool.app.options import Run
+from jetool.commands.crash import places
+from jetool.commands.crash.rows import CASE, CRASH, SUMMARY, text_line
+from jetool.commands.recover.recovery_run import log_sizes
+from jetool.derby import crash_rows
+
+_MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
+
+
+@command(
+    "crash",
+    outputs=lambda: Outputs("stream", (CRASH, CASE, crash_rows.CRASH, crash_rows.CASE), SUMMARY),
+    features=("fields", "progress", "write"),
+    examples=(
+        ("A crash inside the last checkpoint, on a copy", "jetool crash /data/env --at step:checkpoint --out /tmp/d"),
+        ("A torn last entry", "jetool crash /data/env --mode torn-write --seed 7 --out /tmp/d"),
+        ("Crash at 200 places, recover, compare", "jetool crash /data/env --matrix 200 --mode lost-tail"),
+    ),
+    exits={
+        **WRITE_EXITS,
+        exits.DONE: "the crash was simulated, or all cases of the matrix passed",
+        exits.FINDINGS: "a case of the matrix failed",
+        exits.REFUSED: "the directory for the copy is not empty; --in-place without --yes, or beside a writer",
+        exits.NOT_FOUND: "no environment, no such place in the log",
+    },
+)  # fmt: skip
+@environment
+@click.option("--at", "place", default="end", metavar="PLACE",
+              help="Place: 0xFILE/0xOFFSET, end, entry:N, type:NAME[:n], or step:NAME[:n] with a step of "
+                   + ", ".join(places.STEPS) + "; without n the last.  [default: end]")  # fmt: skip
+@click.option("--mode", type=click.Choice(MODES), default="lost-tail", help="What is left.  [default: lost-tail]")
+@click.option("--seed", type=int, default=0, metavar="N", help="Chooses torn lengths, bits and places.  [default: 0]")
+@click.option("--out", metavar="DIR", help="Directory of the copy.  [default: ENV.crashed]")
+@click.option("--in-place", is_flag=True, help="Damage ENV itself; needs --yes.")
+@click.option("--matrix", metavar="N|all", help="Crash at N places (or all) in memory, recover and compare.")
+def crash(
+    run: Run, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool, matrix: str | None
+) -> int:
+    """Leave a copy of the environment as a crash at PLACE would: the entry there did not reach the disk.
+
+    Modes: lost-tail cuts in front of the entry, torn-write inside it, no-fsync behind the last CkptEnd before it;
+    bit-flip, zero-page and missing-file damage the entry, its page or its file. --in-place saves the old bytes first;
+    jetool undo takes it back.
+
+    --matrix does it in memory at many places, recovers each time, and compares with the committed records of the log.
+
+    Of a Derby database PLACE is a record behind the last checkpoint (FILE,POSITION, end, entry:N, type:NAME[:n]), or a
+    place in the work of recovery and its checkpoint: write:N, its N-th write or sync, or step:NAME[:n]. --matrix lets
+    recovery die at each of its writes and syncs, and compares with recovery that was not interrupted.
+    """
+    if kinds.is_derby(env):
+        from jetool.derby.crash import check_database, crash_database
+
+        if matrix is None:
+            return crash_database(run, env, place, mode, seed, out, in_place=in_place)
+        return check_database(run, env, mode, seed, _count(matrix))
+    disk = DiskStorage(env)
+    files = list_log_files(disk)
+    points = crash_points(disk, files)
+    if matrix is not None:
+        return _matrix(run, disk, files, points, mode, seed, _count(matrix))
+    point = places.find_point(points, place)
+    target = env if in_place else out or os.path.normpath(env) + ".crashed"
+    if in_place and not run.dry_run:
+        effect = _in_place(run, env, disk, lambda storage: apply_crash(storage, files, point, mode, seed))
+    else:
+        copied = OverlayStorage(disk) if run.dry_run else places.copy_environment(disk, files, target)
+        effect = apply_crash(copied, files, point, mode, seed)
+    with run.out.stream(CRASH, CASE, line=text_line) as stream:
+        row = (target, point.lsn, point.type_name, mode, seed, effect.end_lsn, effect.cut_bytes, effect.changed_bytes,
+               list(effect.removed), run.dry_run)  # fmt: skip
+        stream.row("crash", CRASH.row(row))
+        stream.end(SUMMARY.row((1, 0, 0)))
+    return exits.DONE
+
+
+def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage], CrashEffect]) -> CrashEffect:
+    """Damage the environment itself, saved first."""
+    if not run.yes:
+        raise RefusedError(
+            "--in-place damages the environment itself", file=env, hint="add --yes, or leave out --in-place for a copy"
+        )
+    backup = backup_directory(run, env)
+    disk.open_rw(LOCK_FILE, create=True).close()
+    lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
+    try:
+        if backup is None:
+            return damage(disk)
+        saving = SavingStorage(disk, backup)
+        effect = damage(saving)
+        saving.finish({"command": "crash", "log_files": log_sizes(disk)})
+        run.messages.notice(f"the old bytes were saved in {backup.root}", hint=f"jetool undo {env} takes it back")
+        return effect
+    finally:
+        lock.release()
+
+
+def _count(matrix: str) -> int | None:
+    if matrix == "all":
+        return None
+    if not matrix.isdigit() or int(matrix) == 0:
+        raise UsageError("--matrix takes a number of places, or all", found=matrix)
+    return int(matrix)
+
+
+def _matrix(
+    run: Run, storage: Storage, files: LogFiles, points: list[CrashPoint], mode: str, seed: int, count: int | None
+) -> int:
+    if mode not in _MATRIX_MODES:
+        raise UsageError("the matrix has no such mode", expected=" or ".join(_MATRIX_MODES), found=mode)
+    model = Model(storage, files)
+    eligible = eligible_points(points, model, mode)
+    if count is not None and count < len(eligible):
+        eligible = sorted(random.Random(seed).sample(eligible, count))
+    failed = compared = 0
+    with run.out.stream(CRASH, CASE, line=text_line) as stream:
+        for number, point in enumerate(eligible):
+            case = run_case(storage, files, model, point, mode, seed + number)
+            failed += not case.passed
+            compared += case.compared
+            row = (point.lsn, point.type_name, mode, case.passed, case.compared, case.records, case.problem or None)
+            stream.row("case", CASE.row(row))
+            run.listener.step("crash", number + 1, len(eligible))
+        stream.end(SUMMARY.row((len(eligible), failed, compared)))
+    return exits.FINDINGS if failed else exits.DONE

@@ -1,0 +1,103 @@
+"""Where and on what ``jetool crash`` works: places by name, and copies of environments."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from engine.db.config import PROPERTIES_FILE
+from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.format.entry_types import BY_NAME
+from engine.format.lsn import parse_lsn
+from engine.inspect.crash_points import CrashPoint
+from engine.log.files import LogFiles
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+
+STEPS: Final = {
+    "checkpoint": "CkptEnd", "commit": "Commit", "abort": "Abort", "rollback": "RollbackEnd", "file-flip": "FileHeader",
+}  # fmt: skip
+_NUMBERED: Final = re.compile(r"(entry|type|step):([A-Za-z_-]+|\d+)(?::(\d+))?")
+_PIECE: Final = 1 << 20
+
+
+def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
+    """The crash point that ``--at`` names.
+
+    Arguments:
+        points: every entry of the log.
+        place: ``0xFILE/0xOFFSET``, ``end``, ``entry:N``, ``type:NAME[:n]`` or ``step:NAME[:n]``; without n the last.
+
+    Raises:
+        UsageError: it names no place. NotFoundError: the log has no such entry.
+    """
+    if not points:
+        raise NotFoundError("the log holds no entry")
+    if place == "end":
+        return points[-1]
+    found = _NUMBERED.fullmatch(place)
+    if found is None:
+        lsn = parse_lsn(place)
+        chosen = [point for point in points if point.lsn == lsn]
+    elif found[1] == "entry":
+        if not found[2].isdigit():
+            raise UsageError(f"{place!r} names no place", expected="entry:N", found=place)
+        number = int(found[2])
+        chosen = points[number - 1 : number] if number else []
+    else:
+        name = _type_name(found[1], found[2])
+        chosen = [point for point in points if point.type_name == name]
+        if found[3] is not None:
+            chosen = chosen[int(found[3]) - 1 : int(found[3])] if int(found[3]) else []
+    if not chosen:
+        raise NotFoundError(f"the log has no entry for {place!r}", hint="jetool dump-log lists what there is")
+    return chosen[-1]
+
+
+def _type_name(kind: str, name: str) -> str:
+    if kind == "step":
+        if name not in STEPS:
+            raise UsageError(f"{name!r} is no step", expected=" or ".join(STEPS), found=name)
+        return STEPS[name]
+    known = BY_NAME.get(name.lower())
+    if known is None:
+        raise UsageError(f"{name!r} is no entry type", hint="jetool dump-log ENV --type list")
+    return known.name
+
+
+def copy_environment(storage: Storage, files: LogFiles, target: str) -> DiskStorage:
+    """Copy log files and ``je.properties`` into a new directory, durably.
+
+    Raises:
+        RefusedError: the directory holds something.
+    """
+    copy = DiskStorage(target)
+    if copy.stat() is not None and copy.names():
+        raise RefusedError(
+            "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
+        )
+    Path(target).mkdir(parents=True, exist_ok=True)
+    paths = [file.path for file in files.with_marker()]
+    if storage.stat(PROPERTIES_FILE) is not None:
+        paths.append(PROPERTIES_FILE)
+    for path in paths:
+        directory = path.rpartition("/")[0]
+        if directory:
+            copy.make_directory(directory)
+        _copy_file(storage, copy, path)
+        copy.sync_directory(directory)
+    return copy
+
+
+def _copy_file(source: Storage, target: Storage, path: str) -> None:
+    old, new = source.open(path), target.open_rw(path, create=True)
+    try:
+        offset = 0
+        while piece := old.read(offset, _PIECE):
+            new.write(offset, piece)
+            offset += len(piece)
+        new.sync()
+    finally:
+        old.close()
+        new.close()

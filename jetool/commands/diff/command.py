@@ -1,0 +1,149 @@
+"""``jetool diff``: two nodes of a group, two environments, or two points of one side by side."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from engine.errors import UsageError
+from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
+from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
+from jetool.app import exits, kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.node_stream import Node
+from jetool.app.options import Run
+from jetool.app.params import Address
+from jetool.commands.diff.records import at_point, print_record_diff, whole
+from jetool.commands.diff.rows import RECORD_DIFF
+from jetool.output.shape import Field, Shape
+from jetool.rows.stream_rows import (
+    END_FIELDS,
+    MATCHPOINT_FIELDS,
+    SURPLUS_FIELDS,
+    matchpoint_row,
+    stream_row,
+    surplus_row,
+)
+
+_DIFFERENCE: Final = Shape(
+    "difference",
+    "The first VLSN at which the nodes are not the same.",
+    (
+        Field("vlsn", "vlsn", "the VLSN"),
+        Field("what", "text", "the part of the entry that differs, or the node that lacks it"),
+        Field("type", "text", "type of the first node's entry; null when it lacks the VLSN", null=True),
+        Field("other_type", "text", "type of the second node's entry", null=True),
+        Field("lsn", "lsn", "where the first node has it"),
+        Field("other_lsn", "lsn", "where the second node has it"),
+    ),
+)
+DIFF: Final = Shape(
+    "diff",
+    "Two nodes of a group side by side.",
+    (
+        Field("environment", "text", "the first node"),
+        Field("other", "text", "the second node"),
+        Field(
+            "relation", "text", "of the first to the second node",
+            choices=("identical", "in-step", "ahead", "behind", "diverged", "parted", "apart"),
+        ),
+        Field("same", "bool", "nothing differs"),
+        Field("compared_from", "vlsn", "first VLSN that both nodes should have; null for none"),
+        Field("compared_to", "vlsn", "last one"),
+        Field("equal_entries", "int", "entries that were compared and are the same, from the first on"),
+        Field("stream", "record", "VLSNs of the first node", fields=END_FIELDS),
+        Field("other_stream", "record", "VLSNs of the second node", fields=END_FIELDS),
+        Field("matchpoint", "record", "the last sync point that both have", null=True, fields=MATCHPOINT_FIELDS),
+        Field("surplus", "record", "what the first node has behind it", fields=SURPLUS_FIELDS),
+        Field("other_surplus", "record", "what the second node has behind it", fields=SURPLUS_FIELDS),
+        Field(
+            "first_difference", "record", "the first VLSN at which they are not the same", null=True,
+            fields=_DIFFERENCE.fields,
+        ),
+    ),
+)  # fmt: skip
+
+
+@command(
+    "diff",
+    only=kinds.JE,
+    outputs=lambda: Outputs("document", (DIFF, RECORD_DIFF)),
+    features=("fields", "progress", "times", "keys", "jobs"),
+    examples=(
+        ("Do two nodes hold the same", "jetool diff /data/node1 /data/node2"),
+        ("For a script: who is ahead", "jetool diff /data/node1 /data/node2 --json --fields relation,surplus"),
+        ("The records of an environment and of its backup", "jetool diff /data/env /backup/env --key-format utf8"),
+        ("What has changed since the last checkpoint", "jetool diff /data/env --from ckpt"),
+    ),
+    exits={
+        exits.DONE: "the two are the same",
+        exits.FINDINGS: "they differ, or damage was met",
+        exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
+        exits.NOT_FOUND: "no environment, or none yet at the point of --from",
+        exits.UNSUPPORTED: "a log version that this program does not read",
+        exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+    },
+)  # fmt: skip
+@environment
+@click.argument(
+    "env2", metavar="[ENV2]", required=False, type=params.DIRECTORY, help="The other one; left out with --from."
+)
+@click.option("--records", is_flag=True, help="Compare records of nodes of a group, not streams.")
+@click.option("--from", "first", type=params.LSN, help="Compare with the same environment, its log ending before LSN.")
+@click.option("--to", "last", type=params.LSN, help="With --from: where the later log ends.  [default: where it does]")
+@click.option("--limit", type=click.IntRange(0), default=20, metavar="N", help="Print N records.  [default: 20]")
+def diff(
+    run: Run, env: str, env2: str | None, records: bool, first: Address | None, last: Address | None, limit: int
+) -> int:
+    """Compare two nodes of a replication group by their streams, or records of environments by database and key.
+
+    Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has behind it,
+    it would give up as the other's replica. Then every entry that both should have is compared: type, transaction,
+    database, key, data. LSNs differ between nodes and are not compared.
+
+    Other environments, and two points of one: the records that recovery would leave are compared, and the logs byte
+    for byte; of two copies of one environment that names the entry at which they part.
+
+    Nothing is locked, created or changed.
+    """
+    if (env2 is None) == (first is None) or (last is not None and first is None):
+        raise UsageError(
+            "diff takes two environments, or one and a place in its log",
+            hint=f"jetool diff {env} ENV2, or jetool diff {env} --from LSN",
+        )
+    if first is not None:
+        later = at_point(run, env, last) if last is not None and last.symbol != "end" else whole(run, env)
+        return print_record_diff(run, at_point(run, env, first), later, limit)
+    assert env2 is not None
+    if not records:
+        one, other = Node(run, env), Node(run, env2)
+        if one.is_replicated and other.is_replicated:
+            return _diff_nodes(run, one, other)
+    return print_record_diff(run, whole(run, env), whole(run, env2), limit)
+
+
+def _diff_nodes(run: Run, one: Node, other: Node) -> int:
+    compared = compare(one.facts, other.facts)
+    found = diff_streams(one.side, other.side, run.listener)
+    same = (
+        compared.relation in (IDENTICAL, IN_STEP)
+        and found.difference is None
+        and one.facts.last == other.facts.last
+    )  # fmt: skip
+    run.out.document(DIFF, DIFF.row(_row(one, other, compared, found, same)))
+    return exits.FINDINGS if not same or one.damaged or other.damaged else exits.DONE
+
+
+def _row(one: Node, other: Node, compared: Comparison, found: StreamDiff, same: bool) -> tuple[Any, ...]:
+    different = None
+    if found.difference is not None:
+        vlsn, what, here, there = found.difference
+        names = (entry.type_name if entry is not None else None for entry in (here, there))
+        different = _DIFFERENCE.row((vlsn, what, *names, lsn_of(here), lsn_of(there)))
+    return (
+        one.env, other.env, compared.relation, same, found.first, found.last, found.same,
+        stream_row(one.facts), stream_row(other.facts),
+        matchpoint_row(compared.matchpoint, compared.other_matchpoint),
+        surplus_row(compared.surplus), surplus_row(compared.other_surplus), different,
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Comparing records for ``jetool diff``: of two environments, or of two points of one.
+
+A point of a log is looked at as recovery would find it after a crash there: the log ends before the entry at that LSN,
+on a view of the files; nothing is changed. Bits that were set later in earlier entries, when a rollback made them
+invisible, are as they are now.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import DamageError, NotFoundError
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.inspect.common_log import common_log
+from engine.inspect.crash_points import cut_log
+from engine.inspect.record_diff import diff_records
+from engine.log.files import list_log_files
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from jetool.app import exits
+from jetool.app.addresses import resolve
+from jetool.app.opening import open_to_read, reading_code
+from jetool.app.options import Run
+from jetool.app.params import Address
+from jetool.commands.diff.rows import RECORD_DIFF, record_diff_row
+
+
+class Side(NamedTuple):
+    """One of the two.
+
+    Attributes:
+        end_lsn: where its log is taken to end; NULL_LSN for where it does.
+        code: the exit code that reading it asks for.
+    """
+
+    env: str
+    storage: Storage
+    opened: Environment
+    end_lsn: int
+    code: int
+
+
+def whole(run: Run, env: str) -> Side:
+    """An environment as it is; errors as ``open_to_read``."""
+    opened = open_to_read(run, env)
+    return Side(env, DiskStorage(env), opened, NULL_LSN, reading_code(opened))
+
+
+def at_point(run: Run, env: str, place: Address) -> Side:
+    """An environment as it was when its log ended before a place.
+
+    Raises:
+        NotFoundError: recovery finds no environment there. UsageError: there was no log yet. Others as ``resolve``.
+    """
+    disk = DiskStorage(env)
+    files = list_log_files(disk)
+    lsn = resolve(place, disk, files)
+    view = OverlayStorage(disk)
+    cut_log(view, files, lsn)
+    try:
+        opened = Environment(view, EnvironmentConfig(read_only=True), run.listener)
+    except DamageError as error:
+        raise NotFoundError(
+            "recovery finds no environment in the log before this place",
+            file=env,
+            lsn=format_lsn(lsn),
+            found=str(error),
+            hint="name a later place; jetool dump-log --type ckpt prints the checkpoints",
+        ) from error
+    return Side(env, view, opened, lsn, exits.DONE)
+
+
+def print_record_diff(run: Run, one: Side, other: Side, most: int) -> int:
+    """Compare and print; returns the exit code.
+
+    Arguments:
+        most: differing records to print.
+    """
+    log = common_log(
+        one.storage, list_log_files(one.storage), other.storage, list_log_files(other.storage), run.listener
+    )
+    with one.opened, other.opened:
+        found = diff_records(one.opened, other.opened, most, run.listener)
+    run.out.document(RECORD_DIFF, record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), log, found))
+    return exits.worst([one.code, other.code, exits.DONE if found.is_same else exits.FINDINGS])

@@ -1,0 +1,75 @@
+"""What ``jetool diff`` prints of records: two environments, or two points of one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.inspect.common_log import RELATIONS, CommonLog
+from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
+from jetool.output.shape import Field, Shape
+from jetool.output.values import Row
+
+_LOG: Final = Shape(
+    "log",
+    "What the logs have in common, byte for byte.",
+    (
+        Field("relation", "text", "unrelated: not two copies of one environment", choices=RELATIONS),
+        Field("first_difference", "lsn", "the first entry that is not the same in both, or that only one has"),
+        Field("equal_bytes", "int", "bytes that are the same"),
+    ),
+)
+_DATABASE: Final = Shape(
+    "database",
+    "A database of either environment.",
+    (
+        Field("db", "text", "its name"),
+        Field("relation", "text", "whether it differs", choices=(SAME, CHANGED, ONLY_FIRST, ONLY_SECOND)),
+        Field("records", "int", "records of the first environment"),
+        Field("other_records", "int", "records of the second"),
+        Field("same", "int", "records that are the same"),
+        Field("changed", "int", "keys with other data"),
+        Field("only_first", "int", "records that only the first has"),
+        Field("only_second", "int", "records that only the second has"),
+    ),
+)
+_RECORD: Final = Shape(
+    "difference",
+    "A record that is not the same.",
+    (
+        Field("db", "text", "its database"),
+        Field("what", "text", "how it differs", choices=(CHANGED, ONLY_FIRST, ONLY_SECOND)),
+        Field("key", "key", "the key, as --key-format says"),
+        Field("data", "data", "data in the first environment; null where it is not", null=True),
+        Field("other_data", "data", "data in the second", null=True),
+    ),
+)
+RECORD_DIFF: Final = Shape(
+    "record_diff",
+    "The records of two environments, or of two points of one, side by side.",
+    (
+        Field("environment", "text", "the first environment"),
+        Field("other", "text", "the second; with --from the same one"),
+        Field("from", "lsn", "where the log of the first was taken to end; null: where it does"),
+        Field("to", "lsn", "where that of the second was"),
+        Field("same", "bool", "all records are the same"),
+        Field("log", "record", "what the logs have in common", fields=_LOG.fields),
+        Field("databases", "records", "each database", fields=_DATABASE.fields),
+        Field("differences", "records", "the first records that differ, by --limit", fields=_RECORD.fields),
+    ),
+)
+
+
+def record_diff_row(envs: tuple[str, str], ends: tuple[int, int], log: CommonLog, found: RecordDiff) -> Row:
+    """The document.
+
+    Arguments:
+        envs: both directories.
+        ends: where the logs were taken to end; NULL_LSN for where they do.
+    """
+    differences = [_RECORD.row(_record(difference)) for difference in found.differences]
+    databases = [_DATABASE.row(database) for database in found.databases]
+    return RECORD_DIFF.row((*envs, *ends, found.is_same, _LOG.row(log), databases, differences))
+
+
+def _record(found: RecordDifference) -> tuple[str, str, bytes, bytes | None, bytes | None]:
+    return found.database, found.what, found.key, found.data, found.other_data

@@ -1,0 +1,121 @@
+"""``jetool dump-log``: the log, entry by entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.errors import UsageError
+from engine.inspect.statistics import BY
+from engine.log.files import LogFiles, list_log_files
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from jetool.app import addresses, exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.options import Run
+from jetool.commands.dump_log import modes
+from jetool.commands.dump_log.filters import filters, selection_of
+from jetool.commands.dump_log.rendering import Plan
+from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY, View
+
+if TYPE_CHECKING:
+    from engine.inspect.explain import Explainer
+
+
+def _outputs() -> Outputs:
+    from jetool.derby import counting, log_rows
+
+    derby = log_rows.ENTRY, log_rows.BAD, counting.COUNTED
+    return Outputs("stream", (ENTRY, BAD, modes.COUNTED, *derby), SUMMARY)
+
+
+@command(
+    "dump-log",
+    outputs=_outputs,
+    formats=("text", "json", "ndjson", "csv", "xml"),
+    features=("fields", "progress", "times", "keys", "jobs"),
+    examples=(
+        ("The last checkpoint and what came after it", "jetool dump-log /data/env --from ckpt"),
+        ("Commits of the last quarter of an hour", "jetool dump-log /data/env --type Commit --since -15m"),
+        ("All versions of one key, newest first", "jetool dump-log /data/env --key user0001 --reverse --data"),
+        ("Entries and bytes by type", "jetool dump-log /data/env --stats"),
+        ("What recovery would do from the checkpoint on", "jetool dump-log /data/env --from ckpt --explain"),
+        ("Derby: what a transaction did from a record on", "jetool dump-log /data/db --txn 194 --from 1,40674 --data"),
+    ),
+    exits={
+        exits.DONE: "all was read; a torn tail that holds no commit is no damage",
+        exits.FINDINGS: "all was read; damage was met and stepped over",
+        exits.NOT_FOUND: "no environment, no entry at an LSN, no database of a name, no such log file",
+        exits.UNSUPPORTED: "a log version or release that this program does not read, no log at all, encrypted",
+        exits.INCOMPLETE: "stopped early: --stop-on-error, or a file that cannot be read",
+    },
+)
+@environment
+@filters
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N entries.")
+@click.option("--tail", type=click.IntRange(1), metavar="N", help="The last N entries.")
+@click.option("--reverse", is_flag=True, help="Newest first.")
+@click.option("--follow", is_flag=True, help="Go on with entries that are appended, until interrupted.")
+@click.option("--nodes", "detail", type=click.Choice(("none", "summary", "slots")), default="summary",
+              help="How much of INs and BINs to show.  [default: summary]")  # fmt: skip
+@click.option("--explain", is_flag=True, help="What recovery does with each entry, and why.")
+@click.option("--data", is_flag=True, help="Show the data of records.")
+@click.option(
+    "--stats",
+    type=click.Choice((*BY, "container")),
+    is_flag=False,
+    flag_value="type",
+    help="Count instead of printing.",
+)
+@click.option("--keep-going/--stop-on-error", default=True, help="Step over damage, or stop at it (exit 7).")
+def dump_log(run: Run, env: str, **options: Any) -> int:
+    """Print the log of an environment, entry by entry, also past damage.
+
+    Filters of different kinds are ANDed, values of one kind (repeat the option) are ORed. One line per entry: LSN, type
+    and version, provisional state, VLSN, transaction, database, item size, and what the body holds. --format xml gives
+    the elements and attributes of DbPrintLog as well-formed XML.
+
+    Of a Derby database: instant, operation, transaction, container, page, version, length, and the instant that a CLR
+    undoes. Valid records behind the end of the log, which Derby drops in silence, are printed and marked. --from, --to,
+    --file, --type, --txn, --container, --page, --limit, --tail, --reverse, --data, --explain and --stats apply; another
+    filter ends with 2.
+
+    --explain recovers the environment in memory and says of each entry what recovery does with it, and why; where
+    recovery fails there is nothing to explain.
+
+    Nothing is locked, created or changed; a running environment can be read.
+    """
+    storage = DiskStorage(env)
+    if kinds.kind_of(storage) == kinds.DERBY:
+        from jetool.derby.dump_log import dump_database
+
+        return dump_database(run, storage, options)
+    addresses.refuse_derby(options)
+    if any(not types.words for types in options["types"]):
+        run.out.text(addresses.types_text())
+        return exits.DONE
+    files = list_log_files(storage)
+    view = View(options["detail"], options["data"])
+    selection = selection_of(options, storage, files).prepare(storage, files)
+    if options["stats"]:
+        modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain"))
+        return modes.print_stats(run, storage, files, selection, options["stats"])
+    stream = modes.open_stream(run)
+    plan = Plan(
+        storage, files, selection, view, run.out.format, run.out.style, stream.encoder,
+        modes.is_plain_text(run), not options["keep_going"], _explainer(run, storage, files, options),
+    )  # fmt: skip
+    return modes.print_entries(run, plan, stream, options)
+
+
+def _explainer(run: Run, storage: Storage, files: LogFiles, options: dict[str, Any]) -> Explainer | None:
+    """What says why; recovery runs in memory for it."""
+    if not options["explain"]:
+        return None
+    from engine.inspect.explain import Explainer
+
+    if run.out.format == "xml":
+        raise UsageError("--explain: XML has the fields of DbPrintLog only", hint="use --format json")
+    modes.refuse_together(options, "explain", ("follow",))
+    return Explainer(storage, files, listener=run.listener)

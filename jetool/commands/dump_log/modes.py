@@ -1,0 +1,206 @@
+"""The ways in which ``dump-log`` goes through a log: forward, backward, the tail, following, counting."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from engine.errors import UnsupportedError, UsageError
+from engine.inspect.follow import follow
+from engine.inspect.parallel import map_small
+from engine.inspect.selection import Selection
+from engine.inspect.statistics import FileStats, Group, Totals, count_file, group_name, merge
+from engine.log.damage import is_harmless
+from engine.log.entry import LogEntry
+from engine.log.files import LogFile, LogFiles
+from engine.log.log_reader import LogReader
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+from jetool.app import exits
+from jetool.app.options import Run
+from jetool.commands.dump_log.rendering import Item, Plan, Rendered, harmful_damage, render, render_log
+from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY
+from jetool.commands.dump_log.text_lines import HEADING
+from jetool.output.base import Stream
+from jetool.output.shape import Field, Shape
+
+COUNTED: Final = Shape(
+    "counted",
+    "Entries of one group.",
+    (
+        Field("group", "text", "type, file, database id or transaction id"),
+        Field("entries", "int", "how many"),
+        Field("provisional", "int", "how many of them are provisional (YES)"),
+        Field("before_ckpt_end", "int", "how many of them are provisional before CkptEnd"),
+        Field("total_bytes", "int", "their bytes, headers included"),
+        Field("min_bytes", "int", "the smallest"),
+        Field("max_bytes", "int", "the largest"),
+        Field("avg_bytes", "int", "average, rounded down"),
+        Field("percent", "float", "share of the bytes of all entries counted"),
+    ),
+)
+
+
+def is_plain_text(run: Run) -> bool:
+    """Whether the command's own lines are printed; with ``--fields`` the user says what to see."""
+    return run.out.format == "text" and not run.out.selected
+
+
+def open_stream(run: Run) -> Stream:
+    """The stream of entries, with the encoder that belongs to the format."""
+    if run.out.format == "xml":
+        from jetool.commands.dump_log.xml_encoder import XmlEncoder
+
+        return run.out.stream(ENTRY, BAD, encoder=XmlEncoder())
+    stream = run.out.stream(ENTRY, BAD, line=_no_line if is_plain_text(run) else None)
+    if is_plain_text(run):
+        stream.write(f"{HEADING}\n".encode())
+    return stream
+
+
+def _no_line(*_: object) -> str:
+    """Text lines are rendered by ``dump_text``; the stream only passes them on."""
+    raise AssertionError
+
+
+def print_entries(run: Run, plan: Plan, stream: Stream, options: dict[str, Any]) -> int:
+    """Print what was asked for, and the summary.
+
+    Raises:
+        UnsupportedError: not one entry of the environment can be read: it is no JE log.
+        UsageError: options that exclude each other.
+    """
+    refuse_together(options, "follow", ("tail", "reverse", "limit"))
+    refuse_together(options, "tail", ("limit",))
+    if options["follow"]:
+        parts: Iterable[Rendered] = render(plan, follow(plan.storage, plan.selection.from_lsn))
+    elif options["tail"]:
+        last = _last_items(plan, options["tail"])
+        parts = render(plan, reversed(last) if options["reverse"] else last)
+    elif options["reverse"]:
+        parts = render(plan, _backward(plan), options["limit"])
+    elif options["limit"]:
+        parts = render(plan, _forward(plan), options["limit"])
+    else:
+        parts = render_log(plan, run.jobs, run.listener)
+    entries = bad = skipped = 0
+    with stream:
+        for part in parts:
+            stream.write(part.chunk)
+            if options["follow"]:
+                stream.flush()
+            entries, bad, skipped = entries + part.entries, bad + part.bad, skipped + part.skipped_bytes
+        if not entries and bad and plan.selection.is_open():
+            raise _foreign(plan)
+        files = sum(plan.selection.wants_file(file.number) for file in plan.files.with_marker())
+        stream.end(SUMMARY.row((entries, bad, skipped, files, True)))
+    return exits.FINDINGS if bad and harmful_damage(plan) else exits.DONE
+
+
+def _forward(plan: Plan) -> Iterator[Item]:
+    return LogReader(plan.storage, plan.files).forward(plan.selection.from_lsn)
+
+
+def _backward(plan: Plan) -> Iterator[Item]:
+    """Newest first, over gaps: what is missing is for ``verify`` to report."""
+    start, end = plan.selection.to_lsn, plan.selection.from_lsn
+    return LogReader(plan.storage, plan.files).backward(start, end, over_gaps=True)
+
+
+def _last_items(plan: Plan, count: int) -> deque[Item]:
+    """The last wanted entries, with the damage among them, oldest first."""
+    wanted = plan.selection.matcher() if not plan.selection.is_open() else None
+    found: deque[Item] = deque()
+    entries = 0
+    for item in _backward(plan):
+        if isinstance(item, LogEntry):
+            if wanted is not None and not wanted(item):
+                continue
+            entries += 1
+        found.appendleft(item)
+        if entries == count:
+            break
+    return found
+
+
+def _foreign(plan: Plan) -> UnsupportedError:
+    return UnsupportedError(
+        "not a Berkeley DB JE log",
+        file=plan.storage.root,
+        expected="entries behind a file header of log version 6 to 26",
+        found="no readable entry in any file",
+        consequence="nothing was read",
+        hint="check that the files are JE's; if they are, restore them from a backup",
+    )
+
+
+def refuse_together(options: dict[str, Any], name: str, others: Sequence[str]) -> None:
+    """Refuse an option beside others that it makes no sense with.
+
+    Raises:
+        UsageError: both are given.
+    """
+    clash = [other for other in others if options[name] and options[other]]
+    if clash:
+        raise UsageError(f"--{name} and --{clash[0]} exclude each other", hint="leave one of them out")
+
+
+def print_stats(run: Run, storage: Storage, files: LogFiles, selection: Selection, by: str) -> int:
+    """Count the wanted entries and print a table."""
+    wanted = [file for file in files.with_marker() if selection.wants_file(file.number)]
+    total = sum(file.size_bytes for file in wanted)
+    work = partial(_count, storage, files.end_file(), by, selection)
+    done = itertools.accumulate(file.size_bytes for file in wanted)
+    parts = []
+    for part, so_far in zip(map_small(work, wanted, run.jobs), done, strict=True):
+        parts.append(part)
+        run.listener.step("count", so_far, total)
+    counted = merge(iter(parts))
+    rows = _stat_rows(counted, by)
+    if run.out.format == "text":
+        run.out.table(COUNTED, rows)
+    else:
+        entries = sum(totals.entries for totals in counted.totals.values())
+        skipped = sum(seen.damage.length for seen in counted.damages)
+        with run.out.stream(COUNTED) as stream:
+            for row in rows:
+                stream.row("counted", row)
+            stream.end(SUMMARY.row((entries, len(counted.damages), skipped, len(wanted), True)))
+    harmful = [seen for seen in counted.damages if not is_harmless(seen, files.end_file())]
+    if harmful:
+        run.messages.warning(
+            f"{len(harmful)} stretches of damage were stepped over and are not counted",
+            hint=f"jetool verify {storage.root}",
+        )
+    return exits.FINDINGS if harmful else exits.DONE
+
+
+def _count(storage: Storage, end_file: int, by: str, selection: Selection, file: LogFile) -> FileStats:
+    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+        return count_file(reader, by, selection)
+
+
+def _stat_rows(counted: FileStats, by: str) -> list[Any]:
+    all_bytes = sum(totals.total_bytes for totals in counted.totals.values()) or 1
+
+    def order(item: tuple[Group, Totals]) -> tuple[bool, int]:
+        return item[0] is None, item[0] or 0
+
+    rows = []
+    for group, totals in sorted(counted.totals.items(), key=order):
+        rows.append(_stat_row(group_name(by, group), totals, all_bytes))
+    if counted.totals:
+        whole = list(counted.totals.values())
+        both = whole[0]
+        for totals in whole[1:]:
+            both = both.plus(totals)
+        rows.append(_stat_row("total", both, all_bytes))
+    return rows
+
+
+def _stat_row(name: str, totals: Totals, all_bytes: int) -> Any:
+    average = totals.total_bytes // totals.entries
+    return COUNTED.row((name, *totals, average, round(100 * totals.total_bytes / all_bytes, 1)))

@@ -1,0 +1,308 @@
+"""Log entries as rows for JSON, NDJSON and CSV: the header, then what ``engine.format.describe`` says of the body.
+
+Byte arrays are printed in hex under ``<name>_hex``. The data of a record is left out unless asked for; its size is
+always there. Fields that an entry does not have are left out, apart from ``db`` and ``txn``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from engine.format.describe import describe, describe_slots
+from engine.format.entry import db_tree, ln_content, node
+from engine.format.entry.node import Node
+from engine.format.entry_types import type_name
+from engine.format.fields import FieldValue
+from engine.format.fields import Shape as Shapes
+from engine.log.entry import Damage, LogEntry
+from jetool.output.shape import Field, Shape
+
+if TYPE_CHECKING:
+    from engine.inspect.explain import Explained
+
+DELTA_TYPE: Final = 37
+
+
+class View(NamedTuple):
+    """What to show of bodies.
+
+    Attributes:
+        nodes: ``none``, ``summary`` or ``slots``.
+        data: print the data of records.
+    """
+
+    nodes: str = "summary"
+    data: bool = False
+
+
+_HEADER: Final = (
+    Field("lsn", "lsn", "where the entry begins"),
+    Field("file", "int", "number of the file"),
+    Field("offset", "int", "offset of the entry in the file, bytes"),
+    Field("type", "text", "entry type, as DbPrintLog names it"),
+    Field("version", "int", "log version of the file"),
+    Field("provisional", "text", "whether recovery replays it", choices=("no", "yes", "before_ckpt_end")),
+    Field("replicated", "bool", "part of the replication stream"),
+    Field("invisible", "bool", "rolled back by replication"),
+    Field("vlsn", "vlsn", "VLSN in the header"),
+    Field("prev", "int", "offset of the entry before it in the file"),
+    Field("size", "int", "bytes of the body, without header"),
+    Field("checksum", "int", "stored Adler-32"),
+    Field("checksum_ok", "bool", "whether it matches; null for erased entries, which have none", null=True),
+    Field("db", "int", "database id; negative for replicated databases", null=True),
+    Field("txn", "int", "transaction id; negative for replicated transactions", null=True),
+)
+
+
+def _optional(text: str) -> tuple[Field, ...]:
+    """Optional fields from lines of ``name kind help``."""
+    fields = []
+    for line in text.strip().splitlines():
+        name, kind, words = line.strip().split(" ", 2)
+        fields.append(Field(name, kind, words, null=True, optional=True))
+    return tuple(fields)
+
+
+_BODY = _optional(
+    """
+    recovery text with --explain: what recovery does with it
+    why text with --explain: why
+    last_lsn lsn LN: previous LN of the transaction; Commit, Abort: its last LN
+    abort_lsn lsn LN: the version of the record before the transaction
+    abort_known_deleted bool LN: that version was a deletion
+    embedded bool LN: the record is stored in its BIN
+    expiration expiration LN: when the record expires
+    abort_key_hex bytes LN: key of the version before the transaction
+    abort_data_hex bytes LN: its data, when it was embedded
+    abort_vlsn vlsn LN: its VLSN
+    abort_expiration expiration LN: its expiration
+    abort_modification_time time LN: its modification time
+    abort_creation_time time LN: its creation time
+    prior_size int LN: bytes of the entry that held the version before
+    prior_file int LN: number of its file
+    tombstone bool LN: a tombstone
+    abort_tombstone bool LN: the version before was a tombstone
+    blind_deletion bool LN: deleted without reading
+    before_image bool LN: before images are on
+    modification_time time LN: when the record was changed
+    creation_time time LN: when the record was created
+    node int node id
+    key_hex bytes LN: key
+    data_hex bytes LN: data (with --data)
+    data_size int LN: bytes of the data
+    deleted bool LN: a deletion
+    database record MapLN: state of the database
+    name text NameLN: name of the database
+    named_db int NameLN: database id that the name stands for
+    operation text NameLN: none, create, remove, truncate, rename or update_config
+    config record NameLN: configuration of the database
+    truncated_db int NameLN: id of the database that was truncated
+    dup_data_hex bytes DelDupLN: the data item
+    dup_count int DupCountLN: number of duplicates
+    before_image_expiration expiration LN: when the before image expires
+    anchor_lsn lsn FileSummaryLN: the entry before it
+    summary record FileSummaryLN: counters
+    obsolete_offsets offsets FileSummaryLN: offsets of obsolete entries
+    level level IN: level with its tree bits, 65537 for a BIN
+    is_root bool IN: root of its tree
+    is_delta bool IN: only the changed slots
+    slots int IN: number of slots
+    max_entries int IN: capacity
+    identifier_key_hex bytes IN: a key that leads to the node
+    prev_full_lsn lsn IN: previous complete version
+    prev_delta_lsn lsn IN: previous delta
+    flags hex flags of the body
+    prev_full_size int IN: bytes of the previous complete version
+    prev_delta_size int IN: bytes of the previous delta
+    expiration_base expiration BIN: base of the slots' expirations
+    creation_base time BIN: base of the slots' creation times
+    modification_base time BIN: base of the slots' modification times
+    base_file int IN: lowest file number of compact LSNs
+    key_prefix_hex bytes IN: common prefix of the keys
+    full_bin_slots int BIN-delta: slots of the complete BIN
+    full_bin_max_entries int BIN-delta: capacity of the complete BIN
+    bloom_filter_hex bytes BIN-delta: filter over the other keys
+    dup_key_hex bytes DIN, DBIN: main key
+    dup_count_ref record DIN: its DupCountLN
+    last_full_lsn lsn BINDelta: the complete BIN
+    slot_list records IN: the slots (with --nodes slots)
+    deleted_key_hex bytes INDelete: key of the removed node
+    main_key_hex bytes INDupDelete: main key
+    last_local_db_id int highest local database id
+    last_replicated_db_id int lowest replicated database id
+    mapping_db record DbTree: the mapping database
+    naming_db record DbTree: the naming database
+    initial_log_version int DbTree: log version when the environment was made, -1 when not known
+    time time time of the entry
+    master int Commit, Abort, Matchpoint: node id of the master
+    dtvlsn vlsn Commit, Abort: highest durable VLSN
+    master_term int Commit, Abort: election term
+    id int CkptStart, CkptEnd: number of the checkpoint
+    invoker text CkptStart, CkptEnd: who asked for it
+    ckpt_start_lsn lsn CkptEnd: the matching CkptStart
+    root_lsn lsn CkptEnd: the DbTree
+    first_active_lsn lsn CkptEnd: where undo ends
+    last_local_node_id int CkptEnd
+    last_replicated_node_id int CkptEnd
+    last_local_txn_id int CkptEnd
+    last_replicated_txn_id int CkptEnd
+    last_local_extinction_id int CkptEnd
+    last_replicated_extinction_id int CkptEnd
+    cleaner_summary ints CkptEnd of versions 8 to 10
+    completed_scan_ids ints CkptEnd since version 23
+    message text Trace: text
+    file_num int FileHeader: file number
+    last_entry_in_prev_file int FileHeader: offset of the last entry of the file before
+    log_version int FileHeader: log version
+    format_id int Prepare: XID format
+    gtrid_hex bytes Prepare: global transaction id
+    bqual_hex bytes Prepare: branch qualifier
+    matchpoint_vlsn vlsn RollbackStart: where the rollback went back to
+    matchpoint_lsn lsn RollbackStart, RollbackEnd: the same as an LSN
+    active_txns ints RollbackStart: transactions that were rolled back
+    rollback_start_lsn lsn RollbackEnd: its RollbackStart
+    filler int ImmutableFile
+    failure_type text RestoreRequired: why
+    properties text RestoreRequired: details
+    content_hex bytes Erased: what is left of the body
+    error text why the body cannot be decoded
+    """.replace("CkptEnd\n", "CkptEnd: last id given out\n")
+)
+
+# Slots have names of their own; other nested records are what the engine's shapes say.
+_SLOT: Final = _optional(
+    """
+    key_hex bytes key, with the node's prefix
+    lsn lsn the child, or the record's LN
+    known_deleted bool KD
+    pending_deleted bool PD
+    dirty bool changed since the complete BIN (deltas)
+    embedded bool the record is in the slot
+    no_data bool embedded, without data
+    tombstone bool a tombstone
+    data_hex bytes embedded data
+    log_size int bytes of the child's entry
+    vlsn vlsn VLSN of the record
+    expiration expiration when the record expires
+    creation_time time when the record was created
+    modification_time time when the record was changed
+    state hex state bits (old deltas)
+    """
+)
+
+
+def _nested(shape: Shapes) -> tuple[Field, ...]:
+    return tuple(
+        Field(field.name, field.kind, field.name.replace("_", " "), null=True, fields=_NESTED.get(field.name, ()))
+        for field in shape
+    )
+
+
+_NESTED: Final[dict[str, tuple[Field, ...]]] = {"slot_list": _SLOT}
+_NESTED["utilization"] = _nested(db_tree.FILE_UTILIZATION)
+_NESTED["database"] = _NESTED["mapping_db"] = _NESTED["naming_db"] = _nested(db_tree.DATABASE_IMPL)
+_NESTED["config"] = _nested(ln_content.DATABASE_CONFIG)
+_NESTED["summary"] = _nested(ln_content.FILE_SUMMARY)
+_NESTED["dup_count_ref"] = _nested(node.DUP_COUNT_REF)
+_BODY = tuple(field._replace(fields=_NESTED.get(field.name, ())) for field in _BODY)
+
+ENTRY: Final = Shape("entry", "One entry of the log.", _HEADER + _BODY)
+
+BAD: Final = Shape(
+    "bad",
+    "A stretch of a file that holds no readable entry, or (length 0) a broken link between two entries.",
+    (
+        Field("lsn", "lsn", "where it begins"),
+        Field("path", "text", "the damaged file"),
+        Field("offset", "int", "offset in the file, bytes"),
+        Field("skipped", "int", "bytes up to the next entry or the end of the file"),
+        Field("reason", "text", "type, size, checksum, prev-offset, cut, header, short, file-number"),
+        Field("expected", "text", "what the format asks for"),
+        Field("found", "text", "what is there"),
+        Field("says", "text", "the type that the damaged header names", null=True),
+        Field("next_lsn", "lsn", "the next readable entry in the file"),
+        Field("found_by", "text", "size chain, prev-offset chain, search, next file, end of log; empty for a link"),
+    ),
+)
+
+SUMMARY: Final = Shape(
+    "summary",
+    "The end of the stream.",
+    (
+        Field("entries", "int", "entries printed"),
+        Field("bad", "int", "stretches of damage, broken links, and bodies that cannot be decoded"),
+        Field("skipped_bytes", "int", "bytes of damage"),
+        Field("files", "int", "files read"),
+        Field("complete", "bool", "the whole selection was read"),
+    ),
+)
+
+
+def entry_row(
+    entry: LogEntry, record: tuple[Any, ...] | None, error: str, view: View, explained: Explained | None = None
+) -> list[FieldValue]:
+    """An entry as a row of the shape ENTRY.
+
+    Arguments:
+        entry: the entry.
+        record: its decoded body, None when it cannot be decoded or is not to be shown.
+        error: why it cannot be decoded, or "".
+        view: what to show.
+        explained: what recovery does with it, when that is to be shown.
+    """
+    lsn = entry.lsn
+    body: list[FieldValue] = []
+    if record is not None:
+        body = describe(record, delta=entry.type_number == DELTA_TYPE)
+    known = {field.name: field.value for field in body if field.name in ("db", "txn")}
+    row = [
+        FieldValue("lsn", "lsn", lsn),
+        FieldValue("file", "int", lsn >> 32),
+        FieldValue("offset", "int", lsn & 0xFFFFFFFF),
+        FieldValue("type", "text", entry.type_name),
+        FieldValue("version", "int", entry.version),
+        FieldValue("provisional", "text", entry.provisional.value),
+        FieldValue("replicated", "bool", entry.replicated),
+        FieldValue("invisible", "bool", entry.invisible),
+        FieldValue("vlsn", "vlsn", entry.vlsn),
+        FieldValue("prev", "int", entry.prev_offset),
+        FieldValue("size", "int", entry.item_size),
+        FieldValue("checksum", "int", entry.checksum),
+        FieldValue("checksum_ok", "bool", entry.checksum_ok),
+        FieldValue("db", "int", known.get("db")),
+        FieldValue("txn", "int", known.get("txn")),
+    ]
+    if explained is not None:
+        row += [FieldValue("recovery", "text", explained.action), FieldValue("why", "text", explained.why)]
+    row += [_named(field) for field in body if field.name not in known and (view.data or field.name != "data")]
+    if isinstance(record, Node) and view.nodes == "slots":
+        slots = [
+            [_named(field) for field in slot] for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE)
+        ]
+        row.append(FieldValue("slot_list", "records", slots))
+    if error:
+        row.append(FieldValue("error", "text", error))
+    return row
+
+
+def _named(field: FieldValue) -> FieldValue:
+    if field.kind == "bytes":
+        return FieldValue(f"{field.name}_hex", "bytes", field.value)
+    if field.name == "slot_list" and isinstance(field.value, tuple):
+        return FieldValue("slot_list", "records", [[_named(part) for part in describe(slot)] for slot in field.value])
+    if field.name == "dup_count" and field.kind == "record":
+        return FieldValue("dup_count_ref", "record", field.value)
+    return field
+
+
+def bad_row(damage: Damage) -> list[tuple[str, str, Any]]:
+    """A stretch of damage as a row of the shape BAD."""
+    return list(
+        BAD.row(
+            (
+                damage.lsn, damage.path, damage.lsn & 0xFFFFFFFF, damage.length, damage.reason, damage.expected,
+                damage.found, type_name(damage.type_number) if damage.type_number else None, damage.next_lsn,
+                damage.found_by,
+            )
+        )
+    )  # fmt: skip

@@ -1,0 +1,54 @@
+"""The environments that a fleet command is about, from its arguments and ``--inventory``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, ParamSpec
+
+import click
+
+from jetool.app import exits
+from jetool.app.options import Run
+
+if TYPE_CHECKING:
+    from engine.pipeline.inventory import Listed
+
+P = ParamSpec("P")
+
+FLEET_EXITS: Final = {
+    exits.NOT_FOUND: "no environment, no inventory",
+    exits.UNSUPPORTED: "Spark or Java is missing, or too old",
+    exits.INCOMPLETE: "an environment or a file cannot be read, or Spark failed",
+}
+
+
+def environments(function: Callable[P, int]) -> Callable[P, int]:
+    """The arguments ENV... and the option ``--inventory``. Put it directly below ``command``."""
+    text = "File that names environments: a path or glob, or a JSON object with env, name and group, on each line."
+    function = click.option("--inventory", type=click.Path(), metavar="FILE", help=text)(function)
+    about = "Directories of environments, or globs."
+    return click.argument("paths", nargs=-1, metavar="[ENV]...", type=click.Path(), help=about)(function)
+
+
+def choose(run: Run, paths: tuple[str, ...], inventory: str | None) -> list[Listed]:
+    """List the environments, and say which cannot be.
+
+    Raises:
+        UsageError: none is named, or the inventory has a bad line.
+        NotFoundError: the inventory is not there, a glob matches nothing, or no environment can be listed.
+    """
+    from engine.pipeline.inventory import list_members, members
+
+    fleet = list_members(members(paths, inventory))
+    failed = [listed for listed in fleet if listed.error is not None]
+    if len(failed) == len(fleet) and failed[0].error is not None:
+        raise failed[0].error
+    for listed in failed:
+        if listed.error is not None:
+            run.messages.warning(
+                listed.error.what,
+                file=listed.member.env,
+                consequence="the environment was left out",
+                hint=listed.error.hint,
+            )
+    return fleet

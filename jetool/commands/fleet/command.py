@@ -1,0 +1,20 @@
+"""``jetool fleet``: work over many environments in one Spark job."""
+
+from __future__ import annotations
+
+from jetool.app.command import group
+from jetool.commands.fleet.compare import compare
+from jetool.commands.fleet.report import report
+from jetool.commands.fleet.salvage import salvage
+from jetool.commands.fleet.verify import verify
+
+fleet = group(
+    "fleet",
+    help="Many environments in one Spark job: reports, comparison of nodes, checks, salvage.",
+    examples=(
+        ("What state is every environment in, as a page", "jetool fleet report '/data/*/je' --html fleet.html"),
+        ("Which node is newest", "jetool fleet compare /data/node1 /data/node2 /data/node3"),
+    ),
+)
+for _command in (report, compare, verify, salvage):
+    fleet.add_command(_command)

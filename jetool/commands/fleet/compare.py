@@ -1,0 +1,65 @@
+"""``jetool fleet compare``: nodes of replication groups beside each other."""
+
+from __future__ import annotations
+
+from jetool.app import exits
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+
+
+def _outputs() -> Outputs:
+    from jetool.commands.fleet.rows import COMPARISON
+
+    return Outputs("document", (COMPARISON,))
+
+
+@command(
+    "compare",
+    outputs=_outputs,
+    features=("fields", "progress", "times", "jobs", "spark"),
+    formats=("text", "json", "ndjson"),
+    examples=(
+        ("Which node is newest, and what would the others lose", "jetool fleet compare /data/node1 /data/node2"),
+        ("For a script", "jetool fleet compare --inventory nodes.txt --json --fields nodes"),
+    ),
+    exits={
+        exits.DONE: "nodes of a group have nothing that another lacks, work in flight not counted",
+        exits.FINDINGS: "nodes of a group are not at the same commit, or damage was met",
+        **FLEET_EXITS,
+    },
+)
+@environments
+def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
+    """Compare the nodes of replication groups: where each two were last the same, and what each has beyond that.
+
+    Nodes are ranked as an election of JE ranks them: by the durable VLSN, then by the last VLSN; equal nodes share a
+    rank. A group is known by the UUID in the log, or by what the inventory says. A rollback that is not finished is
+    taken as done, as the next recovery does. Nothing is locked or changed.
+    """
+    from engine.pipeline.fleet.groups import rank
+    from engine.pipeline.fleet.jobs import compare_fleet
+    from engine.pipeline.inventory import short_names
+    from engine.vlsn.compare import IDENTICAL, IN_STEP
+    from jetool.app.spark_session import session
+    from jetool.commands.fleet.rows import COMPARISON, node_row, pair_row
+
+    chosen = choose(run, paths, inventory)
+    with session(run, quick=True) as spark:
+        found = compare_fleet(spark, chosen, run.listener)
+    full = run.out.format != "text"
+    names = {one.member.env: one.member.env for one in chosen} if full else short_names(one.member for one in chosen)
+    nodes = [node_row(one, names[one.node.env]) for one in rank(found.nodes)]
+    pairs = [pair_row(pair, (names[pair.env], names[pair.other]), full=full) for pair in found.pairs]
+    run.out.document(COMPARISON, COMPARISON.row((nodes, pairs)))
+    codes = [exits.DONE]
+    if len(found.nodes) < len(chosen) or any(node.problem for node in found.nodes):
+        codes.append(exits.INCOMPLETE)
+    if any(pair.comparison.relation not in (IDENTICAL, IN_STEP) for pair in found.pairs):
+        codes.append(exits.FINDINGS)
+    if any(node.damages for node in found.nodes):
+        run.messages.warning(
+            "damage was stepped over", consequence="what stood there was not compared", hint="jetool fleet verify"
+        )
+        codes.append(exits.FINDINGS)
+    return exits.worst(codes)

@@ -1,0 +1,63 @@
+"""``jetool fleet report``: the state of many environments."""
+
+from __future__ import annotations
+
+import click
+
+from jetool.app import exits
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+
+
+def _outputs() -> Outputs:
+    from jetool.commands.fleet.rows import FLEET_SUMMARY, PROFILE
+
+    return Outputs("stream", (PROFILE,), FLEET_SUMMARY)
+
+
+@command(
+    "report",
+    outputs=_outputs,
+    features=("fields", "progress", "times", "jobs", "spark"),
+    examples=(
+        ("All environments below a directory, in the terminal", "jetool fleet report '/data/*/je'"),
+        ("As a page with log maps and charts", "jetool fleet report --inventory fleet.txt --html fleet.html"),
+        (
+            "As tables for a notebook",
+            "jetool fleet report '/data/*/je' --parquet /tmp/fleet --master spark://host:7077",
+        ),
+    ),
+    exits={
+        exits.DONE: "all were read; torn tails are no damage",
+        exits.FINDINGS: "all were read, and damage was met, or files that recovery needs are missing",
+        exits.REFUSED: "the directory of --parquet is not empty",
+        **FLEET_EXITS,
+    },
+)
+@environments
+@click.option("--html", type=click.Path(), metavar="FILE", help="Write a page with maps and charts; one file.")
+@click.option("--parquet", type=click.Path(), metavar="DIR", help="Write the report as a Parquet dataset.")
+def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | None, parquet: str | None) -> int:
+    """Report on every environment: entries and bytes by type, garbage, checkpoints and what recovery would read, open
+    and rolled-back transactions, rollback periods, VLSNs, the last commit, damage.
+
+    Every byte is read and every checksum tested, in tasks of 64 MB of log or more; what comes back from a task is a few
+    kilobytes. Nothing is locked or changed. Garbage is what the logs' own utilization records say.
+    """
+    from engine.pipeline.fleet.jobs import report_fleet
+    from engine.pipeline.tables import require_new
+    from jetool.app.spark_session import session
+    from jetool.commands.fleet.reporting import page_file, print_report, write_dataset, write_page
+
+    if parquet is not None:
+        require_new(parquet)
+    chosen = choose(run, paths, inventory)
+    with page_file(run, html) as target:
+        with session(run, quick=True) as spark:
+            profiles = report_fleet(spark, chosen, run.listener)
+        if target is not None:
+            write_page(target, profiles)
+    if parquet is not None:
+        write_dataset(run, parquet, profiles)
+    return print_report(run, profiles)

@@ -1,0 +1,106 @@
+"""Printing a fleet report: tables for people, a stream for programs, a page, a dataset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from engine.pipeline.fleet.profile import DAMAGED, ROLLING_BACK, UNREADABLE, Profile
+from engine.pipeline.inventory import short_names
+from engine.version import VERSION
+from jetool.app import exits
+from jetool.app.options import Run
+from jetool.commands.fleet.rows import FLEET_SUMMARY, PROFILE, TYPES, brief_row, brief_shape, profile_row, type_rows
+
+if TYPE_CHECKING:
+    from jetool.output.sink import FileOutput
+    from jetool.output.values import Row
+
+
+def print_report(run: Run, profiles: Sequence[Profile]) -> int:
+    """Print profiles; the exit code."""
+    if run.out.format == "text" and run.out.selected is None:
+        names = short_names([profile.member for profile in profiles])
+        run.out.table(brief_shape(), [brief_row(profile, names[profile.member.env]) for profile in profiles])
+        run.out.text("")
+        run.out.table(TYPES, type_rows(profiles))
+    else:
+        with run.out.stream(PROFILE) as stream:
+            for profile in profiles:
+                stream.row("environment", profile_row(profile))
+            stream.end(_summary(profiles))
+    codes = [exits.DONE]
+    if any(profile.state == UNREADABLE for profile in profiles):
+        codes.append(exits.INCOMPLETE)
+    if any(profile.state == DAMAGED or profile.damage_count or profile.missing for profile in profiles):
+        codes.append(exits.FINDINGS)
+    _warn(run, profiles)
+    return exits.worst(codes)
+
+
+def _warn(run: Run, profiles: Sequence[Profile]) -> None:
+    """Say which environments need somebody."""
+    for profile in profiles:
+        if profile.problem and profile.files:
+            run.messages.warning(profile.problem, consequence="the report lacks what it holds", file=profile.member.env)
+        elif profile.state == DAMAGED:
+            what = f"{profile.damage_count} places of damage" if profile.damage_count else "files are missing"
+            if profile.marker and not profile.damage_count and not profile.missing:
+                what = "a restore marker: JE refuses to open it"
+            run.messages.warning(what, file=profile.member.env, hint=f"jetool verify {profile.member.env}")
+
+
+@contextmanager
+def page_file(run: Run, path: str | None) -> Iterator[FileOutput | None]:
+    """The file of the HTML page, made before the work begins; it gets its name when the block ends well.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    from jetool.output.sink import FileOutput
+
+    if path is None:
+        yield None
+        return
+    target = FileOutput(path)
+    try:
+        target.open()
+        yield target
+        target.commit()
+    except BaseException:
+        target.abandon()
+        raise
+    run.messages.notice(f"the page was written to {path}")
+
+
+def write_page(target: FileOutput, profiles: Sequence[Profile]) -> None:
+    """Write the HTML page."""
+    from jetool.fleet_page.page import page
+
+    target.write(page(profiles, time.time_ns() // 1_000_000, VERSION).encode("utf-8", "surrogateescape"))
+
+
+def write_dataset(run: Run, directory: str, profiles: Sequence[Profile]) -> None:
+    """Write the Parquet dataset.
+
+    Raises:
+        RefusedError: the directory is not empty. StorageError: it cannot be written.
+    """
+    from engine.pipeline.tables import write_tables
+    from jetool.commands.fleet.tables import fleet_tables
+
+    write_tables(directory, fleet_tables(profiles))
+    run.messages.notice(f"the dataset was written to {directory}")
+
+
+def _summary(profiles: Sequence[Profile]) -> Row:
+    states = [profile.state for profile in profiles]
+    return FLEET_SUMMARY.row(
+        (
+            len(profiles), states.count(UNREADABLE), states.count(DAMAGED), states.count(ROLLING_BACK),
+            sum(profile.log_bytes for profile in profiles), sum(profile.entries for profile in profiles),
+            UNREADABLE not in states,
+        )
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""``jetool fleet salvage``: the newest committed records out of damaged environments."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from jetool.app import exits
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+from jetool.output.shape import Field, Shape
+
+FORMS: Final = ("parquet", "json", "csv")
+_SOURCE: Final = (
+    Field("environment", "text", "its directory"),
+    Field("from", "text", "where its records come from; null: it gave none", null=True, choices=("tree", "log")),
+    Field("records", "int", "records that it gave"),
+    Field("problem", "text", "why recovery was of no use", null=True),
+    Field("damages", "int", "stretches of damage in its log"),
+)
+SALVAGED: Final = Shape(
+    "salvaged",
+    "What was salvaged.",
+    (
+        Field("to", "text", "directory with the datasets records and lost"),
+        Field("as", "text", "their format", choices=FORMS),
+        Field("records", "int", "records written"),
+        Field("lost", "int", "records whose newest version cannot be read"),
+        Field("stood_in", "int", "those of them for which an older version was written"),
+        Field("sources", "records", "the environments", fields=_SOURCE),
+    ),
+)
+_SOURCE_SHAPE: Final = Shape("source", "One environment.", _SOURCE)
+
+
+@command(
+    "salvage",
+    outputs=lambda: Outputs("document", (SALVAGED,)),
+    features=("fields", "progress", "jobs", "spark"),
+    formats=("text", "json", "ndjson"),
+    examples=(
+        (
+            "What is left of two damaged nodes of a group",
+            "jetool fleet salvage /data/node1 /data/node2 --to /tmp/saved",
+        ),
+        ("As CSV with hex", "jetool fleet salvage '/data/*/je' --to /tmp/saved --as csv"),
+    ),
+    exits={
+        exits.DONE: "every environment recovered, and every record was read",
+        exits.REFUSED: "the output directory is not empty",
+        exits.DATA_GIVEN_UP: "written; something was damaged: the result says what is lost",
+        **FLEET_EXITS,
+    },
+)
+@environments
+@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for what is saved.")
+@click.option("--as", "kind", type=click.Choice(FORMS), default="parquet", help="The format.  [default: parquet]")
+def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, kind: str) -> int:
+    """Write the newest committed version of every record of damaged environments, and list what is lost.
+
+    Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
+    they are put together from its log: the newest legible version whose transaction committed. Nodes of one group are
+    taken together, so that one node has what another has lost. A deletion that is itself lost cannot be known: such a
+    record is there again. DIR gets two datasets, records and lost. Nothing is written to the sources.
+    """
+    from engine.pipeline.fleet.salvage import salvage_fleet
+    from engine.pipeline.tables import require_new
+    from jetool.app.spark_session import session
+
+    require_new(to)
+    chosen = choose(run, paths, inventory)
+    with session(run) as spark:
+        done = salvage_fleet(spark, chosen, to, kind, run.listener)
+    given = {env: (source, count) for (env, source), count in done.records.items()}
+    sources = []
+    for one in done.health:
+        source, count = given.get(one.env, (None, 0))
+        damages = len(one.survey.damages) if one.survey is not None else 0
+        sources.append(_SOURCE_SHAPE.row((one.env, source, count, one.problem or None, damages)))
+        if one.survey is None:
+            run.messages.warning(one.problem, file=one.env, consequence="nothing of it was saved")
+    total = sum(done.records.values())
+    run.out.document(SALVAGED, SALVAGED.row((to, kind, total, done.lost, done.stood_in, sources)))
+    codes = [exits.DONE]
+    if len(done.health) < len(chosen) or any(one.survey is None for one in done.health):
+        codes.append(exits.INCOMPLETE)
+    if done.lost or any(one.problem for one in done.health):
+        codes.append(exits.DATA_GIVEN_UP)
+    return exits.worst(codes)

@@ -1,0 +1,55 @@
+"""``jetool fleet verify``: findings about many environments."""
+
+from __future__ import annotations
+
+import click
+
+from jetool.app import exits
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+
+
+def _outputs() -> Outputs:
+    from jetool.commands.fleet.verifying import SUMMARY
+    from jetool.output.findings import FINDING
+
+    return Outputs("findings", (FINDING,), SUMMARY)
+
+
+@command(
+    "verify",
+    outputs=_outputs,
+    formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
+    features=("fields", "progress", "jobs", "spark"),
+    examples=(
+        ("Are all logs whole", "jetool fleet verify '/data/*/je'"),
+        ("Every record of every environment, for a pipeline", "jetool fleet verify '/data/*/je' --full --format junit"),
+    ),
+    exits={
+        exits.DONE: "checked and clean; torn tails that hold no commit are clean, with a note",
+        exits.FINDINGS: "damage",
+        **FLEET_EXITS,
+        exits.WARNINGS: "only warnings, and --strict",
+    },
+)
+@environments
+@click.option("--quick", is_flag=True, help="The last file of each log only.")
+@click.option("--full", is_flag=True, help="Trees, references and records, too.")
+@click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
+def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool, full: bool, strict: bool) -> int:
+    """Check every environment as jetool verify does, and print the findings of all.
+
+    Without an option the whole log of each is read. Files are shared out among all cores, those of a large environment
+    too; trees (--full) are one task for each environment. Nothing is locked or changed.
+    """
+    from engine.pipeline.fleet.verify import verify_fleet
+    from engine.verify import environment as levels
+    from jetool.app.spark_session import session
+    from jetool.commands.fleet.verifying import print_findings
+
+    wanted = levels.LEVELS if full else levels.QUICK if quick else levels.DEFAULT
+    chosen = choose(run, paths, inventory)
+    with session(run, quick=True) as spark:
+        found = verify_fleet(spark, chosen, wanted, run.listener)
+    return print_findings(run, found, strict=strict)

@@ -1,0 +1,71 @@
+"""Printing what ``fleet verify`` found: the findings of every environment, each with the environment in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from engine.verify import log_rules, record_rules, tree_rules
+from engine.verify.report import ERROR, NOTE, WARNING, Rule, finding
+from jetool.app import exits
+from jetool.app.options import Run
+from jetool.commands.verify.rows import CHECKED, Shown
+from jetool.output.shape import Field, Shape
+
+if TYPE_CHECKING:
+    from engine.pipeline.fleet.verify import Verified
+
+NOT_VERIFIED: Final = Rule(
+    "JE-FLEET-001",
+    ERROR,
+    "environment that could not be checked",
+    "nothing is known of it",
+    "see to what the message says, then jetool verify the environment",
+)
+_RULES: Final = (*log_rules.RULES, *tree_rules.RULES, *record_rules.RULES, NOT_VERIFIED)
+SUMMARY: Final = Shape(
+    "summary",
+    "What was checked.",
+    (
+        Field("environments", "int", "environments checked"),
+        Field("with_errors", "int", "those with damage"),
+        Field("not_checked_environments", "int", "those that could not be checked"),
+        *CHECKED,
+    ),
+)
+
+
+def print_findings(run: Run, found: Sequence[Verified], *, strict: bool) -> int:
+    """Print findings and the summary; the exit code."""
+    titles = {rule.code: rule.title for rule in _RULES}
+    for each in (each for one in found if one.report is not None for each in one.report.findings):
+        titles.setdefault(each.code, each.message.partition(":")[0])
+    stream = run.out.findings(list(titles.items()))
+    for one in found:
+        if one.report is None:
+            shown = Shown(finding(NOT_VERIFIED, str(one.error)))
+            shown.file = one.env
+            stream.add(shown)
+            continue
+        for each in one.report.findings:
+            shown = Shown(each)
+            shown.file = f"{one.env}/{each.file}" if each.file else one.env
+            stream.add(shown)
+    reports = [one.report for one in found if one.report is not None]
+    failed = len(found) - len(reports)
+    errors, warnings, notes = (sum(report.count(level) for report in reports) for level in (ERROR, WARNING, NOTE))
+    checked = reports[0].checked if reports else ()
+    missed = dict.fromkeys(level for report in reports for level in report.not_checked)
+    stream.end(
+        SUMMARY.row(
+            (
+                len(reports), sum(bool(report.count(ERROR)) for report in reports), failed, errors + failed, warnings,
+                notes, sum(report.files for report in reports), sum(report.entries for report in reports),
+                sum(report.checked_bytes for report in reports), checked, tuple(missed),
+            )
+        )
+    )  # fmt: skip
+    codes = [exits.DONE]
+    codes += [exits.INCOMPLETE] * bool(failed) + [exits.FINDINGS] * bool(errors)
+    codes += [exits.WARNINGS] * (bool(warnings) and strict)
+    return exits.worst(codes)

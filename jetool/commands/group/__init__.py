@@ -1,0 +1,1 @@
+"""``jetool group``: the replication group that an environment belongs to."""

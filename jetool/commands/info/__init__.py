@@ -1,0 +1,1 @@
+"""``jetool info``: the control data of an environment."""

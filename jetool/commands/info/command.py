@@ -1,0 +1,113 @@
+"""``jetool info``: the control data of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from engine.errors import UsageError
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
+from engine.inspect.survey import Survey, survey
+from engine.log.entry import REASONS
+from engine.log.files import LogFiles, list_log_files
+from engine.storage.disk import DiskStorage
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.options import Run
+from jetool.commands.info.rows import INFO, info_row
+
+if TYPE_CHECKING:
+    from engine.verify.tree_stats import TreeStats
+
+_MOST_WARNINGS: Final = 8
+
+
+def _outputs() -> Outputs:
+    from jetool.derby.info_rows import DERBY_INFO
+
+    return Outputs("document", (INFO, DERBY_INFO))
+
+
+@command(
+    "info",
+    outputs=_outputs,
+    features=("fields", "progress", "times"),
+    examples=(
+        ("What state is this environment in", "jetool info /data/env"),
+        ("How large and how full are the trees", "jetool info /data/env --stats --fields trees"),
+        ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
+    ),
+    exits={
+        exits.DONE: "read; a torn tail is no damage",
+        exits.FINDINGS: "read, and damage was met on the way, or a file is missing: see jetool verify",
+        exits.NOT_FOUND: "no environment",
+        exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
+        exits.INCOMPLETE: "a file cannot be read",
+    },
+)
+@environment
+@click.option("--quick", is_flag=True, help="Only what the end of the log tells: no recovery work, VLSNs or rollbacks.")
+@click.option("--stats", is_flag=True, help="Also every database's tree: depth, nodes, records, how full they are.")
+def info(run: Run, env: str, quick: bool, stats: bool) -> int:
+    """Print the control data of an environment: files, versions, the last checkpoint, what recovery would have to do.
+
+    Reads the last file, and the log from firstActive of the last checkpoint on; with --stats, which recovers in memory,
+    every node of every tree. Of a Derby database: both control
+    files, the log from the undo low water mark on, losers, and what lies behind the end of the log. Nothing is locked
+    or changed.
+    """
+    storage = DiskStorage(env)
+    if kinds.kind_of(storage) == kinds.DERBY:
+        from jetool.derby.info import print_info
+
+        if stats:
+            raise UsageError("--stats has no meaning for a Derby database")
+        return print_info(run, storage)
+    files = list_log_files(storage)
+    found = survey(storage, files, quick=quick)
+    trees, whole = _trees(run, storage, files) if stats else (None, True)
+    run.out.document(INFO, info_row(env, found, trees))
+    if not whole:
+        run.messages.warning(
+            "trees cannot be read, or not completely",
+            file=env,
+            consequence="the counts are too low",
+            hint=f"jetool verify {env} --tree",
+        )
+    damages = [damage for damage in found.damages if not damage.is_tail]
+    for damage in damages:
+        run.messages.warning(
+            f"damage met: {REASONS[damage.reason]}",
+            file=damage.path,
+            lsn=format_lsn(damage.lsn),
+            hint=f"jetool verify {env}",
+        )
+    needed = missing_for_recovery(found)
+    for number in needed[:_MOST_WARNINGS]:
+        run.messages.warning(
+            "log file missing that recovery reads",
+            file=f"{number:08x}.jdb",
+            consequence="JE refuses to open the environment, or loses what the file held",
+            hint=f"jetool verify {env}",
+        )
+    return exits.FINDINGS if damages or needed or not whole else exits.DONE
+
+
+def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeStats], bool]:
+    """The counts of all trees, and whether everything could be counted."""
+    from engine.verify.tree_stats import tree_stats
+
+    found = tree_stats(storage, files, run.listener)
+    return found.trees, not found.damaged
+
+
+def missing_for_recovery(found: Survey) -> list[int]:
+    """Numbers of the files that are not there although recovery begins in them or before them."""
+    first_active = found.checkpoint.record.first_active_lsn if found.checkpoint is not None else NULL_LSN
+    start = 0 if first_active == NULL_LSN else file_of(first_active)
+    needed = [number for number in found.files.missing() if number >= start]
+    if found.checkpoint is not None and found.files.files and start < found.files.files[0].number:
+        needed.insert(0, start)
+    return needed

@@ -1,0 +1,239 @@
+"""``jetool load`` from files and datasets: the pipeline, with what the user asked for.
+
+A JE dump and standard input go through the engine (``je_load``); everything else comes here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.opening import lock_for_writing
+from engine.errors import RefusedError
+from engine.storage.disk import DiskStorage
+from jetool.app.opening import lead_if_replicated, open_to_write, stamped_beside, wait_for_lock
+from jetool.app.options import Run
+
+if TYPE_CHECKING:
+    from engine.pipeline.load.bulk import Backend, Loaded
+    from engine.pipeline.load.recipe import Recipe, Wanted
+    from engine.pipeline.load.sources import Layout, Opened
+
+
+class Request(NamedTuple):
+    """What the user asked for.
+
+    Attributes:
+        env, sources, db: directory, paths, name.
+        create: make the database when it is not there.
+        engine: ``spark`` or ``local``.
+        source_format, delimiter, header: how the sources are read.
+        key, value, key_format, data_format, value_format, order_by: what becomes of a record.
+        on_duplicate: which of equal keys stays: ``last``, ``first``, ``error``.
+        overwrite: records replace those of the database with the same keys.
+        batch: records of a transaction, when records are merged into a database.
+        partitions: tasks that write; None for as many as fit.
+        rejects: directory for bad records; None for one beside the environment.
+        resume: go on with a merge that was interrupted.
+    """
+
+    env: str
+    sources: tuple[str, ...]
+    db: str
+    create: bool
+    engine: str
+    source_format: str | None
+    delimiter: str | None
+    header: bool
+    key: tuple[str, ...]
+    value: tuple[str, ...] | None
+    key_format: str | None
+    data_format: str | None
+    value_format: str | None
+    order_by: str | None
+    on_duplicate: str
+    overwrite: bool
+    batch: int
+    partitions: int | None
+    rejects: str | None
+    resume: bool
+
+    def subject(self) -> str:
+        """What two runs of the same load have in common."""
+        same = self._replace(create=False, partitions=None, resume=False, batch=0, engine="", rejects=None)
+        return repr(tuple(same))
+
+
+class Done(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        loaded: counts.
+        refused: records whose keys were there.
+        created: the database was made.
+        value_schema: the Avro schema of the values, where they are Avro.
+    """
+
+    loaded: Loaded
+    refused: int
+    created: bool
+    value_schema: str | None
+
+
+def load(run: Run, request: Request) -> Done:
+    """Load.
+
+    Raises:
+        JetoolError: nothing was changed, unless its consequence says otherwise.
+    """
+    from engine.pipeline.installed import require
+
+    require("pyarrow", "numpy")
+    from engine.pipeline.load import sources
+    from engine.pipeline.load.subject import prepare
+
+    layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
+    storage = DiskStorage(request.env)
+    with open_to_write(run, request.env) as env:
+        lead_if_replicated(env)
+        prepared = prepare(env, _staging(storage), request.db, DatabaseOptions(), create=request.create)
+        if not prepared.bulk:
+            if run.dry_run:
+                return _count(run, request, layout)
+            return _merge(run, request, layout, env)
+    if request.resume:
+        raise RefusedError(
+            f"database {request.db!r} holds no records",
+            file=request.env,
+            consequence="a load into it is all or nothing; there is nothing to resume",
+            hint="leave out --resume",
+        )
+    if run.dry_run:
+        return _count(run, request, layout)
+    wait_for_lock(run, storage)
+    lock = lock_for_writing(storage, EnvironmentConfig())
+    try:
+        return _bulk(run, request, layout, storage)
+    finally:
+        lock.release()
+
+
+def _bulk(run: Run, request: Request, layout: Layout, storage: DiskStorage) -> Done:
+    """Finished files behind the log: all or nothing."""
+    from engine.pipeline.load import bulk
+    from engine.pipeline.load.subject import prepare
+    from engine.storage.overlay import OverlayStorage
+
+    with bulk.staging_directory(storage) as directory:
+        view = OverlayStorage(storage)
+        with Environment(view) as env:
+            config = env.config
+            prepared = prepare(env, str(directory), request.db, DatabaseOptions(), create=request.create)
+        if view.changed() or not prepared.bulk:
+            raise RefusedError("somebody else has written to the environment meanwhile", file=request.env)
+        with _backend(run, request) as backend:
+            opened, recipe = bulk.open_source(backend, layout, _wanted(request), str(directory), request.on_duplicate)
+            found = bulk.read_source(backend, opened, recipe, _rejects(request))
+            loaded = bulk.write_files(
+                storage, config, backend, prepared, found, request.on_duplicate,
+                parts=request.partitions, dry_run=False, listener=run.listener,
+            )  # fmt: skip
+    return Done(loaded, 0, not prepared.subject.exists, _value_schema(opened, recipe))
+
+
+def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done:
+    """Record by record into a database that has some."""
+    from engine.pipeline.load import bulk, merging, staging
+
+    storage = DiskStorage(request.env)
+    schema = None
+    if request.resume:
+        state = merging.resume(storage, request.subject())
+    else:
+        staging.clean(storage)
+        directory = staging.make(storage)
+        try:
+            with _backend(run, request) as backend:
+                opened, recipe = bulk.open_source(
+                    backend, layout, _wanted(request), str(directory), request.on_duplicate
+                )
+                schema = _value_schema(opened, recipe)
+                found = bulk.read_source(backend, opened, recipe, _rejects(request))
+        except BaseException:
+            staging.clean(storage)
+            raise
+        state = merging.State(request.subject(), found, None, 0, 0, 0)
+        merging.save(storage, state)
+    created = request.db not in env.database_names()
+    db = env.create_database(request.db, DatabaseOptions()) if created else env.open_database(request.db)
+    with db:
+        loaded, refused = merging.merge_into(
+            env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
+        )
+    staging.clean(storage)
+    return Done(loaded, refused, created, schema)
+
+
+def _count(run: Run, request: Request, layout: Layout) -> Done:
+    """A dry run: read, check and count in a directory elsewhere."""
+    from engine.pipeline.load import bulk
+    from engine.pipeline.load.merge import Merge
+
+    scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")
+    with scratch as directory, _backend(run, request) as backend:
+        opened, recipe = bulk.open_source(backend, layout, _wanted(request), directory, request.on_duplicate)
+        found = bulk.read_source(backend, opened, recipe, Path(directory) / "rejects")
+        merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)
+        records = sum(len(table) for table in merge.tables())
+        duplicates = found.duplicates + merge.duplicates
+        loaded = bulk.Loaded(found.read, records, found.rejected, duplicates, 0, 0, None)
+    return Done(loaded, 0, False, _value_schema(opened, recipe))
+
+
+@contextmanager
+def _backend(run: Run, request: Request) -> Iterator[Backend]:
+    if request.engine == "local":
+        from engine.pipeline.load.local_backend import LocalBackend
+
+        yield LocalBackend(run.jobs, run.listener)
+        return
+    from engine.pipeline.load.spark_backend import SparkBackend
+    from jetool.app.spark_session import session
+
+    with ExitStack() as stack:
+        yield SparkBackend(lambda quick: stack.enter_context(session(run, quick=quick)), run.listener)
+
+
+def _value_schema(opened: Opened, recipe: Recipe) -> str | None:
+    from engine.pipeline.load import values
+    from engine.pipeline.load.recipe import AVRO
+
+    if recipe.value_format != AVRO:
+        return None
+    return values.avro_schema([opened.schema.field(name) for name in dict.fromkeys(recipe.values)])
+
+
+def _wanted(request: Request) -> Wanted:
+    from engine.pipeline.load.recipe import Wanted
+
+    return Wanted(
+        request.key, request.value, request.key_format, request.data_format, request.value_format, request.order_by
+    )
+
+
+def _rejects(request: Request) -> Path:
+    if request.rejects is not None:
+        return Path(request.rejects)
+    return stamped_beside(request.env, ".jetool-rejects")
+
+
+def _staging(storage: DiskStorage) -> str:
+    from engine.pipeline.load import staging
+
+    return str(staging.path_of(storage))

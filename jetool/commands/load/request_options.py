@@ -1,0 +1,175 @@
+"""The options of ``jetool load``, and what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from engine.pipeline.load import endings
+from jetool.commands.load import pipeline
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DUMP: Final = b"VERSION="
+# Options that a load from a dump has, too.
+_OF_DUMPS: Final = ("name", "create", "plain", "no_overwrite", "batch")
+_WORDS: Final = {"source_format": "from"}
+
+_OPTIONS: Final = (
+    click.argument(
+        "sources",
+        nargs=-1,
+        type=click.Path(),
+        help="Files or datasets in front of ENV; none or - is a dump on standard input.",
+    ),
+    click.option("--db", "name", metavar="NAME", help="The database.  [default: the one that a dump's header names]"),
+    click.option("--create", is_flag=True, help="Make the database when it is not there, as a dump's header says."),
+    click.option(
+        "--engine",
+        type=click.Choice(("spark", "local")),
+        default="spark",
+        help="Who reads files: Spark, or this machine without it.",
+    ),
+    click.option(
+        "--from",
+        "source_format",
+        type=click.Choice(endings.FORMATS),
+        help="Format of the sources.  [default: by their names]",
+    ),
+    click.option("--key", metavar="COLUMN,...", help="Columns of the key; several are put together."),
+    click.option("--value", metavar="COLUMN,...", help="Columns of the value.  [default: all others]"),
+    click.option(
+        "--value-format",
+        type=click.Choice(("raw", "json", "msgpack", "avro")),
+        help="Form of the value; no avro for JSON lines.  [default: raw for one column, else json]",
+    ),
+    click.option("--delimiter", metavar="CHAR", help="Between columns of CSV.  [default: a comma; a tab for .tsv]"),
+    click.option("--no-header", is_flag=True, help="CSV has no line of names; columns are c1, c2, ..."),
+    click.option(
+        "--on-duplicate",
+        type=click.Choice(("last", "first", "error")),
+        default="last",
+        help="Which of the source's records with the same key stays.",
+    ),
+    click.option(
+        "--order-by", metavar="COLUMN", help="Number or time that says which is last.  [default: the source's order]"
+    ),
+    click.option(
+        "--rejects", metavar="DIR", type=click.Path(), help="Where bad records go.  [default: ENV.jetool-rejects/TIME]"
+    ),
+    click.option("--partitions", type=click.IntRange(1, 10_000), metavar="N", help="Tasks that write log files."),
+    click.option(
+        "-T", "--text", "plain", is_flag=True, help="A dump without header: keys and data on alternate lines, as text."
+    ),
+    click.option("--no-overwrite", is_flag=True, help="Reject records whose keys are in the database (exit 1)."),
+    click.option(
+        "--batch",
+        type=click.IntRange(1),
+        default=10_000,
+        metavar="N",
+        help="Records of a transaction, for a dump or a database with records.",
+    ),
+    click.option("--resume", is_flag=True, help="Go on with a load into a database with records that was interrupted."),
+)
+
+
+def all_of_them(function: F) -> F:
+    """Put the options on a command, in this order."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def in_order(env: str, sources: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """ENV and the sources. ENV stands behind them; in front of them when it is an environment, or was given by -h."""
+    named = click.get_current_context().params.get("home") is not None
+    if sources and not named and not _is_environment(env):
+        return sources[-1], (env, *sources[:-1])
+    return env, sources
+
+
+def _is_environment(path: str) -> bool:
+    if (Path(path) / "log" / "log.ctrl").exists():
+        return True
+    return any(Path(path).glob("*.jdb")) or any(Path(path).glob("data[0-9][0-9][0-9]/*.jdb"))
+
+
+def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:
+    """Whether the source is a JE dump.
+
+    Raises:
+        UsageError: options that have no meaning for a dump; a dump among other sources.
+    """
+    dumps = [path for path in sources if path == "-" or _looks_like_dump(path)]
+    if options["source_format"] is not None or (sources and not dumps and not options["plain"]):
+        return False
+    if len(sources) > 1:
+        raise click.UsageError("a JE dump is loaded by itself; name one at a time", click.get_current_context())
+    given = click.get_current_context().get_parameter_source
+    explicit = [n for n in options if n not in _OF_DUMPS and given(n) is ParameterSource.COMMANDLINE]
+    if explicit:
+        words = ", ".join(f"--{_WORDS.get(name, name.replace('_', '-'))}" for name in explicit)
+        raise click.UsageError(f"{words}: without effect on a JE dump; leave it out", click.get_current_context())
+    return True
+
+
+def _looks_like_dump(path: str) -> bool:
+    """Whether it begins as a dump does, or is a file whose name says nothing else."""
+    if not endings.is_local(path):
+        return False
+    try:
+        with open(endings.local(path), "rb") as file:  # noqa: PTH123 - the user's file, not one of the engine
+            return file.read(len(_DUMP)).upper() == _DUMP or endings.ending_of(path) is None
+    except OSError:
+        return path.endswith(".dump")
+
+
+def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipeline.Request:
+    """What the options ask for, when the sources are files or datasets.
+
+    Raises:
+        UsageError: no database was named.
+    """
+    if options["name"] is None:
+        raise click.UsageError("name the database with --db", click.get_current_context())
+    # Whether these were given counts, and not what they default to elsewhere.
+    formats = click.get_current_context().params
+    return pipeline.Request(
+        env=env,
+        sources=sources,
+        db=options["name"],
+        create=options["create"],
+        engine=options["engine"],
+        source_format=options["source_format"],
+        delimiter=_delimiter(options["delimiter"]),
+        header=not options["no_header"],
+        key=_names(options["key"]) or (),
+        value=_names(options["value"]),
+        key_format=formats["key_format"],
+        data_format=formats["data_format"],
+        value_format=options["value_format"],
+        order_by=options["order_by"],
+        on_duplicate=options["on_duplicate"],
+        overwrite=not options["no_overwrite"],
+        batch=options["batch"],
+        partitions=options["partitions"],
+        rejects=options["rejects"],
+        resume=options["resume"],
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _delimiter(text: str | None) -> str | None:
+    if text is None:
+        return None
+    found = {"\\t": "\t"}.get(text, text)
+    if len(found.encode()) != 1 or found in '"\r\n':
+        raise click.UsageError("--delimiter is one ASCII character, or \\t", click.get_current_context())
+    return found

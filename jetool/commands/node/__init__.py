@@ -1,0 +1,1 @@
+"""``jetool node``: nodes of a replication group, run or asked."""

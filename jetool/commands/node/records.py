@@ -1,0 +1,149 @@
+"""``jetool node put``, ``get`` and ``delete``: records of a running node, which has its environment locked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from engine.rep import remote
+from engine.rep.records import Delete, Get, Put
+from engine.rep.remote import Outcome
+from engine.rep.wire import address_text
+from jetool.app import exits, params
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.node.peers import SECRET, node, read_secret
+from jetool.output.shape import Field, Shape
+from jetool.rows.record_rows import RECORD, record_row
+
+WRITTEN: Final = Shape(
+    "written",
+    "What was committed.",
+    (
+        Field("master", "text", "the node that has committed it"),
+        Field("db", "text", "name of the database"),
+        Field("key", "key", "the key"),
+        Field("records", "int", "records that were written or deleted"),
+        Field("vlsn", "vlsn", "the VLSN of its Commit: what a replica must have replayed to show it"),
+    ),
+)
+_EXITS: Final = {
+    exits.NOT_FOUND: "no database of the name, no such record, no file with the secret",
+    exits.INCOMPLETE: "the node cannot write, or the file with the secret cannot be read",
+}
+_WRITE_EXITS: Final = {
+    exits.DONE: "committed, and acknowledged by replicas as the policy of the master asks",
+    **_EXITS,
+    exits.REFUSED: "nothing was changed: no node or no master answers, too few replicas, there is a record",
+    exits.INCOMPLETE: "it may have been committed: not enough acknowledgements, or the connection was lost",
+}
+
+
+def _shared(callback: Callable[..., int]) -> Callable[..., int]:
+    """The options that the three have in common."""
+    for option in (
+        click.option("--timeout", type=click.FloatRange(0.1, 3600), default=30.0, metavar="S",
+                     help="Longest wait for the answer, in seconds.  [default: 30]"),
+        SECRET,
+        click.option("--db", "name", required=True, metavar="NAME", help="The database."),
+        click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms."),
+        click.argument("address", type=params.HOST, help="Where the node listens."),
+    ):  # fmt: skip
+        callback = option(callback)
+    return callback
+
+
+@command(
+    "put",
+    parent=node,
+    outputs=lambda: Outputs("document", (WRITTEN,)),
+    features=("fields", "keys"),
+    examples=(
+        ("One record", "jetool node put db1:5001 user0001 Ada --db users --secret-file s"),
+        ("Only when there is none", "jetool node put db1:5001 lock me --db locks --no-overwrite --secret-file s"),
+    ),
+    exits=_WRITE_EXITS,
+)
+@_shared
+@click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
+@click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) when there is a record of the key.")
+def node_put(
+    run: Run,
+    address: tuple[str, int],
+    key: bytes,
+    data: bytes,
+    name: str,
+    secret_file: str,
+    timeout: float,
+    no_overwrite: bool,
+) -> int:
+    """Write one record through a running node, in a transaction of its own; with sorted duplicates add a data item.
+
+    A node that is not the master passes the request on to the master that it knows. The answer comes when replicas have
+    acknowledged the commit.
+    """
+    if data == b"-":
+        data = sys.stdin.buffer.read()
+    request = Put(name, key, data, not no_overwrite)
+    return _print(run, name, key, remote.put_record(address, read_secret(secret_file), request, timeout))
+
+
+@command(
+    "delete",
+    parent=node,
+    outputs=lambda: Outputs("document", (WRITTEN,)),
+    features=("fields", "keys"),
+    examples=(
+        ("One record", "jetool node delete db1:5001 user0001 --db users --secret-file s"),
+        ("One data item of a key", "jetool node delete db1:5001 user0001 --db tags --data blue --secret-file s"),
+    ),
+    exits=_WRITE_EXITS,
+)
+@_shared
+@click.option("--data", type=params.DATA, help="With sorted duplicates: only this data item.")
+def node_delete(
+    run: Run, address: tuple[str, int], key: bytes, name: str, secret_file: str, timeout: float, data: bytes | None
+) -> int:
+    """Delete the record of KEY through a running node; with sorted duplicates all data items, or one."""
+    request = Delete(name, key, data)
+    return _print(run, name, key, remote.delete_record(address, read_secret(secret_file), request, timeout))
+
+
+@command(
+    "get",
+    parent=node,
+    outputs=lambda: Outputs("table", (RECORD,)),
+    features=("fields", "keys"),
+    examples=(
+        ("One record, as this node has it", "jetool node get db2:5001 user0001 --db users --secret-file s"),
+        ("What was just written with VLSN 120, from a replica",
+         "jetool node get db2:5001 user0001 --db users --vlsn 120 --secret-file s"),
+    ),
+    exits={
+        exits.DONE: "the record was printed",
+        **_EXITS,
+        exits.REFUSED: "the node does not answer, has no environment open, or has not replayed the VLSN in time",
+    },
+)  # fmt: skip
+@_shared
+@click.option("--vlsn", type=params.VLSN, help="Wait until the node has replayed this VLSN.")
+def node_get(
+    run: Run, address: tuple[str, int], key: bytes, name: str, secret_file: str, timeout: float, vlsn: int | None
+) -> int:
+    """Print the record of KEY as a running node has it; in a database with sorted duplicates all data items of it.
+
+    Only committed records are read. A replica may be behind the master; --vlsn waits for what a write has printed.
+    """
+    request = Get(name, key, vlsn or 0, int(timeout * 1000))
+    items = remote.get_record(address, read_secret(secret_file), request, timeout + 1)
+    run.out.table(RECORD, [record_row((key, item)) for item in items])
+    return exits.DONE
+
+
+def _print(run: Run, name: str, key: bytes, done: Outcome) -> int:
+    row: tuple[Any, ...] = (address_text(done.master), name, key, done.written.records, done.written.vlsn)
+    run.out.document(WRITTEN, WRITTEN.row(row))
+    return exits.DONE

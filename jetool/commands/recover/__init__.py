@@ -1,0 +1,1 @@
+"""``jetool recover``: the interlock, saved bytes, the run and its report."""

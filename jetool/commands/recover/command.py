@@ -1,0 +1,94 @@
+"""``jetool recover``: run recovery, preview first."""
+
+from __future__ import annotations
+
+import click
+
+from engine.errors import UsageError
+from engine.format.lsn import format_lsn
+from engine.inspect.survey import survey
+from engine.log.files import list_log_files
+from engine.storage.disk import DiskStorage
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS
+from jetool.app.options import Run
+from jetool.commands.recover import recovery_run
+from jetool.commands.recover.rows import RECOVERED, recovered_row
+
+
+def _outputs() -> Outputs:
+    from jetool.derby import explain_rows, recover_rows
+
+    return Outputs("document", (RECOVERED, recover_rows.RECOVERED, explain_rows.EXPLAINED))
+
+
+@command(
+    "recover",
+    outputs=_outputs,
+    features=("fields", "progress", "lock", "write"),
+    examples=(
+        ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
+        ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
+        ("Give up committed work behind damage, after a copy was made", "jetool recover /data/env --accept-loss"),
+    ),
+    exits={
+        exits.DONE: "recovered; nothing was given up",
+        **WRITE_EXITS,
+        exits.REFUSED: "committed work stands behind a bad entry, the environment is locked, a restore marker is set",
+        exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off, their bytes were saved",
+    },
+)
+@environment
+@click.option("--accept-loss", is_flag=True, help="Go on when committed transactions have to be cut off (exit 6).")
+@click.option("--je-default", is_flag=True, help="Do what JE does: cut at the first bad entry, whatever follows.")
+@click.option(
+    "--explain", is_flag=True, help="Derby: each record, beside what textbook ARIES would do; change nothing."
+)
+def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool) -> int:
+    """Recover an environment as JE (or, for a Derby database, Derby) does when it opens it, and end with a checkpoint.
+
+    Nothing is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
+    committed transactions, which JE would cut off without a word, it refuses and changes nothing. Every byte that is
+    cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
+    the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are
+    kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
+    the textbooks, with page LSNs, a dirty page table and an analysis pass, would do.
+    """
+    if accept_loss and je_default:
+        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
+    disk = DiskStorage(env)
+    if kinds.kind_of(disk) == kinds.DERBY:
+        from jetool.derby.recover import explain_database, recover_database
+
+        if je_default:
+            raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
+        if explain:
+            return explain_database(run, disk)
+        return recover_database(run, disk, accept_loss=accept_loss, force_checkpoint=False)
+    if explain:
+        raise kinds.not_for(kinds.JE, "--explain")
+    before = _vlsns(env)
+    done = recovery_run.recover(run, env, accept_loss=accept_loss or je_default)
+    run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))
+    if done.backup is not None:
+        run.messages.notice(
+            f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
+        )
+    lost = done.tail.commits_at_risk
+    if not lost:
+        return exits.DONE
+    word = "would be" if run.dry_run else "were"
+    run.messages.warning(
+        f"{lost} committed transactions {word} given up",
+        file=f"{env}/{done.tail.last_file.path}",
+        lsn=format_lsn(done.tail.end_lsn),
+        consequence=f"{done.tail.cut_bytes} bytes {word} cut off",
+    )
+    return exits.DATA_GIVEN_UP
+
+
+def _vlsns(env: str) -> tuple[int, int]:
+    storage = DiskStorage(env)
+    found = survey(storage, list_log_files(storage))
+    return found.first_vlsn, found.last_vlsn

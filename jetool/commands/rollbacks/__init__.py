@@ -1,0 +1,1 @@
+"""``jetool rollbacks``: rollback periods, nested and as a timeline."""

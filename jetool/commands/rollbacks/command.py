@@ -1,0 +1,108 @@
+"""``jetool rollbacks``: rollback periods of a replicated environment, from the log."""
+
+from __future__ import annotations
+
+import click
+
+from engine.errors import UsageError
+from engine.format.vlsn import NULL_VLSN
+from engine.inspect.rollback_report import RollbackReport, report_rollbacks
+from engine.log.files import list_log_files
+from engine.storage.disk import DiskStorage
+from engine.vlsn.decision import DEFAULT_ROLLBACK_LIMIT, NETWORK_RESTORE, PROHIBITED, Policy, predict
+from jetool.app import exits, kinds, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.log_damage import LOG_EXITS, report_damage
+from jetool.app.node_stream import Node
+from jetool.app.opening import require_je
+from jetool.app.options import Run
+from jetool.commands.rollbacks.rows import ROLLBACKS, period_rows, prediction_text, timeline
+from jetool.output.values import Row
+from jetool.rows.stream_rows import prediction_row
+
+
+@command(
+    "rollbacks",
+    only=kinds.JE,
+    outputs=lambda: Outputs("document", (ROLLBACKS,)),
+    features=("fields", "progress", "times", "keys", "jobs"),
+    examples=(
+        ("What was rolled back, as a timeline", "jetool rollbacks /data/env"),
+        ("A rollback that a crash interrupted, for a script", "jetool rollbacks /data/env --open-only --json"),
+        ("Which records it took back", "jetool rollbacks /data/env --keys --key-format utf8"),
+        ("What an old master would give up to rejoin", "jetool rollbacks /data/old --against /data/new --limit 10"),
+    ),
+    exits={
+        **LOG_EXITS,
+        exits.FINDINGS: "all was read; damage was met, the rollbacks contradict each other and recovery refuses, or "
+        "the node could not rejoin by itself (--against)",
+        exits.REFUSED: "a restore marker stands in the environment",
+    },
+)
+@environment
+@click.option("--txns", "txns", is_flag=True, help="In text: list the transactions of each period.")
+@click.option("--keys", "keys", is_flag=True, help="List the records of each period.")
+@click.option(
+    "--open-only", is_flag=True, help="Only top-level periods without a RollbackEnd, with what is nested in them."
+)
+@click.option(
+    "--against", type=params.DIRECTORY, metavar="ENV2", help="Predict what the node would undo as a replica of ENV2."
+)
+@click.option(
+    "--limit", type=click.IntRange(0), metavar="N", help="With --against: je.rep.txnRollbackLimit.  [default: 10]"
+)
+def rollbacks(
+    run: Run, env: str, txns: bool, keys: bool, open_only: bool, against: str | None, limit: int | None
+) -> int:
+    """Print the rollback periods that are in the log, nested as recovery sees them.
+
+    A replica that finds itself ahead of the new master rolls back to the matchpoint: RollbackStart, records made
+    invisible, RollbackEnd. A period without RollbackEnd was interrupted: the next recovery finishes it. Text is a
+    timeline; JSON is the nested list. Nothing is locked, created or changed.
+
+    With --against the logs of two nodes are compared as syncup would: the matchpoint, the commits behind it, how many
+    of them are durable, and whether the node may give them up.
+    """
+    if limit is not None and against is None:
+        raise UsageError("--limit says how much may be given up to rejoin", hint="name the other node: --against ENV2")
+    storage = DiskStorage(env)
+    require_je(storage)
+    report = report_rollbacks(storage, list_log_files(storage), run.listener)
+    periods = [period for period in report.periods if period.is_open or not open_only]
+    predicted, code = None, exits.DONE
+    if against is not None:
+        policy = Policy(DEFAULT_ROLLBACK_LIMIT if limit is None else limit)
+        predicted, code = _predict(run, env, against, policy, txns=txns, keys=keys)
+    if run.out.format == "text" and run.out.selected is None:
+        text = timeline(report, periods, run.out.style, txns=txns, keys=keys)
+        run.out.text(text if predicted is None else f"{text}\n\n{prediction_text(predicted, run.out.style)}")
+    else:
+        row = ROLLBACKS.row((period_rows(report, periods, keys=keys), report.refused or None, predicted))
+        run.out.document(ROLLBACKS, row if predicted is not None else row[:-1])
+    return exits.worst([code, _warn(run, env, report)])
+
+
+def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, keys: bool) -> tuple[Row, int]:
+    replica, feeder = Node(run, env), Node(run, against)
+    for node in (replica, feeder):
+        if not node.is_replicated:
+            raise UsageError("the environment is not replicated: its log holds no VLSN", file=node.env)
+    found = predict(replica.facts, replica.log.gaps, feeder.facts, policy)
+    behind = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
+    commits = [point for point in replica.facts.sync_points.after(behind) if point.is_commit]
+    row = prediction_row(against, found, policy, replica.records_behind(behind), commits, txns=txns, keys=keys)
+    rejoins = found.decision.outcome not in (PROHIBITED, NETWORK_RESTORE)
+    return row, exits.DONE if rejoins and not (replica.damaged or feeder.damaged) else exits.FINDINGS
+
+
+def _warn(run: Run, env: str, report: RollbackReport) -> int:
+    code = report_damage(run, env, report.fates)
+    if not report.refused:
+        return code
+    run.messages.warning(
+        report.refused,
+        file=env,
+        consequence="the rollbacks contradict each other; recovery refuses this log",
+        hint="restore the environment from another node or a backup",
+    )
+    return exits.FINDINGS

@@ -1,0 +1,143 @@
+"""Rollback periods as nested rows and as a timeline.
+
+The timeline has one line per rollback entry and per matchpoint, in log order; bars show which periods are under way::
+
+    LSN        TIME                      EVENT
+    0x0/0x64   -                         +- matchpoint, VLSN 12
+    0x0/0x190  2026-11-21T14:01:01.250Z  +- RollbackStart: 3 records of 1 transaction
+    0x0/0x1f4  2026-11-21T14:01:01.260Z  RollbackEnd of 0x0/0x190
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.inspect.rollback_report import RollbackReport, Rolled, matchpoint_vlsn
+from engine.recovery.rollback_tracker import RollbackPeriod
+from jetool.output.shape import Field, Shape
+from jetool.output.text import document
+from jetool.output.values import Row, Style, to_text
+from jetool.rows.stream_rows import PREDICTION_FIELDS
+
+_RECORD: Final = (
+    Field("lsn", "lsn", "where it is"),
+    Field("txn", "int", "its transaction"),
+    Field("db", "int", "id of its database"),
+    Field("key", "key", "its key"),
+    Field("invisible", "bool", "whether it is marked invisible already"),
+)
+ROLLBACKS: Final = Shape(
+    "rollbacks",
+    "The rollback periods of a log.",
+    (
+        Field("periods", "records", "top-level periods, latest first", fields=(
+            Field("matchpoint_lsn", "lsn", "the last entry that was kept"),
+            Field("matchpoint_vlsn", "vlsn", "its VLSN"),
+            Field("rollback_start_lsn", "lsn", "the RollbackStart"),
+            Field("rollback_end_lsn", "lsn", "the RollbackEnd; null for a period that is open"),
+            Field("parent", "lsn", "RollbackStart of the period around it; null for none"),
+            Field("children", "records", "periods in it, latest first, with the same fields"),
+            Field("depth", "int", "0 for a top-level period"),
+            Field("ln_count", "int", "records that it took back, those of nested periods left out"),
+            Field("txns", "ints", "transactions that were rolled back"),
+            Field("complete", "bool", "whether there is a RollbackEnd"),
+            Field("before_checkpoint", "bool", "the last checkpoint has made its effects persistent"),
+            Field("records", "records", "with --keys: the records", optional=True, fields=_RECORD),
+        )),
+        Field("refused", "text", "why recovery refuses the log; null when it does not", null=True),
+        Field("prediction", "record", "with --against: what the node would undo to rejoin", optional=True,
+              fields=PREDICTION_FIELDS),
+    ),
+)  # fmt: skip
+
+
+class _Event(NamedTuple):
+    lsn: int
+    order: int
+    text: str
+    opens: bool
+    closes: bool
+
+
+def period_rows(
+    report: RollbackReport, periods: list[RollbackPeriod], *, keys: bool, parent: int = NULL_LSN, depth: int = 0
+) -> list[Row]:
+    """Periods as nested rows, latest first."""
+    return [_period_row(report, period, keys, parent, depth) for period in periods]
+
+
+def _period_row(report: RollbackReport, period: RollbackPeriod, keys: bool, parent: int, depth: int) -> Row:
+    lns = report.lns.get(period.start_lsn, [])
+    children = period_rows(report, period.children, keys=keys, parent=period.start_lsn, depth=depth + 1)
+    row: list[tuple[str, str, Any]] = [
+        ("matchpoint_lsn", "lsn", period.matchpoint_lsn),
+        ("matchpoint_vlsn", "vlsn", matchpoint_vlsn(report, period)),
+        ("rollback_start_lsn", "lsn", period.start_lsn),
+        ("rollback_end_lsn", "lsn", period.end_lsn),
+        ("parent", "lsn", parent),
+        ("children", "records", children),
+        ("depth", "int", depth),
+        ("ln_count", "int", len(lns)),
+        ("txns", "ints", sorted(period.active_txn_ids or ())),
+        ("complete", "bool", not period.is_open),
+        ("before_checkpoint", "bool", period.before_checkpoint),
+    ]
+    if keys:
+        row.append(("records", "records", [_record_row(rolled) for rolled in lns]))
+    return row
+
+
+def _record_row(rolled: Rolled) -> Row:
+    return [(field.name, field.kind, value) for field, value in zip(_RECORD, rolled, strict=True)]
+
+
+def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style, *, txns: bool, keys: bool) -> str:
+    """The periods as lines in log order."""
+    if not periods:
+        return "no rollback periods in the log"
+    events = sorted(
+        event for top in periods for period in top.walk() for event in _events(report, period, style, txns, keys)
+    )
+    lines, depth = [], 0
+    width = max(len(format_lsn(event.lsn)) for event in events)
+    for event in events:
+        depth -= event.closes
+        bar = "| " * depth + ("+- " if event.opens or event.closes else "")
+        time = report.times.get(event.lsn) if not event.opens else None
+        lines.append(f"{format_lsn(event.lsn):<{width}}  {to_text('time', time, style):<24}  {bar}{event.text}")
+        depth += event.opens
+    return "\n".join([f"{'LSN':<{width}}  {'TIME':<24}  EVENT", *lines])
+
+
+def prediction_text(row: Row, style: Style) -> str:
+    """A prediction as aligned lines under a heading."""
+    return document([("rejoining", "record", row)], style).decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: bool, keys: bool) -> list[_Event]:
+    lns = report.lns.get(period.start_lsn, [])
+    ids = sorted(period.active_txn_ids or ())
+    start = f"RollbackStart: {len(lns)} records of {len(ids)} transactions"
+    if txns:
+        start += f" ({', '.join(map(str, ids))})"
+    if period.is_open and period in report.periods:
+        start += "; open: there is no RollbackEnd, the next recovery finishes it"
+    elif period.is_open:
+        start += "; no RollbackEnd, the period around it took it along"
+    elif period.before_checkpoint:
+        start += "; before the checkpoint"
+    vlsn = to_text("vlsn", matchpoint_vlsn(report, period), style)
+    # Of periods with one matchpoint the one that ends last is the outer one.
+    events = [
+        _Event(period.matchpoint_lsn, -period.start_lsn, f"matchpoint, VLSN {vlsn}", True, False),
+        _Event(period.start_lsn, 0, start, False, True),
+    ]
+    if not period.is_open:
+        events.append(_Event(period.end_lsn, 0, f"RollbackEnd of {format_lsn(period.start_lsn)}", False, False))
+    if keys:
+        for rolled in lns:
+            key = to_text("key", rolled.key, style)
+            mark = "" if rolled.invisible else ", not yet invisible"
+            events.append(_Event(rolled.lsn, 0, f"txn {rolled.txn_id} db {rolled.db_id} key {key}{mark}", False, False))
+    return events

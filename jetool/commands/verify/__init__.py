@@ -1,0 +1,1 @@
+"""``jetool verify``: findings about an environment."""

@@ -1,0 +1,134 @@
+"""``jetool verify``: findings about an environment."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from engine.errors import UsageError
+from engine.log.files import LogFiles, list_log_files
+from engine.storage.disk import DiskStorage
+from engine.verify import trees
+from engine.verify.environment import (
+    DEFAULT,
+    LEVELS,
+    NOT_REPLICATION,
+    QUICK,
+    RULES,
+    last_files,
+    verify_environment,
+)
+from engine.verify.report import ERROR, WARNING, Report
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.options import Run
+from jetool.commands.verify.rows import OF_PAGES, SUMMARY, Shown, summary_row
+from jetool.output.findings import FINDING
+
+_REP: Final = "rep"
+
+
+@command(
+    "verify",
+    outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
+    formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
+    features=("fields", "progress", "jobs"),
+    examples=(
+        ("Is the log whole", "jetool verify /data/env"),
+        ("Can every record be found and read", "jetool verify /data/env --full"),
+        ("For a pipeline: JUnit, warnings count too", "jetool verify /data/env --strict --format junit"),
+    ),
+    exits={
+        exits.DONE: "checked and clean; a torn tail that holds no commit is clean, with a note",
+        exits.FINDINGS: "damage",
+        exits.NOT_FOUND: "no environment",
+        exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
+        exits.INCOMPLETE: "a file cannot be read, or recovery fails, so that the trees could not be checked",
+        exits.WARNINGS: "only warnings, and --strict",
+    },
+)
+@environment
+@click.option("--log", "log", is_flag=True, help="Every entry of every file, and how the files hang together.")
+@click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work behind damage.")
+@click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree.")
+@click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
+@click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
+@click.option("--space", "space", is_flag=True, help="The figures that the cleaner goes by, against log and trees.")
+@click.option("--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group.")
+@click.option("--quick", is_flag=True, help="The last file only: --tail.")
+@click.option("--full", is_flag=True, help="All of it.")
+@click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
+def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **asked: bool) -> int:
+    """Check an environment and print findings with stable codes. Without a level, --log and --tail are checked.
+
+    --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
+    rollback periods. --tree, --refs and --data recover the environment in memory and check what JE would find when it
+    opens it; each includes the one before, --space includes --tree. They take longer: every node, and for --refs and
+    --data every record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN
+    index is looked up in the log.
+
+    Of a Derby database both control files, the log and valid records behind its end are checked, and without --log,
+    --tail and --quick every page of every container too, its version against the log.
+
+    The summary says what was not checked. Nothing is locked or changed; a running environment can be checked, and what
+    its writer is just writing may then look like a torn tail.
+    """
+    storage = DiskStorage(env)
+    levels: list[str] = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
+    levels = list(LEVELS) if full else levels or ([] if asked["rep"] else list(DEFAULT))
+    if kinds.kind_of(storage) == kinds.DERBY:
+        return _verify_derby(run, storage, quick=quick, full=full, strict=strict, asked=asked)
+    files = list_log_files(storage)
+    report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
+    if (asked["rep"] or full) and not _is_lost(report, levels):
+        report = _with_replication(run, env, report)
+    found = run.out.findings([(rule.code, rule.title) for level in report.checked for rule in RULES[level]])
+    for finding in report.findings:
+        found.add(Shown(finding))
+    found.end(summary_row(report))
+    return _exit_code(report, files, levels, strict=strict)
+
+
+def _verify_derby(
+    run: Run, storage: DiskStorage, *, quick: bool, full: bool, strict: bool, asked: dict[str, bool]
+) -> int:
+    from jetool.derby.verify import verify_database
+
+    for level in (*trees.LEVELS, _REP):
+        if asked[level]:
+            raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
+    log_only = (quick or asked["log"] or asked["tail"]) and not full
+    return verify_database(run, storage, OF_PAGES, log_only=log_only, strict=strict)
+
+
+def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:
+    codes = [exits.DONE]
+    if report.count(ERROR):
+        codes.append(exits.FINDINGS)
+    if report.count(WARNING) and strict:
+        codes.append(exits.WARNINGS)
+    of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
+    if report.files < len(of_log) or _is_lost(report, levels):
+        codes.append(exits.INCOMPLETE)
+    return exits.worst(codes)
+
+
+def _is_lost(report: Report, levels: list[str]) -> bool:
+    """Whether the trees were to be walked over and could not be; neither can the index then."""
+    return report.nodes is None and any(level in trees.LEVELS for level in levels)
+
+
+def _with_replication(run: Run, env: str, report: Report) -> Report:
+    """The report with what is wrong with the replicated side."""
+    from jetool.commands.vlsn.checking import check_replication
+    from jetool.commands.vlsn.group import has_stream, note_stand_alone
+
+    found = check_replication(run, env)
+    if not has_stream(found.node, found.view):
+        note_stand_alone(run, env)
+    return report._replace(
+        findings=(*report.findings, *found.findings),
+        checked=(*report.checked, _REP),
+        not_checked=tuple(word for word in report.not_checked if word != NOT_REPLICATION),
+    )

@@ -1,0 +1,57 @@
+"""The replicated side of an environment, checked: what ``vlsn check``, ``verify --rep`` and ``vlsn rebuild`` share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.db.environment import Environment
+from engine.db.vlsn_store import StoredIndex
+from engine.db.vlsn_view import IndexView, read_index
+from engine.rep.group import DATABASE_NAME as GROUP_DATABASE
+from engine.verify.rep import IndexState, check_group, check_index, check_stream
+from engine.verify.report import Finding
+from engine.vlsn.in_memory import records_of
+from jetool.app.node_stream import Node
+from jetool.app.opening import open_to_read
+from jetool.app.options import Run
+
+
+class Checked(NamedTuple):
+    """What a check found.
+
+    Attributes:
+        findings: about the stream, the index, the group.
+        view: the index that was checked.
+        code: exit code of reading the environment, without the findings.
+    """
+
+    findings: list[Finding]
+    node: Node
+    view: IndexView
+
+
+def check_replication(run: Run, env: str) -> Checked:
+    """Check stream, index and group of an environment, which is recovered in memory.
+
+    Raises:
+        JetoolError: as ``Environment``, and as ``read_stream``.
+    """
+    node = Node(run, env)
+    with open_to_read(run, env) as opened:
+        view = read_index(opened)
+        findings = list(check_stream(node.facts, _open_rollbacks(opened)))
+        state = IndexState(view.records, view.merged, view.refused)
+        findings += check_index(opened.ctx.access, node.facts, state)
+        if node.is_replicated:
+            findings += check_group(_group_records(opened), node.facts)
+    return Checked(findings, node, view)
+
+
+def _open_rollbacks(env: Environment) -> list[int]:
+    return [period.start_lsn for period in env.recovery.periods if period.is_open]
+
+
+def _group_records(env: Environment) -> dict[bytes, bytes]:
+    with env.ctx.latch:
+        state = env.catalog.by_name(GROUP_DATABASE)
+    return {} if state is None else records_of(StoredIndex(env.parts, state))

@@ -1,0 +1,76 @@
+"""``jetool vlsn find``: where the entry of a VLSN is."""
+
+from __future__ import annotations
+
+import click
+
+from engine.errors import DamageError, NotFoundError
+from engine.format.entry_types import type_name
+from engine.format.lsn import format_lsn
+from engine.inspect.vlsn_find import find_vlsn
+from engine.log.files import list_log_files
+from engine.log.log_reader import LogReader
+from engine.vlsn.index import VLSNIndex
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.node_stream import Node
+from jetool.app.opening import open_to_read
+from jetool.app.options import Run
+from jetool.commands.vlsn.group import INDEX_EXITS, index_of, vlsn
+from jetool.commands.vlsn.rows import FOUND
+
+
+@command(
+    "find",
+    only=kinds.JE,
+    parent=vlsn,
+    outputs=lambda: Outputs("document", (FOUND,)),
+    features=("fields", "progress"),
+    examples=(
+        ("Where is VLSN 4711", "jetool vlsn find /data/env 4711"),
+        ("Its LSN, for a script", "jetool vlsn find /data/env 4711 --json --fields lsn"),
+    ),
+    exits={
+        exits.DONE: "found",
+        **INDEX_EXITS,
+        exits.FINDINGS: "found; the index leads to it no longer, or damage was met",
+        exits.NOT_FOUND: "no environment, or no such VLSN on this node",
+    },
+)
+@environment
+@click.argument("number", metavar="VLSN", type=click.IntRange(1), help="The VLSN.")
+def vlsn_find(run: Run, env: str, number: int) -> int:
+    """Print where the entry of a VLSN is: by the index, and from there by reading the log."""
+    with open_to_read(run, env) as opened:
+        index = index_of(run, opened)
+    if not index.range.contains(number):
+        raise NotFoundError(
+            f"VLSN {number} is not on this node", file=env, expected=str(index.range), found=str(number),
+            hint="another member of the group may have it; jetool vlsn range shows what this one has",
+        )  # fmt: skip
+    return _find(run, env, index, number)
+
+
+def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
+    bucket, start, end = index.lte_bucket(number), index.lte_lsn(number), index.gte_lsn(number)
+    storage = Node.open_storage(env)
+    log = LogReader(storage, list_log_files(storage)._replace(marker=None))
+    try:
+        found = find_vlsn(log, number, start, end)
+    except NotFoundError:
+        found = None
+    entry = found.entry if found is not None else None
+    if found is None or entry is None:
+        raise DamageError(
+            f"the index leads to {format_lsn(start)}, and VLSN {number} is not behind it",
+            file=env,
+            consequence="a replica that asks for it gets nothing",
+            hint=f"jetool vlsn check {env} says what is wrong; jetool vlsn rebuild mends the index",
+        )
+    how = "scan" if found.passed_entries else "bucket"
+    row = (
+        number, entry.lsn, type_name(entry.type_number), how, bucket.first, bucket.last, start, found.passed_entries,
+        found.passed_bytes,
+    )  # fmt: skip
+    run.out.document(FOUND, FOUND.row(row))
+    return exits.FINDINGS if found.damaged else exits.DONE

@@ -1,0 +1,70 @@
+"""``jetool vlsn``: what its commands share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.db.environment import Environment
+from engine.db.vlsn_view import IndexView, read_index
+from engine.errors import UsageError
+from engine.format.vlsn import NULL_VLSN
+from engine.vlsn.in_memory import MemoryIndex
+from engine.vlsn.index import VLSNIndex
+from jetool.app import exits
+from jetool.app.command import group
+from jetool.app.node_stream import Node
+from jetool.app.opening import READ_EXITS
+from jetool.app.options import Run
+
+LOG_EXITS: Final = {
+    exits.NOT_FOUND: "no environment",
+    exits.UNSUPPORTED: "a log version that this program does not read",
+    exits.INCOMPLETE: "a file cannot be read",
+}
+INDEX_EXITS: Final = {
+    **READ_EXITS,
+    exits.FINDINGS: "printed; index and log disagree, or damage was met",
+}
+
+vlsn = group(
+    "vlsn",
+    help="VLSNs of a replicated environment: the stream in its log, and the index that finds entries by VLSN.",
+    examples=(
+        ("First and last VLSN of each file", "jetool vlsn map /data/env"),
+        ("Do index and log agree", "jetool vlsn check /data/env"),
+    ),
+)
+
+
+def index_of(run: Run, env: Environment) -> VLSNIndex:
+    """The index as opening for writing would leave it; an empty one, with a notice, where there is no replication.
+
+    Raises:
+        DamageError: opening the environment for writing would fail.
+    """
+    view = read_index(env)
+    if view.refused is not None:
+        raise view.refused
+    if view.merged is None:
+        note_stand_alone(run, env.storage.root)
+        return VLSNIndex(MemoryIndex())
+    return view.merged
+
+
+def has_stream(node: Node, view: IndexView) -> bool:
+    """Whether an environment has a stream or an index at all."""
+    return node.facts.first != NULL_VLSN or bool(view.records)
+
+
+def note_stand_alone(run: Run, env: str) -> None:
+    """Say that there is nothing to see."""
+    run.messages.notice("the environment has no VLSN: it is not replicated", file=env)
+
+
+def not_replicated(env: str) -> UsageError:
+    """The error for an environment without a stream, where one is needed."""
+    return UsageError(
+        "the environment is not replicated: it has no VLSN",
+        file=env,
+        hint="jetool info says what it is; every node of a group has an environment of its own",
+    )

@@ -1,0 +1,116 @@
+"""``jetool vlsn check`` and ``rebuild``: does the index agree with the log, and a new one when it does not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.verify.rep import check_merged
+from engine.verify.rep_rules import REP_RULES
+from engine.verify.report import ERROR, NOTE, WARNING, Finding
+from engine.vlsn.vlsn_range import EMPTY_RANGE
+from jetool.app import exits, kinds
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS
+from jetool.app.options import Run
+from jetool.app.repairs import repairing
+from jetool.commands.verify.rows import Shown
+from jetool.commands.vlsn.checking import Checked, check_replication
+from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, not_replicated, note_stand_alone, vlsn
+from jetool.commands.vlsn.rebuild_rows import REBUILT, SUMMARY, Made, rebuilt_row, size_of
+from jetool.output.findings import FINDING
+
+COMMAND: Final = "vlsn rebuild"
+_MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in rule.remedy)
+
+
+@command(
+    "check",
+    only=kinds.JE,
+    parent=vlsn,
+    outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
+    formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
+    features=("fields", "progress", "jobs"),
+    examples=(
+        ("Do index and log agree", "jetool vlsn check /data/env"),
+        ("For a script", "jetool vlsn check /data/env --format ndjson"),
+    ),
+    exits={exits.DONE: "they agree", **INDEX_EXITS, exits.FINDINGS: "they do not, or the log has gaps or damage"},
+)
+@environment
+def vlsn_check(run: Run, env: str) -> int:
+    """Check the VLSN index against the log: range, landmarks, and the entry of every VLSN that it maps.
+
+    Checked is the index as recovery leaves it, with what the log holds behind the last checkpoint; when JE would refuse
+    to open the environment because the two do not meet, that is a finding. Gaps in the stream, interrupted rollbacks
+    and the group database are checked as well, as jetool verify --rep does.
+    """
+    checked = check_replication(run, env)
+    if not has_stream(checked.node, checked.view):
+        note_stand_alone(run, env)
+    found = run.out.findings([(rule.code, rule.title) for rule in REP_RULES])
+    for finding in checked.findings:
+        found.add(Shown(finding))
+    counts = [sum(f.severity == severity for f in checked.findings) for severity in (ERROR, WARNING, NOTE)]
+    merged = checked.view.merged
+    vlsns = EMPTY_RANGE if merged is None else merged.range
+    mapped = 0 if merged is None else sum(1 for _ in merged.mappings())
+    found.end(SUMMARY.row((*counts, vlsns.first, vlsns.last, mapped)))
+    return exits.FINDINGS if counts[0] or checked.node.damaged else exits.DONE
+
+
+@command(
+    "rebuild",
+    only=kinds.JE,
+    parent=vlsn,
+    outputs=lambda: Outputs("document", (REBUILT,)),
+    features=("fields", "progress", "jobs", "lock", "write"),
+    examples=(
+        ("What would be done", "jetool vlsn rebuild /data/env -n"),
+        ("Make the index anew; jetool undo takes it back", "jetool vlsn rebuild /data/env"),
+    ),
+    exits={exits.DONE: "the index agrees with the log, or would", **WRITE_EXITS},
+)
+@environment
+@click.option("--force", is_flag=True, help="Also when index and log agree.")
+def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
+    """Make the VLSN index anew from the visible entries of the log.
+
+    The environment is recovered, the records of the index are replaced in one transaction, and a checkpoint follows;
+    records of the application stay as they are. The new index is checked against the log before the run ends. Old
+    bytes are saved first: jetool undo takes it all back. When index and log agree, nothing is done.
+    """
+    before = check_replication(run, env)
+    if not has_stream(before.node, before.view):
+        raise not_replicated(env)
+    wrong = [finding for finding in before.findings if finding.severity == ERROR and finding.code in _MENDED]
+    if not wrong and not force:
+        run.messages.notice(
+            "index and log agree; nothing was changed", hint="--force makes the index anew all the same"
+        )
+        run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, None, dry_run=run.dry_run))
+        return exits.DONE
+    with repairing(run, env, COMMAND, EnvironmentConfig(rebuild_vlsn_index=True)) as repair:
+        made, disagrees = _look(repair.environment, before)
+    made = made._replace(backup=repair.backup, saved_bytes=repair.saved_bytes)
+    run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, made, dry_run=run.dry_run))
+    if disagrees:
+        run.messages.warning(
+            f"the new index still disagrees with the log: {disagrees[0].message}",
+            file=env,
+            hint=f"jetool verify {env}",
+        )
+        return exits.INCOMPLETE
+    return exits.DONE
+
+
+def _look(env: Environment, before: Checked) -> tuple[Made, list[Finding]]:
+    """The new index, and what is wrong with it, while the environment is open."""
+    index = env.vlsn_index
+    assert index is not None
+    found = check_merged(env.ctx.access, before.node.facts, index)
+    wrong = [finding for finding in found if finding.severity == ERROR]
+    return Made(index.range, *size_of(index), env.parts.stream_gaps, None, 0), wrong

@@ -1,0 +1,215 @@
+"""Records of a Derby log as rows for JSON, NDJSON and CSV: what every record has, then the fields of its operation.
+
+Fields that an operation does not have are left out. Rows in the data of a record are printed when asked for; the size
+of the data is always there.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from engine.derby.explain import Explained
+from engine.derby.format import describe, instant, row
+from engine.derby.format.operations import page, registry
+from engine.derby.format.operations.container import KIND_NAMES, ContainerOperation
+from engine.derby.format.operations.transaction import Checkpoint, Checksum, TableEntry
+from engine.derby.format.record import Record
+from engine.derby.walk import Damage
+from engine.errors import FormatError
+from jetool.derby.info_rows import global_id_text
+from jetool.output.shape import Field, Shape, row_of
+from jetool.output.values import Row
+
+_HEAD: Final = (
+    Field("instant", "instant", "where the record begins, (file,position)"),
+    Field("file", "int", "number of the log file"),
+    Field("offset", "int", "position in the file, bytes"),
+    Field("operation", "text", "what was done"),
+    Field("group", "texts", "flags of the record"),
+    Field("transaction", "int", "transaction, null in checksum records", null=True),
+    Field("undo_instant", "instant", "CLR: the record that it compensates"),
+    Field("container", "int", "container that it changes", null=True),
+    Field("page", "int", "page that it changes", null=True),
+    Field("version", "int", "version of the page or container in front of it", null=True),
+    Field("length", "int", "bytes of the body, without the 16 of the envelope"),
+    Field("data_bytes", "int", "bytes of rows that it carries"),
+    Field("behind_end", "bool", "behind the end of the log: recovery does not see it and Derby drops it"),
+    Field("checksum_ok", "bool", "Checksum: whether the bytes behind it match", null=True),
+)
+_TABLE: Final = (
+    Field("transaction", "int", "number"),
+    Field("global_id", "text", "format:global:branch, the last two in hex", null=True),
+    Field("first", "instant", "its first record"),
+    Field("last", "instant", "its last record"),
+    Field("status", "int", "status bits"),
+)
+_COPIED: Final = (Field("record_id", "int", "id on the new page"), Field("reserved_bytes", "int", "bytes behind it"))
+_BODY: Final = tuple(
+    Field(name, kind, text, null=name == "global_id", optional=True, fields=fields)
+    for name, kind, text, fields in (
+        ("segment", "int", "segment of the container", ()),
+        ("record_id", "int", "id of the row", ()),
+        ("logical", "bool", "undo may look for the row in the B-tree", ()),
+        ("slot", "int", "slot of the row, or of the first", ()),
+        ("flags", "hex", "flags of the operation", ()),
+        ("delete", "bool", "Delete: marked, or the mark is taken off", ()),
+        ("field", "int", "UpdateField: number of the field", ()),
+        ("record_ids", "ints", "Purge: ids of the rows", ()),
+        ("copied_rows", "records", "CopyRows: ids of the rows", _COPIED),
+        ("next_record_id", "int", "InitPage: id that the next row gets", ()),
+        ("page_offset", "int", "InitPage: ignored by recovery", ()),
+        ("page_format", "int", "InitPage: format id of the page", ()),
+        ("new_page", "int", "AllocPage: the page whose status changes", ()),
+        ("page_status", "int", "AllocPage: 0 allocated, 1 deallocated, 2 free", ()),
+        ("undo_status", "int", "AllocPage: status when it is undone", ()),
+        ("next_page", "int", "ChainAllocPage: next allocation page", ()),
+        ("next_offset", "int", "ChainAllocPage: where it lies", ()),
+        ("new_highest", "int", "CompressSpace: highest page that is left", ()),
+        ("pages_removed", "int", "CompressSpace: pages given back", ()),
+        ("value", "int", "SetReservedSpace: new number of bytes", ()),
+        ("old_value", "int", "SetReservedSpace: old number of bytes", ()),
+        ("kind", "text", "Container: create, drop or remove", ()),
+        ("header_hex", "bytes", "Container, create: header of the container", ()),
+        ("name", "text", "RemoveFile: name of the stored file", ()),
+        ("generation", "int", "RemoveFile: its generation", ()),
+        ("at_once", "bool", "RemoveFile: now, not at commit", ()),
+        ("status", "int", "BeginXact, EndXact: 1 aborted, 2 prepared, 4 committed, 16 internal", ()),
+        ("global_id", "text", "BeginXact, EndXact: format:global:branch, the last two in hex", ()),
+        ("redo_lwm", "instant", "Checkpoint: redo low water mark", ()),
+        ("undo_lwm", "instant", "Checkpoint: undo low water mark", ()),
+        ("truncation_points", "int", "Checkpoint: always 0", ()),
+        ("table", "records", "Checkpoint: open transactions, its own included", _TABLE),
+        ("algorithm", "int", "Checksum: 1 CRC-32", ()),
+        ("covered_bytes", "int", "Checksum: bytes behind it that it guards", ()),
+        ("checksum", "int", "Checksum: the stored value", ()),
+        ("rows", "records", "rows and fields in the data (with --data)", ()),
+        ("error", "text", "why the data cannot be decoded", ()),
+        ("recovery", "text", "what recovery does with it (with --explain)", ()),
+        ("undone", "bool", "recovery compensates it afterwards (with --explain)", ()),
+        ("why", "text", "why (with --explain)", ()),
+    )
+)
+ENTRY: Final = Shape("entry", "One record of a Derby log.", _HEAD + _BODY)
+BAD: Final = Shape(
+    "bad",
+    "A place that holds no record, or (skipped 0) a group or file header that does not match.",
+    (
+        Field("instant", "instant", "where it begins"),
+        Field("file", "int", "number of the log file"),
+        Field("path", "text", "the damaged file"),
+        Field("offset", "int", "position in the file, bytes"),
+        Field("skipped", "int", "bytes up to the next record or the end of the file"),
+        Field("reason", "text", "what is wrong"),
+        Field("next_instant", "instant", "next record in the file"),
+    ),
+)
+_KINDS: Final = {field.name: field.kind for field in _BODY}
+_IN_HEAD: Final = frozenset(("container", "page", "version"))
+_RENAMED: Final = {
+    (page.AllocatePage, "status"): "page_status",
+    (page.CopyRows, "rows"): "copied_rows",
+    (ContainerOperation, "header"): "header_hex",
+    (Checksum, "length"): "covered_bytes",
+    (Checksum, "value"): "checksum",
+}
+
+
+def entry_row(
+    one: Record, *, behind_end: bool, checksum_ok: bool | None, data: bool, explained: Explained | None = None
+) -> list[tuple[str, str, Any]]:
+    """A record as a row of the shape ENTRY.
+
+    Arguments:
+        one: the record.
+        behind_end: whether it lies behind the end of the log.
+        checksum_ok: for checksum records, whether the group matches.
+        data: whether rows are shown.
+        explained: what recovery does with it, when that is to be shown.
+    """
+    operation = one.operation
+    found = [
+        ("instant", "instant", one.instant),
+        ("file", "int", instant.file_of(one.instant)),
+        ("offset", "int", instant.position_of(one.instant)),
+        ("operation", "text", registry.type_of(operation).name),
+        ("group", "texts", _flags(one.group)),
+        ("transaction", "int", one.transaction),
+        ("undo_instant", "instant", one.undo_instant or instant.NONE),
+        ("container", "int", getattr(operation, "container", None)),
+        ("page", "int", getattr(operation, "page", None)),
+        ("version", "int", getattr(operation, "version", None)),
+        ("length", "int", one.length),
+        ("data_bytes", "int", len(one.data)),
+        ("behind_end", "bool", behind_end),
+        ("checksum_ok", "bool", checksum_ok),
+    ]
+    found += _operation_fields(operation)
+    if data and one.data:
+        try:
+            found.append(("rows", "records", [_image(part) for part in describe.images(one)]))
+        except FormatError as error:
+            found.append(("error", "text", str(error)))
+    if explained is not None:
+        found += [("recovery", "text", explained.action), ("undone", "bool", explained.undone)]
+        found.append(("why", "text", explained.reason))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _flags(group: int) -> tuple[str, ...]:
+    return tuple(describe.group_names(group).split("|")) if group else ()
+
+
+def bad_row(damage: Damage, path: str) -> Row:
+    """Damage as a row of the shape BAD."""
+    at = damage.at
+    number, position = instant.file_of(at), instant.position_of(at)
+    return BAD.row((at, number, path, position, damage.skipped_bytes, damage.reason, damage.resumed_at))
+
+
+def _operation_fields(operation: registry.Operation) -> list[tuple[str, str, Any]]:
+    found = []
+    kind_of = type(operation)
+    for name, value in zip(operation._fields, operation, strict=True):
+        if name in _IN_HEAD or (name == "header" and value is None):
+            continue
+        shown = _RENAMED.get((kind_of, name), name)
+        found.append((shown, _KINDS[shown], _value(operation, name, value)))
+    return found
+
+
+def _value(operation: registry.Operation, name: str, value: Any) -> Any:
+    if name == "kind":
+        return KIND_NAMES[value]
+    if name == "global_id":
+        return global_id_text(value)
+    if isinstance(operation, Checkpoint) and name == "table":
+        return [_table_entry(entry) for entry in value or ()]
+    if isinstance(operation, page.CopyRows) and name == "rows":
+        return [row_of(_COPIED, copied) for copied in value]
+    return value
+
+
+def _table_entry(entry: TableEntry) -> Row:
+    return row_of(_TABLE, (entry.transaction, global_id_text(entry.global_id), *entry[2:]))
+
+
+def _image(part: row.Row | row.Field) -> Row:
+    """A row, or a single field of an update."""
+    if isinstance(part, row.Field):
+        return _field(part)
+    header = part.header
+    found: list[tuple[str, str, Any]] = [("status", "hex", header.status), ("record_id", "int", header.record_id)]
+    if header.status & row.OVERFLOW:
+        found += [("overflow_page", "int", header.overflow_page), ("overflow_id", "int", header.overflow_id)]
+    if header.status & row.HAS_FIRST_FIELD:
+        found.append(("first_field", "int", header.first_field))
+    found.append(("fields", "records", [_field(field) for field in part.fields]))
+    return found
+
+
+def _field(field: row.Field) -> Row:
+    if field.unchanged:
+        return [("unchanged", "bool", True)]
+    return [("status", "hex", field.status), ("data_hex", "bytes", field.data)]

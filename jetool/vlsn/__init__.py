@@ -1,4 +1,0 @@
-"""The commands of ``jetool vlsn``: the stream by the log (``from_log``), the VLSN index (``from_index``), its repair.
-
-``jetool.commands.vlsn`` loads them all.
-"""

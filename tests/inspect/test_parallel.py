@@ -1,0 +1,155 @@
+"""Work in several processes: results in order, errors as they are, no worker left behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from engine.errors import DamageError, JetoolError
+from engine.inspect.parallel import map_in_order, map_small
+
+
+@pytest.fixture(autouse=True)
+def _no_child_left() -> Iterator[None]:
+    yield
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def squared(number: int) -> tuple[int, int]:
+    return number * number, os.getpid()
+
+
+def large(number: int) -> bytes:
+    return bytes((number,)) * 1_000_000
+
+
+def damaged(number: int) -> int:
+    if number == 5:
+        raise DamageError("stopped", file="00000005.jdb", lsn="0x5/0x0", expected="a", found="b")
+    return number
+
+
+def killed(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 8])
+def test_results_in_the_order_of_the_tasks(jobs: int) -> None:
+    found = list(map_in_order(squared, range(7), jobs))
+    assert [square for square, _ in found] == [number * number for number in range(7)]
+    assert len({pid for _, pid in found}) == min(jobs, 7)
+
+
+def test_results_larger_than_a_pipe() -> None:
+    assert list(map_in_order(large, range(9), 2)) == [large(number) for number in range(9)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_an_error_comes_where_its_task_stands_with_all_its_fields(jobs: int) -> None:
+    found: list[int] = []
+    with pytest.raises(DamageError, match="stopped") as caught:
+        found.extend(map_in_order(damaged, range(9), jobs))
+    assert found == [0, 1, 2, 3, 4]
+    assert caught.value.fields()["lsn"] == "0x5/0x0"
+
+
+def test_a_killed_worker_is_an_error() -> None:
+    with pytest.raises(JetoolError, match="a worker process was killed"):
+        list(map_in_order(killed, range(4), 2))
+
+
+def test_leaving_early_leaves_no_process() -> None:
+    results = map_in_order(large, range(50), 2)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+@pytest.mark.parametrize("tasks", [0, 1, 7, 2500])
+def test_small_results_come_in_the_order_of_the_tasks_and_once(jobs: int, tasks: int) -> None:
+    """2,500 tasks are more than there are numbers in the pipe, so that each number stands for several."""
+    found = list(map_small(squared, range(tasks), jobs))
+    assert [square for square, _ in found] == [number * number for number in range(tasks)]
+    assert len({pid for _, pid in found}) <= jobs
+
+
+def slow_for_the_parent(number: int, parent: int) -> tuple[int, int]:
+    if os.getpid() == parent:
+        time.sleep(0.3)
+    return number, os.getpid()
+
+
+def test_who_is_free_takes_the_next_task() -> None:
+    found = list(map_small(partial(slow_for_the_parent, parent=os.getpid()), range(50), 2))
+    assert [number for number, _ in found] == list(range(50))
+    assert sum(pid == os.getpid() for _, pid in found) <= 2
+
+
+def test_results_larger_than_a_pipe_may_be_called_small() -> None:
+    assert list(map_small(large, range(9), 2)) == [large(number) for number in range(9)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_an_error_of_a_small_task_comes_where_it_stands(jobs: int) -> None:
+    found: list[int] = []
+    with pytest.raises(DamageError, match="stopped") as caught:
+        found.extend(map_small(damaged, range(9), jobs))
+    assert found == [0, 1, 2, 3, 4]
+    assert caught.value.fields()["lsn"] == "0x5/0x0"
+
+
+def killed_in_a_worker(number: int, parent: int) -> int:
+    if os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.3)
+    return number
+
+
+def test_a_killed_worker_takes_its_small_task_along() -> None:
+    with pytest.raises(JetoolError, match="a worker process was killed"):
+        list(map_small(partial(killed_in_a_worker, parent=os.getpid()), range(4), 2))
+
+
+def test_leaving_small_tasks_early_leaves_no_process() -> None:
+    results = map_small(large, range(50), 2)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def unsendable(number: int) -> object:
+    return (lambda: number) if number == 1 else number
+
+
+def test_a_result_that_cannot_be_sent_is_an_error() -> None:
+    with pytest.raises(JetoolError, match="a worker process was killed"):
+        list(map_in_order(unsendable, range(4), 2))
+
+
+@pytest.mark.parametrize("spread", [map_in_order, map_small])
+def test_a_process_with_many_files_open(spread: Callable[..., Iterator[tuple[int, int]]]) -> None:
+    """Descriptors beyond 1023, where ``select`` ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many = 1100
+    if hard != resource.RLIM_INFINITY and hard < 2 * many:
+        pytest.skip("the limit of open files is too low")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * many), hard))
+    handles = [os.open(os.devnull, os.O_RDONLY) for _ in range(many)]
+    try:
+        assert [square for square, _ in spread(squared, range(7), 2)] == [number * number for number in range(7)]
+    finally:
+        for handle in handles:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

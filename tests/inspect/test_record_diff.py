@@ -1,0 +1,119 @@
+"""Records of two environments side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.environment import Environment
+from engine.format.entry.ln_content import DatabaseConfig
+from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, DatabaseDifference, diff_records
+from engine.storage.memory import MemoryStorage
+from tests.db.workload import SMALL, State, Workload, contents
+
+
+def holding(state: dict[str, dict[bytes, bytes]]) -> Environment:
+    env = Environment(MemoryStorage(), SMALL)
+    for name, records in state.items():
+        with env.create_database(name, DatabaseOptions(max_entries=4)) as db:
+            for key, data in records.items():
+                db.put(key, data)
+    return env
+
+
+def test_what_differs() -> None:
+    one = holding({"users": {b"a": b"1", b"b": b"2", b"d": b"4"}, "here": {b"x": b""}})
+    other = holding({"users": {b"b": b"3", b"c": b"4", b"d": b"4"}, "there": {}})
+    found = diff_records(one, other, 100)
+    assert found.databases == [
+        DatabaseDifference("here", ONLY_FIRST, 1, 0, 0, 0, 1, 0),
+        DatabaseDifference("there", ONLY_SECOND, 0, 0, 0, 0, 0, 0),
+        DatabaseDifference("users", CHANGED, 3, 3, 1, 1, 1, 1),
+    ]
+    assert [(d.database, d.what, d.key, d.data, d.other_data) for d in found.differences] == [
+        ("here", ONLY_FIRST, b"x", b"", None),
+        ("users", ONLY_FIRST, b"a", b"1", None),
+        ("users", CHANGED, b"b", b"2", b"3"),
+        ("users", ONLY_SECOND, b"c", None, b"4"),
+    ]
+    assert not found.is_same
+    assert diff_records(one, other, 2).differences == found.differences[:2]
+    assert diff_records(one, one, 2).is_same
+
+
+def test_empty_data_is_not_no_data() -> None:
+    found = diff_records(holding({"t": {b"k": b""}}), holding({"t": {b"k": b"x"}}), 9)
+    assert [(d.what, d.data, d.other_data) for d in found.differences] == [(CHANGED, b"", b"x")]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_environments_as_plain_dictionaries_have_it(seed: int) -> None:
+    """Duplicates too: a data item is part of its key there."""
+    envs, states = [], []
+    for number in range(2):
+        env, workload = Environment(MemoryStorage(), SMALL), Workload(seed + 100 * number)
+        workload.start(env)
+        workload.run(env, 40)
+        envs.append(env)
+        states.append(contents(env))
+    found = diff_records(*envs, 1 << 20)
+    one, other = (flat(state) for state in states)
+    assert {(d.database, d.key, d.data) for d in found.differences if d.data is not None} == one - other
+    assert {(d.database, d.key, d.other_data) for d in found.differences if d.other_data is not None} == other - one
+    assert sum(db.same for db in found.databases) == len(one & other)
+    assert sum(db.records for db in found.databases) == len(one)
+    assert sum(db.other_records for db in found.databases) == len(other)
+
+
+def flat(state: State) -> set[tuple[str, bytes, bytes]]:
+    return {
+        (name, key[0] if isinstance(key, tuple) else key, data)
+        for name, records in state.items()
+        for key, data in records.items()
+    }
+
+
+def test_a_database_with_duplicates_in_one_of_them_only() -> None:
+    one, other = holding({"t": {b"a": b"1", b"b": b"2"}}), Environment(MemoryStorage(), SMALL)
+    with other.create_database("t", DatabaseOptions(duplicates=True)) as db:
+        for data in (b"1", b"2"):
+            db.put(b"a", data)
+    found = diff_records(one, other, 9)
+    assert found.databases == [DatabaseDifference("t", CHANGED, 2, 2, 1, 0, 1, 1)]
+
+
+class Backwards(bytes):
+    """A key whose order is that of its bytes backwards."""
+
+    @property
+    def stored(self) -> bytes:
+        """The bytes."""
+        return self[::-1]
+
+
+def backwards(stored: bytes) -> Backwards:
+    return Backwards(stored[::-1])
+
+
+def test_keys_in_the_order_of_a_java_class() -> None:
+    """The two trees have different orders; the records are compared by their bytes."""
+    name = "app.Backwards"
+    one = Environment(MemoryStorage(), replace(SMALL, comparators={name: backwards}))
+    state = one.create_database("t", DatabaseOptions(max_entries=4)).state
+    serialised = b"\xac\xed\x00\x05t" + len(name).to_bytes(2, "big") + name.encode()
+    one.naming.configure(state, DatabaseConfig(state.impl.flags, 4, 0, serialised, b"", ()))
+    one.close()
+    one = Environment(one.storage, one.config)
+    records = {b"%03d" % number: b"%d" % number for number in range(100, 160)}
+    with one.open_database("t") as db:
+        for key, data in records.items():
+            db.put(key, data)
+        assert [key for key, _ in db.items()] == sorted(records, key=lambda key: key[::-1])
+    other = holding({"t": records | {b"123": b"other"}})
+    for first, second in ((one, other), (other, one)):
+        found = diff_records(first, second, 9)
+        assert found.databases == [DatabaseDifference("t", CHANGED, 60, 60, 59, 1, 0, 0)]
+        assert [d.key for d in found.differences] == [b"123"]
+    assert diff_records(one, holding({"t": records}), 9).databases[0].relation == SAME
