@@ -23,7 +23,7 @@ class Listener(Protocol):
 
 
 @runtime_checkable
-class Counting(Protocol):
+class RecordCountListener(Protocol):
     """A listener that shows the records of a step beside its units, where a step counts both."""
 
     def count(self, name: str, records: int) -> None:
@@ -32,12 +32,12 @@ class Counting(Protocol):
 
 def counted(listener: Listener, name: str, done: int, total: int, records: int) -> None:
     """Tell a step that counts records too; see ``Listener.step``."""
-    if isinstance(listener, Counting):
+    if isinstance(listener, RecordCountListener):
         listener.count(name, records)
     listener.step(name, done, total)
 
 
-class Silent:
+class SilentListener:
     """A listener that ignores everything; the default."""
 
     __slots__ = ()
@@ -46,4 +46,4 @@ class Silent:
         """Ignore the step."""
 
 
-SILENT = Silent()
+SILENT = SilentListener()

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from jetool.app import cli, exits, schemas, table
-from jetool.app.command import Command, Group
+from jetool.app.command import Command, CommandGroup
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -124,7 +124,7 @@ def find_command(name: str) -> Command:
     first, _, rest = name.partition(" ")
     row = next(row for row in table.COMMANDS if first == row.name or first in row.aliases)
     found = cli.load(row)
-    if rest and isinstance(found, Group):
+    if rest and isinstance(found, CommandGroup):
         found = found.commands[rest]
     assert isinstance(found, Command)
     return found
@@ -136,7 +136,7 @@ def declared_codes(args: list[str]) -> set[int] | None:
     for row in table.COMMANDS:
         if words and (words[0] == row.name or words[0] in row.aliases):
             found: Any = cli.load(row)
-            if isinstance(found, Group):
+            if isinstance(found, CommandGroup):
                 found = found.commands.get(words[1]) if len(words) > 1 else None
             return set(found.exits) | set(exits.ALWAYS) | {0} if isinstance(found, Command) else None
     return None

@@ -60,7 +60,7 @@ class DatabaseOptions(NamedTuple):
     temporary: bool = False
 
 
-class Naming:
+class NamingOperations:
     """Naming operations of one environment.
 
     Arguments:

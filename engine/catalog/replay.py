@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from engine.catalog.naming import Naming
+from engine.catalog.naming import NamingOperations
 from engine.errors import DamageError, UnsupportedError
 from engine.format.entry.db_tree import DB_NOT_REPLICATED, DB_REPLICATED, TEMPORARY, DatabaseImpl
 from engine.format.entry.ln import LN
@@ -41,7 +41,7 @@ class AtEnd(Protocol):
         """Run ``committed`` after its commit, ``aborted`` after its abort."""
 
 
-def replay_name(naming: Naming, record: LN, content: NameLN, txn: Txn, at_end: AtEnd) -> bool:
+def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn, at_end: AtEnd) -> bool:
     """Do one NameLN again.
 
     Arguments:
@@ -78,7 +78,7 @@ def replay_name(naming: Naming, record: LN, content: NameLN, txn: Txn, at_end: A
     return True
 
 
-def _named(naming: Naming, name: str, content: NameLN, tail: NameOperation) -> DatabaseState | None:
+def _named(naming: NamingOperations, name: str, content: NameLN, tail: NameOperation) -> DatabaseState | None:
     """The database that gets a name: a new one, or with a rename one that is here; None when that cannot be."""
     if tail.operation == _RENAME:
         return naming.catalog.by_id(content.db_id)
@@ -91,7 +91,7 @@ def _named(naming: Naming, name: str, content: NameLN, tail: NameOperation) -> D
     return None if old is None else naming.make_state(naming.emptied(old, content.db_id, name))
 
 
-def _configure(naming: Naming, name: str, content: NameLN, tail: NameOperation, txn: Txn) -> bool:
+def _configure(naming: NamingOperations, name: str, content: NameLN, tail: NameOperation, txn: Txn) -> bool:
     """A change of the configuration; False when the name does not stand for that database."""
     state = naming.find(name, txn)
     if state is None or state.id != content.db_id or tail.config is None:
@@ -100,7 +100,7 @@ def _configure(naming: Naming, name: str, content: NameLN, tail: NameOperation, 
     return naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=True)
 
 
-def await_end(naming: Naming, record: LN, txn: Txn, at_end: AtEnd) -> None:
+def await_end(naming: NamingOperations, record: LN, txn: Txn, at_end: AtEnd) -> None:
     """Note what the end of a NameLN's transaction leaves to be done (R-REC-56).
 
     Arguments:

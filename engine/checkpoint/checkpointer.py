@@ -27,8 +27,8 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import Naming
-from engine.checkpoint.dirty_map import DirtyMap, Selected
+from engine.catalog.naming import NamingOperations
+from engine.checkpoint.dirty_map import DirtyMap, SelectedNode
 from engine.checkpoint.participants import Participant
 from engine.checkpoint.provisional import checkpoint_provisional
 from engine.errors import RefusedError
@@ -108,7 +108,7 @@ class Checkpointer:
         self,
         ctx: TreeContext,
         catalog: Catalog,
-        naming: Naming,
+        naming: NamingOperations,
         txns: TxnManager,
         *,
         last_id: int = 0,
@@ -258,7 +258,7 @@ class Checkpointer:
                 if parent is not None and not self.high_priority:
                     self._flush_sub_tree(parent)
 
-    def _take_and_flush(self, entry: Selected) -> IN | None:
+    def _take_and_flush(self, entry: SelectedNode) -> IN | None:
         """Log a node if it is still in the map and its level is flushed at all (R-CKPT-22)."""
         with self._ctx.latch:
             taken = self.map.take(entry.db, entry.node_id, entry.level)
@@ -266,7 +266,7 @@ class Checkpointer:
                 return None
             return self._flush(taken)
 
-    def _flush(self, entry: Selected) -> IN | None:
+    def _flush(self, entry: SelectedNode) -> IN | None:
         """Log one node of the map (R-CKPT-21); the parent of a BIN that was logged, None otherwise."""
         db = entry.db
         if entry.is_root:

@@ -29,7 +29,7 @@ class CkptState(Enum):
     COMPLETE = "dirty map complete"
 
 
-class Selected(NamedTuple):
+class SelectedNode(NamedTuple):
     """One node of the map, as it was when it was selected.
 
     Attributes:
@@ -54,7 +54,7 @@ class DirtyMap:
     def __init__(self, ctx: TreeContext) -> None:
         self._ctx = ctx
         self.state = CkptState.NONE
-        self._levels: dict[int, dict[tuple[int, int], Selected]] = {}
+        self._levels: dict[int, dict[tuple[int, int], SelectedNode]] = {}
         self._highest: dict[int, int] = {}
         self._flush_all = False
         self._extra_level = False
@@ -109,12 +109,12 @@ class DirtyMap:
         """The lowest level that has entries left."""
         return min(self._levels, default=None)
 
-    def take_level(self, level: int) -> list[Selected]:
+    def take_level(self, level: int) -> list[SelectedNode]:
         """The entries of a level in ascending order of last logged LSN (R-CKPT-12); those never logged come last."""
         entries = self._levels.get(level, {})
         return sorted(entries.values(), key=lambda s: (s.lsn == NULL_LSN, s.lsn, s.node_id))
 
-    def take(self, db: DatabaseState, node_id: int, level: int) -> Selected | None:
+    def take(self, db: DatabaseState, node_id: int, level: int) -> SelectedNode | None:
         """Remove one entry; None when it is not there (any more)."""
         entries = self._levels.get(level)
         if entries is None:
@@ -124,7 +124,7 @@ class DirtyMap:
             del self._levels[level]
         return found
 
-    def get(self, node: IN) -> Selected | None:
+    def get(self, node: IN) -> SelectedNode | None:
         """The entry of a node, or None."""
         return self._levels.get(node.level, {}).get((node.db.id, node.node_id))
 
@@ -152,4 +152,4 @@ class DirtyMap:
         entries = self._levels.setdefault(node.level, {})
         key = (node.db.id, node.node_id)
         if key not in entries:
-            entries[key] = Selected(node.db, node.node_id, node.level, node.is_root, node.ident, node.lsn())
+            entries[key] = SelectedNode(node.db, node.node_id, node.level, node.is_root, node.ident, node.lsn())

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import DatabaseOptions, Naming
+from engine.catalog.naming import DatabaseOptions, NamingOperations
 from engine.cleaner.file_summary import IS_LN, Counters
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import FileSummaryLN
@@ -23,13 +23,13 @@ from engine.format.entry.node import (
     KNOWN_DELETED,
     PENDING_DELETED,
     SLOT_EMBEDDED,
-    Node,
+    NodeRecord,
     decode_node,
 )
 from engine.format.entry_types import FILE_HEADER
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import PRIOR_VERSION
-from engine.log.passes import Raw
+from engine.log.passes import RawEntry
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
@@ -58,9 +58,9 @@ class UtilizationTracker:
         self._files: dict[int, Counters] = {}
         self._summary_lsns: dict[int, int] = {}
         self._counts_itself = NULL_LSN
-        self._parts: tuple[Catalog, Naming, Records, TxnManager] | None = None
+        self._parts: tuple[Catalog, NamingOperations, Records, TxnManager] | None = None
 
-    def connect(self, catalog: Catalog, naming: Naming, records: Records, txns: TxnManager) -> None:
+    def connect(self, catalog: Catalog, naming: NamingOperations, records: Records, txns: TxnManager) -> None:
         """The parts through which FileSummaryLNs are written."""
         self._parts = (catalog, naming, records, txns)
 
@@ -106,7 +106,7 @@ class UtilizationTracker:
         if type_number != FILE_HEADER:
             self.counters(file_number).count_many(type_number, entries, size_bytes, largest)
 
-    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+    def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         """An entry of the recovery range, in log order (R-REC-18)."""
         if raw.type_number == FILE_HEADER or raw.lsn == self._counts_itself:
             return
@@ -118,7 +118,7 @@ class UtilizationTracker:
             if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:
                 counters.count_obsolete_node(None)
 
-    def saw_summary(self, raw: Raw, record: LN) -> None:
+    def saw_summary(self, raw: RawEntry, record: LN) -> None:
         """A FileSummaryLN of the recovery range: what was counted for its file before it is inside."""
         if len(record.key) == 8:
             number = int.from_bytes(record.key[:4], "big")
@@ -126,7 +126,7 @@ class UtilizationTracker:
             self._summary_lsns[number] = raw.lsn
             self._counts_itself = raw.lsn if number == file_of(raw.lsn) else NULL_LSN
 
-    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
+    def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
         """An LN was looked at by redo (R-REC-57)."""
         born = record.data is None or db.duplicates
         if born or (raw.version >= PRIOR_VERSION and record.flags & EMBEDDED):
@@ -138,7 +138,7 @@ class UtilizationTracker:
         elif not is_null(record.abort_lsn) and commit_lsn != NULL_LSN:
             self._uncounted_ln(record.abort_lsn, record.prior_size, commit_lsn)
 
-    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
+    def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
         """An LN was taken back (R-REC-46)."""
         if record.data is not None and not record.flags & EMBEDDED and (db is None or not db.duplicates):
             self._uncounted_ln(raw.lsn, raw.size, raw.lsn)
@@ -256,7 +256,7 @@ class UtilizationTracker:
             txns.commit(txn)
         return state
 
-    def _saw_node(self, raw: Raw, node: Node) -> None:
+    def _saw_node(self, raw: RawEntry, node: NodeRecord) -> None:
         for lsn in (node.prev_full_lsn, node.prev_delta_lsn):
             if lsn != NULL_LSN and not (raw.type_number == DELTA_TYPE and lsn == node.prev_full_lsn):
                 self._uncounted_node(lsn, raw.lsn)

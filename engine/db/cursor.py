@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.db.scan import Found, Walker, lock_type_of
+from engine.db.scan import RecordWalker, ScannedRecord, lock_type_of
 from engine.errors import RefusedError
 from engine.tree.keys import Key
 from engine.txn.lock_types import LockType
@@ -35,7 +35,7 @@ class Cursor:
         self._env = env
         self._db = db
         self._txn = txn
-        self._at: Found | None = None
+        self._at: ScannedRecord | None = None
         self._held = -1
 
     def first(self) -> Record | None:
@@ -142,7 +142,7 @@ class Cursor:
         if locker is not None:
             locker.check_usable()
         lock_type = LockType.READ if locker is None else lock_type_of(locker)
-        walker = Walker(self._env, self._db.state, locker, lock_type, backward=backward)
+        walker = RecordWalker(self._env, self._db.state, locker, lock_type, backward=backward)
         found = walker.step(key, inclusive=inclusive, limit=1)
         if not found:
             return None

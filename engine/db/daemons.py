@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig
-from engine.db.parts import Parts
+from engine.db.parts import EnvironmentParts
 from engine.errors import JetoolError
 from engine.log.writer import LogWriter
 
@@ -107,7 +107,7 @@ class Daemons:
         failure: what the first thread that failed has raised.
     """
 
-    def __init__(self, config: EnvironmentConfig, parts: Parts) -> None:
+    def __init__(self, config: EnvironmentConfig, parts: EnvironmentParts) -> None:
         self._parts = parts
         self._running: list[Daemon] = []
         self.failure: JetoolError | None = None
@@ -124,7 +124,7 @@ class Daemons:
         if config.run_evictor:
             self.evictor = self._make("evictor", parts.evictor.run, 0)
         if config.run_compressor:
-            self.compressor = self._make("compressor", Compressing(parts.compressor), config.compressor_interval_ms)
+            self.compressor = self._make("compressor", CompressorWork(parts.compressor), config.compressor_interval_ms)
         if config.flush_sync_ms or config.flush_no_sync_ms:
             flusher = Flusher(writer, lambda: parts.txns.commits, config.flush_sync_ms, config.flush_no_sync_ms)
             self.flusher = self._make("flusher", flusher, flusher.period_ms)
@@ -160,7 +160,7 @@ class Daemons:
             self._parts.writer.invalidate(self.failure)
 
 
-class Compressing:
+class CompressorWork:
     """Works through the compressor's queue when there is something in it."""
 
     def __init__(self, compressor: Compressor) -> None:

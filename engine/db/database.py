@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from engine.db.cursor import Cursor
-from engine.db.scan import Walker, is_expired, lock_type_of
+from engine.db.scan import RecordWalker, is_expired, lock_type_of
 from engine.db.transaction import Transaction
 from engine.errors import RefusedError
 from engine.format.packed import join_two_part_key
@@ -200,9 +200,9 @@ class Database:
         """The comparable form of a key, with duplicates of a key and a data item."""
         return self._key(key, data)
 
-    def _walker(self, locker: Txn | None, *, backward: bool = False, bound: Key | None = None) -> Walker:
+    def _walker(self, locker: Txn | None, *, backward: bool = False, bound: Key | None = None) -> RecordWalker:
         lock_type = LockType.READ if locker is None else lock_type_of(locker)
-        return Walker(self._env, self.state, locker, lock_type, backward=backward, bound=bound)
+        return RecordWalker(self._env, self.state, locker, lock_type, backward=backward, bound=bound)
 
     def _key(self, key: bytes, data: bytes = b"") -> Key:
         if self.state.order.plain:

@@ -24,7 +24,7 @@ from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
 from engine.db.database import Database
 from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
-from engine.db.operation import Operation
+from engine.db.operation import WriteOperation
 from engine.db.transaction import Transaction
 from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
@@ -335,8 +335,8 @@ class Environment:
 
     def operation(
         self, txn: Transaction | None, *, db: DatabaseState | None = None, transactional: bool | None = None
-    ) -> Operation:
-        """One writing operation, as a context whose value is its locker: see ``Operation``.
+    ) -> WriteOperation:
+        """One writing operation, as a context whose value is its locker: see ``WriteOperation``.
 
         Arguments:
             db: what is written to; None for a naming operation.
@@ -350,11 +350,11 @@ class Environment:
         if txn is not None:
             if db is not None and db.deferred:
                 raise UsageError(f"database {db.label} is deferred-write and takes no transactions")
-            return Operation(self, txn.inner, given=True)
+            return WriteOperation(self, txn.inner, given=True)
         if transactional is None:
             transactional = db is None or db.transactional
         locker = self.txns.begin(transactional=transactional or self.replicated, replicated=self.replicated)
-        return Operation(self, locker, given=False)
+        return WriteOperation(self, locker, given=False)
 
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
         """Commit and run what waits for the commit."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.db.parts import Parts
+from engine.db.parts import EnvironmentParts
 from engine.errors import FormatError
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.internal_db import DatabaseExtinction, decode_extinct_scan
@@ -29,7 +29,7 @@ DATABASE_NAME: Final = "_jeExtinctScansDb"
 _EXTINCT_SCAN: Final = LeafKind(41, 42, 41, 42, 41, 42, False)
 
 
-def finish_extinctions(parts: Parts) -> None:
+def finish_extinctions(parts: EnvironmentParts) -> None:
     """Finish the removal of databases that have lost their name already."""
     if parts.catalog.flags & ENV_REPLICATED:
         return
@@ -47,7 +47,7 @@ def finish_extinctions(parts: Parts) -> None:
         parts.txns.commit(txn)
 
 
-def _databases(parts: Parts, scans: DatabaseState) -> list[tuple[bytes, int]]:
+def _databases(parts: EnvironmentParts, scans: DatabaseState) -> list[tuple[bytes, int]]:
     """Key of the task and id of each database that is to go."""
     found = []
     for node in bins(parts.ctx, scans):

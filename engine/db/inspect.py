@@ -23,7 +23,7 @@ from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import split_two_part_key
 from engine.log.files import list_log_files
-from engine.log.passes import LogRange, Raw, forward
+from engine.log.passes import LogRange, RawEntry, forward
 from engine.log.tail import find_end
 
 _LNS = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
@@ -116,7 +116,7 @@ def history(env: Environment, name: str, key: bytes) -> list[KeyVersion]:
         state = env.catalog.by_name(name)
     if state is None:
         raise NotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
-    found: list[tuple[Raw, LN]] = []
+    found: list[tuple[RawEntry, LN]] = []
     ends: dict[int, Outcome] = {}
     for raw in _walk(env):
         if raw.type_number in _ENDS:
@@ -130,7 +130,7 @@ def history(env: Environment, name: str, key: bytes) -> list[KeyVersion]:
     return [_version(raw, record, ends) for raw, record in found]
 
 
-def _walk(env: Environment) -> Iterator[Raw]:
+def _walk(env: Environment) -> Iterator[RawEntry]:
     """LNs and ends of transactions of every file, up to the end of the log."""
     if env.writer is not None:
         env.writer.flush(sync=False)
@@ -152,7 +152,7 @@ def _is_key(duplicates: bool, record: LN, key: bytes) -> bool:
     return split_two_part_key(record.key)[0] == key
 
 
-def _ln(found: _Seen, raw: Raw, record: LN) -> None:
+def _ln(found: _Seen, raw: RawEntry, record: LN) -> None:
     if found.first == NULL_LSN:
         found.first = raw.lsn
     found.last = raw.lsn
@@ -163,14 +163,14 @@ def _ln(found: _Seen, raw: Raw, record: LN) -> None:
         found.records += 1
 
 
-def _end(seen: dict[int, _Seen], raw: Raw) -> None:
+def _end(seen: dict[int, _Seen], raw: RawEntry) -> None:
     record = decode_body(raw.type_number, raw.version, raw.body)
     if isinstance(record, (TxnEnd, Prepare)):
         found = seen.setdefault(record.id, _Seen())
         found.outcome, found.end, found.time = _outcome(raw), raw.lsn, record.time
 
 
-def _outcome(raw: Raw) -> Outcome:
+def _outcome(raw: RawEntry) -> Outcome:
     if raw.type_number == COMMIT:
         return Outcome.COMMITTED
     return Outcome.ABORTED if raw.type_number == ABORT else Outcome.PREPARED
@@ -186,7 +186,7 @@ def _fate(txn_id: int, found: _Seen) -> Fate:
     )  # fmt: skip
 
 
-def _version(raw: Raw, record: LN, ends: dict[int, Outcome]) -> KeyVersion:
+def _version(raw: RawEntry, record: LN, ends: dict[int, Outcome]) -> KeyVersion:
     outcome = Outcome.COMMITTED if record.txn_id is None else ends.get(record.txn_id, Outcome.OPEN)
     if is_invisible(raw.flags, raw.version):
         outcome = Outcome.ROLLED_BACK

@@ -22,8 +22,8 @@ from engine.cleaner.tracker import UtilizationTracker
 from engine.db.config import EnvironmentConfig
 from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.extinction import finish_extinctions
-from engine.db.parts import Parts, make_context
-from engine.db.stream import Stream
+from engine.db.parts import EnvironmentParts, make_context
+from engine.db.stream import EnvironmentStream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.db.vlsn_view import tell_stream
@@ -119,7 +119,7 @@ def is_directory(storage: Storage) -> bool:
     return found is not None and found.is_directory
 
 
-def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) -> Parts:
+def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) -> EnvironmentParts:
     """Recover or make an environment.
 
     Raises:
@@ -155,7 +155,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
     )
     try:
         catalog = recovery.run()
-        parts = Parts(config, ctx, catalog, utilization, recovery.result, listener)
+        parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
         parts.tail = tail
         if not config.read_only:
             _make_writable(parts, tail, stream, files.data_directories)
@@ -169,7 +169,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
     return parts
 
 
-def _mark_damaged(parts: Parts, error: DamageError) -> None:
+def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
     """A bad entry was met in a file: nothing more is written, and nobody opens the environment as if it were whole."""
     if parts.writer is None or parts.writer.failed:
         return
@@ -183,13 +183,13 @@ def _mark_damaged(parts: Parts, error: DamageError) -> None:
     )
 
 
-def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> Parts:
+def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> EnvironmentParts:
     """A new environment (R-REC-2, je-log-format.md 9.6)."""
     found = RecoveryResult()
     found.new_environment = True
     ctx = make_context(config, LogAccess(storage, ()))
     catalog = Catalog(ctx, empty_root(replicated=config.replicated), config.comparators)
-    parts = Parts(config, ctx, catalog, UtilizationTracker(ctx), found, listener)
+    parts = EnvironmentParts(config, ctx, catalog, UtilizationTracker(ctx), found, listener)
     parts.attach_writer(make_lsn(0, 0), NULL_LSN, new_file=False, data_directories=0)
     parts.naming.write_root()
     for name in _REPLICATED if config.replicated else _STAND_ALONE:
@@ -216,7 +216,7 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
         )
 
 
-def _make_writable(parts: Parts, tail: Tail, stream: VLSNHook, data_directories: int) -> None:
+def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, data_directories: int) -> None:
     """Recovery has succeeded in memory; now the same on disk."""
     storage, found = parts.ctx.access.storage, parts.recovery
     set_invisible(parts.ctx.access, found.rolled_back)
@@ -240,7 +240,7 @@ def _make_writable(parts: Parts, tail: Tail, stream: VLSNHook, data_directories:
         parts.checkpointer.run("recovery", force=True, minimize=True)
 
 
-def _open_vlsn_index(parts: Parts, stream: VLSNHook) -> None:
+def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
     """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
     with parts.ctx.latch:
         state = parts.catalog.by_name(VLSN_DATABASE)
@@ -258,10 +258,10 @@ def _open_vlsn_index(parts: Parts, stream: VLSNHook) -> None:
     parts.vlsn_index = open_index(stored, config.vlsn_limits, recovered, cache_size=config.vlsn_cache_size)
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
     assert parts.writer is not None
-    parts.writer.stream = Stream(parts.vlsn_index)
+    parts.writer.stream = EnvironmentStream(parts.vlsn_index)
 
 
-def _rebuild(parts: Parts, stored: StoredIndex) -> None:
+def _rebuild(parts: EnvironmentParts, stored: StoredIndex) -> None:
     """Make the index anew from the whole log."""
     assert parts.writer is not None
     parts.writer.flush(sync=False)
@@ -291,7 +291,7 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
         file.close()
 
 
-def _put_names_into_map_lns(parts: Parts) -> None:
+def _put_names_into_map_lns(parts: EnvironmentParts) -> None:
     """Since log version 16 every MapLN holds its database's name, and readers of later logs rely on it."""
     with parts.ctx.latch:
         for name, db_id in list(parts.catalog.names(internal=True)):
@@ -300,7 +300,7 @@ def _put_names_into_map_lns(parts: Parts) -> None:
                 state.name, state.dirty = name, True
 
 
-def _resurrect(parts: Parts) -> None:
+def _resurrect(parts: EnvironmentParts) -> None:
     """Transactions that recovery leaves open keep their locks and their place in firstActive (R-REC-47, 51)."""
     for found in parts.recovery.resurrected.values():
         txn = Txn(found.txn_id, lock_timeout_ms=0)
@@ -315,7 +315,7 @@ def _resurrect(parts: Parts) -> None:
                 relock(parts, txn, db, record, lsn)
 
 
-def relock(parts: Parts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
+def relock(parts: EnvironmentParts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
     """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
     parts.locks.lock(lsn, txn, LockType.WRITE, wait=False)
     txn.locks[lsn] = None
@@ -339,7 +339,7 @@ def relock(parts: Parts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> N
         txn.deleted.append((db, db.order.wrap(record.key)))
 
 
-def _finish_naming(parts: Parts) -> None:
+def _finish_naming(parts: EnvironmentParts) -> None:
     """Removals, truncations, renames that had committed; temporary databases (R-REC-60 to R-REC-62)."""
     for db_id in sorted(parts.recovery.databases_removed):
         state = parts.catalog.by_id(db_id)
@@ -362,7 +362,7 @@ def _finish_naming(parts: Parts) -> None:
                 parts.naming.finish_removal(state)
 
 
-def _is_temporary(parts: Parts, name: str, state: DatabaseState | None) -> bool:
+def _is_temporary(parts: EnvironmentParts, name: str, state: DatabaseState | None) -> bool:
     """Whether a name is that of a temporary database, which does not outlive its process.
 
     One without a MapLN is such a database too when no transaction has written it: a crash came between the two. JE

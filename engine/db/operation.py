@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.db.environment import Environment
 
 
-class Operation:
+class WriteOperation:
     """A context whose value is the locker.
 
     Arguments:

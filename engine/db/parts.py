@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import Naming
+from engine.catalog.naming import NamingOperations
 from engine.checkpoint.checkpointer import Checkpointer, LastIds
 from engine.cleaner.expiration import ExpirationProfile
 from engine.cleaner.tracker import UtilizationTracker
@@ -33,7 +33,7 @@ from engine.vlsn.index import VLSNIndex
 Clock = Callable[[], int]
 
 
-class Parts:
+class EnvironmentParts:
     """What an environment is made of.
 
     Arguments:
@@ -82,7 +82,7 @@ class Parts:
         self.records.guards_gaps = self.txns.guards_gaps
         self.compressor = Compressor(ctx, self.locks)
         self.txns.compress_later = self.compressor.add
-        self.naming = Naming(ctx, catalog, self.records, self.txns)
+        self.naming = NamingOperations(ctx, catalog, self.records, self.txns)
         self.naming.root_lsn = recovery.root_lsn
         self.checkpointer = Checkpointer(
             ctx,

@@ -28,7 +28,7 @@ _HOUR_MS: Final = 3_600_000
 _RANGES: Final = (LockType.RANGE_READ, LockType.RANGE_WRITE)
 
 
-class Found(NamedTuple):
+class ScannedRecord(NamedTuple):
     """A record: its key in comparable form, its data, its LSN."""
 
     key: Key
@@ -36,10 +36,10 @@ class Found(NamedTuple):
     lsn: int
 
 
-class Step(NamedTuple):
+class ScanBatch(NamedTuple):
     """What one step brought: records, whether that was all, and the lock to wait for (NULL_LSN: none)."""
 
-    records: list[Found]
+    records: list[ScannedRecord]
     at_end: bool
     wait_lsn: int
 
@@ -58,7 +58,7 @@ def is_expired(expiration: int, now_ms: int) -> bool:
     return bool(expiration) and now_ms > (expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS)
 
 
-class Walker:
+class RecordWalker:
     """Steps through one database.
 
     Arguments:
@@ -87,7 +87,7 @@ class Walker:
         self._backward = backward
         self._bound = bound
 
-    def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[Found]:
+    def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[ScannedRecord]:
         """The next records behind (or from) a key; None begins at the edge. Empty at the end."""
         while True:
             with self._env.ctx.latch:
@@ -104,7 +104,7 @@ class Walker:
             if step.wait_lsn != NULL_LSN:
                 self._wait(step.wait_lsn)
 
-    def exact(self, key: Key) -> Found | None:
+    def exact(self, key: Key) -> ScannedRecord | None:
         """The record of a key, or None; its neighbours are left alone, locked or not."""
         ctx = self._env.ctx
         while True:
@@ -121,7 +121,7 @@ class Walker:
                 if wait_lsn == NULL_LSN:
                     data = slot_data(ctx, node, index, cache=True) if live else None
                     ctx.account(node)
-                    return None if data is None else Found(key, data, node.lsns[index])
+                    return None if data is None else ScannedRecord(key, data, node.lsns[index])
             self._wait(wait_lsn)
 
     def _goes_on(self, key: Key, last: Key, inclusive: bool) -> bool:
@@ -130,13 +130,13 @@ class Walker:
             return inclusive
         return bool(last < key if self._backward else last > key)
 
-    def _step(self, key: Key | None, inclusive: bool, limit: int) -> Step:
+    def _step(self, key: Key | None, inclusive: bool, limit: int) -> ScanBatch:
         node, index = self._place(key, inclusive)
         if self._backward and self._lock_type in _RANGES:
             wait_lsn = self._lock_range(end_marker(self._state) if node is None else self._gap(node, index + 1))
             if wait_lsn != NULL_LSN:
-                return Step([], False, wait_lsn)
-        found: list[Found] = []
+                return ScanBatch([], False, wait_lsn)
+        found: list[ScannedRecord] = []
         now = self._env.now_ms()
         direction = -1 if self._backward else 1
         in_bulk = limit > 1 and self._locker is None and (self._lock_type is None or self._env.locks.is_idle())
@@ -148,30 +148,30 @@ class Walker:
                 if self._backward:
                     found.reverse()
                 if first > 0 if self._backward else behind < len(node):
-                    return Step(found, True, NULL_LSN)
+                    return ScanBatch(found, True, NULL_LSN)
                 index = -1 if self._backward else len(node)
             while 0 <= index < len(node):
                 if self._bound is not None and self._is_beyond(node.keys[index]):
-                    return Step(found, True, self._lock_beyond(node, index))
+                    return ScanBatch(found, True, self._lock_beyond(node, index))
                 if node.is_live(index) and not is_expired(node.expirations[index], now):
                     wait_lsn = self._lock(node, index)
                     if wait_lsn != NULL_LSN:
-                        return Step(found, False, wait_lsn)
+                        return ScanBatch(found, False, wait_lsn)
                     data = slot_data(self._env.ctx, node, index)
                     if data is not None:
-                        found.append(Found(node.keys[index], data, node.lsns[index]))
+                        found.append(ScannedRecord(node.keys[index], data, node.lsns[index]))
                         if len(found) >= limit:
-                            return Step(found, False, NULL_LSN)
+                            return ScanBatch(found, False, NULL_LSN)
                 elif node.lsns[index] != NULL_LSN and self._is_pending(node, index):
                     wait_lsn = self._lock(node, index)
                     if wait_lsn != NULL_LSN:
-                        return Step(found, False, wait_lsn)
+                        return ScanBatch(found, False, wait_lsn)
                 index += direction
             if found:
-                return Step(found, False, NULL_LSN)
+                return ScanBatch(found, False, NULL_LSN)
             node = next_bin(self._env.ctx, node, backward=self._backward)
             index = len(node) - 1 if node is not None and self._backward else 0
-        return Step(found, True, self._lock_end())
+        return ScanBatch(found, True, self._lock_end())
 
     def _extent(self, node: BIN, index: int) -> tuple[int, int]:
         """The slots of a node from one on that the walk's end leaves: the first, and the one behind the last."""
@@ -250,12 +250,12 @@ class Walker:
         self._env.locks.release(lsn, passing)
 
 
-def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> list[Found]:
+def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> list[ScannedRecord]:
     """The live records of a stretch of slots, ascending."""
     keys, lsns, expirations = node.keys, node.lsns, node.expirations
     chosen = [at for at in range(first, behind) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
-    found: list[Found] = []
+    found: list[ScannedRecord] = []
     for at, data in zip(chosen, slot_values(ctx, node, chosen), strict=True):
         if data is not None:
-            found.append(_new_tuple(Found, (keys[at], data, lsns[at])))
+            found.append(_new_tuple(ScannedRecord, (keys[at], data, lsns[at])))
     return found

@@ -21,7 +21,7 @@ from engine.vlsn.index import VLSNIndex
 from engine.vlsn.waiting import LogItem
 
 
-class Stream:
+class EnvironmentStream:
     """Connects the log writer with the VLSN index.
 
     Arguments:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry_types import ROLLBACK_START
 from engine.format.header import REPLICATED, is_invisible
-from engine.log.passes import Raw
+from engine.log.passes import RawEntry
 from engine.recovery.hooks import RecoveryHook
 from engine.tree.bin_node import BIN
 from engine.tree.state import DatabaseState
@@ -26,7 +26,7 @@ from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 
 if TYPE_CHECKING:
-    from engine.db.parts import Parts
+    from engine.db.parts import EnvironmentParts
 
 DATABASE_NAME: Final = "_jeVlsnMapDb"
 
@@ -38,7 +38,7 @@ class StoredIndex:
         parts, state: the environment and the database.
     """
 
-    def __init__(self, parts: Parts, state: DatabaseState) -> None:
+    def __init__(self, parts: EnvironmentParts, state: DatabaseState) -> None:
         self._parts = parts
         self._state = state
 
@@ -75,7 +75,7 @@ class StoredIndex:
 class _StoreTxn:
     """A local transaction on the index."""
 
-    def __init__(self, parts: Parts, state: DatabaseState) -> None:
+    def __init__(self, parts: EnvironmentParts, state: DatabaseState) -> None:
         self._parts = parts
         self._state = state
         self._txn: Txn = parts.txns.begin(durability=Durability.NO_SYNC)
@@ -107,7 +107,7 @@ class VLSNHook:
     def __init__(self, limits: BucketLimits) -> None:
         self.tracker = VLSNRecoveryTracker(limits)
 
-    def saw_entry(self, raw: Raw) -> None:
+    def saw_entry(self, raw: RawEntry) -> None:
         """A replicated entry, or a RollbackStart, in log order."""
         if raw.type_number == ROLLBACK_START:
             self.tracker.roll_back(decode_rollback_start(raw.body, raw.version))
@@ -136,7 +136,7 @@ class HookGroup:
         """A plain insertion adds nothing to what pass 1 has told."""
         return False
 
-    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+    def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         """An entry of pass 1."""
         self._count(raw, provisional=provisional, partial_start=partial_start)
         if raw.flags & REPLICATED or raw.type_number == ROLLBACK_START:

@@ -17,7 +17,7 @@ from engine.format.entry_types import BY_NUMBER, ROLLBACK_START
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.access import LogAccess
-from engine.log.passes import LogRange, Raw, forward
+from engine.log.passes import LogRange, RawEntry, forward
 from engine.vlsn.in_memory import MemoryIndex, records_of
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.merge import open_index
@@ -85,7 +85,7 @@ def tell_stream(access: LogAccess, extent: LogRange, listener: StreamListener) -
             listener.track(raw.vlsn, raw.lsn, raw.type_number)
 
 
-def _replicable(access: LogAccess, extent: LogRange) -> Iterator[Raw]:
+def _replicable(access: LogAccess, extent: LogRange) -> Iterator[RawEntry]:
     """Entries that may matter, file by file, since cleaning leaves gaps in the numbers."""
     first = 0 if extent.start == NULL_LSN else file_of(extent.start)
     for file in access.files():

@@ -8,7 +8,7 @@ when page and record do not fit together; the page may be half changed then.
 from __future__ import annotations
 
 from engine.derby.format import allocation, page, row
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import page as operations
 from engine.derby.pages import LiveAllocation, LivePage, Page
 from engine.errors import FormatError
@@ -16,7 +16,7 @@ from engine.errors import FormatError
 
 def do_insert(target: Page, operation: operations.Insert, data: bytes) -> None:
     """Put the row at the slot."""
-    _rows_of(target).insert(operation.slot, _renamed(row.read_row(Cursor(data)), operation.record_id))
+    _rows_of(target).insert(operation.slot, _renamed(row.read_row(FieldCursor(data)), operation.record_id))
 
 
 def undo_insert(target: Page, operation: operations.Insert, _: bytes, record_id: int) -> None:
@@ -44,25 +44,25 @@ def do_update_field(target: Page, operation: operations.UpdateField, data: bytes
         _expect(target, operation.slot, operation.record_id),
         operation.slot,
         operation.field,
-        row.read_field(Cursor(data)),
+        row.read_field(FieldCursor(data)),
     )
 
 
 def undo_update_field(target: Page, operation: operations.UpdateField, data: bytes, record_id: int) -> None:
     """Put the old field back."""
-    cursor = Cursor(data)
+    cursor = FieldCursor(data)
     row.read_field(cursor)
     _put_field(_rows_of(target), _slot_of(target, record_id), operation.field, row.read_field(cursor))
 
 
 def do_update(target: Page, operation: operations.Update, data: bytes) -> None:
     """Put the new row in the place of the old one."""
-    _put_row(_expect(target, operation.slot, operation.record_id), operation.slot, row.read_row(Cursor(data)))
+    _put_row(_expect(target, operation.slot, operation.record_id), operation.slot, row.read_row(FieldCursor(data)))
 
 
 def undo_update(target: Page, operation: operations.Update, data: bytes, _: int) -> None:
     """Put the old values back; the row is found by its id."""
-    cursor = Cursor(data)
+    cursor = FieldCursor(data)
     row.read_row(cursor)
     _put_row(_rows_of(target), _slot_of(target, operation.record_id), row.read_row(cursor))
 
@@ -75,14 +75,14 @@ def do_purge(target: Page, operation: operations.Purge, _: bytes) -> None:
 
 def undo_purge(target: Page, operation: operations.Purge, data: bytes, _: int) -> None:
     """Put them back at the same slots."""
-    cursor = Cursor(data)
+    cursor = FieldCursor(data)
     for index in range(len(operation.record_ids)):
         _rows_of(target).insert(operation.slot + index, row.read_row(cursor))
 
 
 def do_copy_rows(target: Page, operation: operations.CopyRows, data: bytes) -> None:
     """Put the rows at the slot, with their reserves."""
-    cursor, rows = Cursor(data), _rows_of(target)
+    cursor, rows = FieldCursor(data), _rows_of(target)
     for slot, copied in enumerate(operation.rows, operation.slot):
         rows.insert(slot, _renamed(row.read_row(cursor), copied.record_id))
         if copied.reserved_bytes > len(rows.rows[slot].slack):
@@ -184,21 +184,21 @@ def _expect(target: Page, slot: int, record_id: int) -> LivePage:
     return rows
 
 
-def _put_field(target: LivePage, slot: int, number: int, field: row.Field) -> None:
+def _put_field(target: LivePage, slot: int, number: int, field: row.RowField) -> None:
     old = target.row_at(slot).decoded()
     index = number - old.header.first_field
     if not 0 <= index < len(old.fields):
         raise FormatError("a row has no such field", expected=f"below {len(old.fields)}", found=str(index))
     fields = old.fields[:index] + (field,) + old.fields[index + 1 :]
-    target.replace(slot, row.Row(old.header, fields))
+    target.replace(slot, row.DecodedRow(old.header, fields))
 
 
-def _put_row(target: LivePage, slot: int, image: row.Row) -> None:
+def _put_row(target: LivePage, slot: int, image: row.DecodedRow) -> None:
     target.replace(slot, row.merge(image, target.row_at(slot).decoded()))
 
 
-def _renamed(image: row.Row, record_id: int) -> row.Row:
+def _renamed(image: row.DecodedRow, record_id: int) -> row.DecodedRow:
     """The row under the record id that the operation gives it."""
     if image.header.record_id == record_id:
         return image
-    return row.Row(image.header._replace(record_id=record_id), image.fields)
+    return row.DecodedRow(image.header._replace(record_id=record_id), image.fields)

@@ -8,7 +8,7 @@ database with nothing to redo or undo only.
 
 from __future__ import annotations
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import container, page, row
 from engine.derby.format.container import ContainerKey
 from engine.errors import FormatError
@@ -19,7 +19,7 @@ _NUMBER_BYTES = 8
 _HEADER_BYTES = container.HEADER_OFFSET + container.HEADER_SIZE
 
 
-def conglomerates(database: Database) -> set[int] | None:
+def conglomerates(database: DerbyDatabase) -> set[int] | None:
     """Container numbers of all tables and indexes, or None when the table cannot be found or read."""
     text = database.properties.get(PROPERTY, "")
     if not text.isdigit():

@@ -28,14 +28,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.cache import PageCache
-from engine.derby.database import CONTROL, LOG_DIRECTORY, MIRROR, Database
+from engine.derby.database import CONTROL, LOG_DIRECTORY, MIRROR, DerbyDatabase
 from engine.derby.format import control, instant
 from engine.derby.format.control import Control
-from engine.derby.format.operations.transaction import INTERNAL, PREPARED, Checkpoint, TableEntry
+from engine.derby.format.operations.transaction import INTERNAL, PREPARED, CheckpointRecord, TableEntry
 from engine.derby.format.record import RAW_STORE
-from engine.derby.log import LogFiles
-from engine.derby.log_writer import LogWriter
-from engine.derby.xact import Transaction
+from engine.derby.log import DerbyLogFiles
+from engine.derby.log_writer import DerbyLogWriter
+from engine.derby.xact import Xact
 from engine.events import SILENT, Listener
 from engine.storage.base import Storage
 
@@ -74,7 +74,7 @@ class CheckpointResult(NamedTuple):
     stubs_removed: tuple[str, ...]
 
 
-class Checkpointer:
+class DerbyCheckpointer:
     """Takes checkpoints.
 
     Arguments:
@@ -90,9 +90,9 @@ class Checkpointer:
 
     def __init__(
         self,
-        database: Database,
-        log: LogFiles,
-        writer: LogWriter,
+        database: DerbyDatabase,
+        log: DerbyLogFiles,
+        writer: DerbyLogWriter,
         cache: PageCache,
         *,
         keep_log: bool = False,
@@ -105,7 +105,7 @@ class Checkpointer:
         self._keep_log = keep_log
         self._listener = listener
 
-    def take(self, number: int, opened: list[Transaction], base: Control) -> CheckpointResult:
+    def take(self, number: int, opened: list[Xact], base: Control) -> CheckpointResult:
         """Take a checkpoint.
 
         Arguments:
@@ -133,12 +133,12 @@ class Checkpointer:
         stubs = self._cache.containers.drop_stubs(redo_lwm)
         return CheckpointResult(at, redo_lwm, undo_lwm, number, pages, removed, tuple(stubs))
 
-    def _log_checkpoint(self, number: int, redo_lwm: int, undo_lwm: int, opened: list[Transaction]) -> int:
+    def _log_checkpoint(self, number: int, redo_lwm: int, undo_lwm: int, opened: list[Xact]) -> int:
         """Step 5; the end record stays in the buffer."""
         first = self._writer.begin(number, INTERNAL)
         entries = [table_entry(one) for one in opened]
         entries.append(TableEntry(number, None, first, instant.NONE, 0))
-        at = self._writer.append(RAW_STORE, number, Checkpoint(redo_lwm, undo_lwm, 0, tuple(entries)))
+        at = self._writer.append(RAW_STORE, number, CheckpointRecord(redo_lwm, undo_lwm, 0, tuple(entries)))
         self._writer.flush()
         self._writer.finish(number, committed=True)
         return at
@@ -147,7 +147,7 @@ class Checkpointer:
         self._listener.step(STEPS[index], index, len(STEPS))
 
 
-def table_entry(one: Transaction) -> TableEntry:
+def table_entry(one: Xact) -> TableEntry:
     """The entry of an open transaction; one that is prepared is listed without its last record."""
     last = instant.NONE if one.prepared else one.instants[-1]
     return TableEntry(one.number, one.global_id, one.first, last, PREPARED if one.prepared else 0)
@@ -170,7 +170,7 @@ def write_controls(storage: Storage, content: Control) -> None:
             storage.sync_directory(LOG_DIRECTORY)
 
 
-def truncate(log: LogFiles, undo_lwm: int) -> tuple[int, ...]:
+def truncate(log: DerbyLogFiles, undo_lwm: int) -> tuple[int, ...]:
     """Delete log files below the file of the undo low water mark, oldest first; their numbers (R-DRB-24)."""
     removed = tuple(number for number in log.numbers() if number < instant.file_of(undo_lwm))
     log.forget()

@@ -65,7 +65,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
     if not operation.logical:
         return Place(operation.page, operation.record_id)
     image = describe.images(one)[-1]
-    if not isinstance(image, row.Row):
+    if not isinstance(image, row.DecodedRow):
         raise FormatError("a record with logical undo carries no row")
     wanted = [field.data for field in image.fields]
     original = cache.get(found, operation.page)

@@ -7,7 +7,7 @@ computed without it.
 
 from __future__ import annotations
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import container, page
 from engine.derby.format.container import ContainerHeader, ContainerKey
 from engine.derby.pages import LiveAllocation, fresh_page
@@ -85,7 +85,7 @@ class Containers:
 
     __slots__ = ("_database", "_known", "_open", "_storage", "stubs", "unsynced")
 
-    def __init__(self, database: Database, storage: Storage | None = None) -> None:
+    def __init__(self, database: DerbyDatabase, storage: Storage | None = None) -> None:
         self._database = database
         self._storage = storage or database.storage
         self._known: dict[ContainerKey, Container] = {}

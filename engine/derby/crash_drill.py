@@ -23,15 +23,15 @@ import random
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from engine.derby.database import LOG_DIRECTORY, Database
+from engine.derby.database import LOG_DIRECTORY, DerbyDatabase
 from engine.derby.format import allocation, container, instant, page
 from engine.derby.format.log_file import OVERHEAD
 from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import CHECKSUM_RECORD_SIZE, Record, encode_checksum
-from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.log_writer import preallocate
-from engine.derby.recovery import Options, recover
+from engine.derby.recovery import RecoveryOptions, recover
 from engine.derby.recovery_start import find_start
 from engine.errors import FormatError, JetoolError
 from engine.storage.base import Storage, WriteFile
@@ -40,7 +40,7 @@ from engine.storage.memory import MemoryStorage
 
 LOG_MODES: Final = ("lost-tail", "torn-write", "no-fsync", "bit-flip", "zero-page", "missing-file")
 WORK_MODES: Final = tuple(mode.value for mode in CrashMode)
-_FORCED: Final = Options(force_checkpoint=True)
+_FORCED: Final = RecoveryOptions(force_checkpoint=True)
 _BLOCK: Final = 4096
 
 
@@ -56,7 +56,7 @@ class LogPlace(NamedTuple):
         return registry.type_of(self.record.operation).name
 
 
-class Left(NamedTuple):
+class CrashDamage(NamedTuple):
     """What a crash has left: bytes cut off or overwritten, files removed."""
 
     cut_bytes: int
@@ -64,7 +64,7 @@ class Left(NamedTuple):
     removed: tuple[str, ...]
 
 
-class Operation(NamedTuple):
+class RecoveryOperation(NamedTuple):
     """One counted operation of recovery: its number from 1, and what it was."""
 
     number: int
@@ -72,16 +72,16 @@ class Operation(NamedTuple):
     step: str
 
 
-class Case(NamedTuple):
+class DerbyCrashCase(NamedTuple):
     """One case of the matrix; ``problem`` is None when it passed."""
 
-    operation: Operation
+    operation: RecoveryOperation
     problem: str | None
 
 
-def log_places(database: Database) -> list[LogPlace]:
+def log_places(database: DerbyDatabase) -> list[LogPlace]:
     """Every record behind the last checkpoint, checksum records left out. DamageError when there is no start."""
-    log = LogFiles(database)
+    log = DerbyLogFiles(database)
     start = find_start(log, database.controls())
     found, guard = list[LogPlace](), None
     for one in ForwardScan(log, start.redo_lwm):
@@ -92,7 +92,7 @@ def log_places(database: Database) -> list[LogPlace]:
     return found
 
 
-def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> Left:
+def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> CrashDamage:
     """Leave a database as a crash at a place in its log would.
 
     Arguments:
@@ -102,22 +102,22 @@ def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> Lef
         seed: chooses the torn length and the bit.
     """
     draw, one = random.Random(seed), place.record
-    path = LogFiles(Database(storage)).path(instant.file_of(one.instant))
+    path = DerbyLogFiles(DerbyDatabase(storage)).path(instant.file_of(one.instant))
     at = instant.position_of(one.instant)
     if mode == "missing-file":
         storage.remove(path)
-        return Left(0, 0, (path,))
+        return CrashDamage(0, 0, (path,))
     file = storage.open_rw(path)
     try:
         if mode == "bit-flip":
             where = at + draw.randrange(one.length + OVERHEAD)
             file.write(where, bytes((file.read(where, 1)[0] ^ 1 << draw.randrange(8),)))
-            return Left(0, 1, ())
+            return CrashDamage(0, 1, ())
         if mode == "zero-page":
             start = at // _BLOCK * _BLOCK
             length = min(_BLOCK, file.size() - start)
             file.write(start, bytes(length))
-            return Left(0, length, ())
+            return CrashDamage(0, length, ())
         if mode == "torn-write":
             at += draw.randrange(1, one.length + OVERHEAD)
         elif place.guard is not None:
@@ -125,17 +125,17 @@ def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> Lef
         cut = file.size() - at
         preallocate(file, at, file.size())
         file.sync()
-        return Left(cut, 0, _remove_later(storage, instant.file_of(one.instant)))
+        return CrashDamage(cut, 0, _remove_later(storage, instant.file_of(one.instant)))
     finally:
         file.close()
 
 
-def operations_of(files: dict[str, bytes]) -> list[Operation]:
+def operations_of(files: dict[str, bytes]) -> list[RecoveryOperation]:
     """The counted operations of recovery with a closing checkpoint, in order."""
-    seen = list[Operation]()
-    steps = _Steps()
+    seen = list[RecoveryOperation]()
+    steps = _StepNotes()
     counted = CrashStorage(
-        files, listener=lambda kind, path: seen.append(Operation(len(seen) + 1, f"{kind} {path}", steps.now))
+        files, listener=lambda kind, path: seen.append(RecoveryOperation(len(seen) + 1, f"{kind} {path}", steps.now))
     )
     recover(counted, _FORCED, listener=steps)
     return seen
@@ -152,14 +152,14 @@ def crash_in_work(files: dict[str, bytes], number: int, mode: CrashMode, seed: i
 
 
 def check_operations(
-    files: dict[str, bytes], operations: list[Operation], mode: CrashMode, seed: int
-) -> Iterator[Case]:
+    files: dict[str, bytes], operations: list[RecoveryOperation], mode: CrashMode, seed: int
+) -> Iterator[DerbyCrashCase]:
     """Let recovery die in front of each operation, recover, and compare with recovery that was not interrupted."""
     reference = MemoryStorage(files)
     recover(reference, _FORCED)
     expected = _state(reference)
     for one in operations:
-        yield Case(one, _problem(crash_in_work(files, one.number, mode, seed + one.number), expected))
+        yield DerbyCrashCase(one, _problem(crash_in_work(files, one.number, mode, seed + one.number), expected))
 
 
 def files_of(storage: Storage) -> dict[str, bytes]:
@@ -167,7 +167,7 @@ def files_of(storage: Storage) -> dict[str, bytes]:
     return {path: _content(storage, path) for path in _paths(storage, "") if not path.endswith(".lck")}
 
 
-class _Steps:
+class _StepNotes:
     """Notes the step that is under way."""
 
     now = ""
@@ -234,7 +234,7 @@ def _end_group(guard: Record, at: int, file: WriteFile, *, whole: bool) -> int:
 
 
 def _remove_later(storage: Storage, number: int) -> tuple[str, ...]:
-    log = LogFiles(Database(storage))
+    log = DerbyLogFiles(DerbyDatabase(storage))
     removed = tuple(log.path(later) for later in log.numbers() if later > number)
     for path in removed:
         storage.remove(path)

@@ -45,7 +45,7 @@ _LARGEST_PROPERTIES = 1 << 20
 _ESCAPE = re.compile(r"\\(.)")
 
 
-class Copy(NamedTuple):
+class ControlCopy(NamedTuple):
     """One of the two control files.
 
     Attributes:
@@ -64,8 +64,8 @@ class Copy(NamedTuple):
 class Controls(NamedTuple):
     """Both control files and the one that counts (None: no checkpoint is known)."""
 
-    primary: Copy
-    mirror: Copy
+    primary: ControlCopy
+    mirror: ControlCopy
     chosen: Control | None
     source: str | None
 
@@ -75,7 +75,7 @@ class Controls(NamedTuple):
         return self.chosen.checkpoint if self.chosen is not None else instant.NONE
 
 
-class Database:
+class DerbyDatabase:
     """A database directory behind a storage.
 
     Arguments:
@@ -218,13 +218,13 @@ def read_properties(storage: Storage) -> dict[str, str]:
     return properties
 
 
-def _read_copy(storage: Storage, path: str) -> Copy:
+def _read_copy(storage: Storage, path: str) -> ControlCopy:
     if storage.stat(path) is None:
-        return Copy(path, False, None, None)
+        return ControlCopy(path, False, None, None)
     try:
-        return Copy(path, True, control.decode(_bytes_of(storage, path)), None)
+        return ControlCopy(path, True, control.decode(_bytes_of(storage, path)), None)
     except FormatError as error:
-        return Copy(path, True, None, str(error))
+        return ControlCopy(path, True, None, str(error))
 
 
 def _bytes_of(storage: Storage, path: str) -> bytes:

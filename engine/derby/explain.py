@@ -29,16 +29,16 @@ from typing import NamedTuple
 from engine.derby.cache import PageCache
 from engine.derby.compensate import undoable
 from engine.derby.containers import Containers
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Begin, Checksum, End
 from engine.derby.format.record import Record
-from engine.derby.log import ForwardScan, LogFiles, ScanEnd
+from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.recovery_start import Start, find_start
 from engine.derby.redo import Redo
-from engine.derby.walk import Damage, walk
-from engine.derby.xact import Transaction, TransactionTable
+from engine.derby.walk import DerbyDamage, walk
+from engine.derby.xact import Xact, XactTable
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
@@ -52,7 +52,7 @@ NONE = "none"
 BEHIND = "behind"
 
 
-class Explained(NamedTuple):
+class RecordExplanation(NamedTuple):
     """What recovery does with one record; ``reason`` is a clause for a person."""
 
     record: Record
@@ -70,7 +70,7 @@ class _NoLog:
         """Nothing to do."""
 
 
-def explain(storage: Storage) -> Iterator[Explained]:
+def explain(storage: Storage) -> Iterator[RecordExplanation]:
     """What recovery would do with every record of the log, in log order; nothing is changed.
 
     Arguments:
@@ -78,22 +78,22 @@ def explain(storage: Storage) -> Iterator[Explained]:
 
     Raises: as recovery; DamageError at the record where redo would stop.
     """
-    database = Database(OverlayStorage(storage))
+    database = DerbyDatabase(OverlayStorage(storage))
     database.require_clear()
-    log = LogFiles(database)
+    log = DerbyLogFiles(database)
     start = find_start(log, database.controls())
     decided, table, end = _decide(database, log, start)
     undone = {at for one in table.losers() for at in to_undo(log, one)}
     for one in walk(log):
-        if isinstance(one, Damage):
+        if isinstance(one, DerbyDamage):
             continue
         if one.instant >= end.append:
-            yield Explained(one, BEHIND, False, f"the log ends at {instant.show(end.append)}: {end.reason}")
+            yield RecordExplanation(one, BEHIND, False, f"the log ends at {instant.show(end.append)}: {end.reason}")
         else:
             yield _explained(one, start, decided.get(one.instant), undone=one.instant in undone)
 
 
-def to_undo(log: LogFiles, one: Transaction) -> list[int]:
+def to_undo(log: DerbyLogFiles, one: Xact) -> list[int]:
     """Instants of the records that rolling a transaction back compensates, in the order of undo."""
     found = []
     index = len(one.instants) - 1
@@ -108,11 +108,11 @@ def to_undo(log: LogFiles, one: Transaction) -> list[int]:
     return found
 
 
-def _decide(database: Database, log: LogFiles, start: Start) -> tuple[dict[int, bool], TransactionTable, ScanEnd]:
+def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[dict[int, bool], XactTable, ScanEnd]:
     """Run the redo pass on the overlay: whether each record was applied, the transaction table, the end of the log."""
     containers = Containers(database)
     redo = Redo(log, PageCache(containers, _NoLog()))
-    table = TransactionTable(start.redo_lwm)
+    table = XactTable(start.redo_lwm)
     decided = {}
     scan = ForwardScan(log, start.undo_lwm)
     for one in scan:
@@ -126,19 +126,19 @@ def _decide(database: Database, log: LogFiles, start: Start) -> tuple[dict[int, 
     return decided, table, scan.end
 
 
-def _explained(one: Record, start: Start, applied: bool | None, *, undone: bool) -> Explained:
+def _explained(one: Record, start: Start, applied: bool | None, *, undone: bool) -> RecordExplanation:
     operation = one.operation
     if one.instant < start.undo_lwm:
-        return Explained(one, UNREAD, False, f"in front of undoLWM {instant.show(start.undo_lwm)}")
+        return RecordExplanation(one, UNREAD, False, f"in front of undoLWM {instant.show(start.undo_lwm)}")
     if isinstance(operation, Checksum):
-        return Explained(one, GUARD, False, f"guards {operation.length} bytes")
+        return RecordExplanation(one, GUARD, False, f"guards {operation.length} bytes")
     if isinstance(operation, Begin | End):
-        return Explained(one, BOOKKEEPING, False, "changes the transaction table only")
+        return RecordExplanation(one, BOOKKEEPING, False, "changes the transaction table only")
     then = "; its transaction is a loser, compensated afterwards" if undone else ""
     if one.instant < start.redo_lwm:
-        return Explained(one, IN_FRONT, undone, f"in front of redoLWM {instant.show(start.redo_lwm)}{then}")
+        return RecordExplanation(one, IN_FRONT, undone, f"in front of redoLWM {instant.show(start.redo_lwm)}{then}")
     if applied is None:
-        return Explained(one, NONE, False, "recovery does nothing with it")
+        return RecordExplanation(one, NONE, False, "recovery does nothing with it")
     if not applied:
-        return Explained(one, SKIP, undone, f"the page has it already, or its container is gone{then}")
-    return Explained(one, REDO, undone, f"the page has the version in front of it{then}")
+        return RecordExplanation(one, SKIP, undone, f"the page has it already, or its container is gone{then}")
+    return RecordExplanation(one, REDO, undone, f"the page has the version in front of it{then}")

@@ -20,7 +20,7 @@ ABORTED = "aborted"
 PREPARED = "prepared"
 
 
-class Fate(NamedTuple):
+class XactFate(NamedTuple):
     """One transaction.
 
     Attributes:
@@ -46,7 +46,7 @@ class Fate(NamedTuple):
     log_bytes: int
 
 
-class _Life:
+class _XactLife:
     """A transaction that is being followed."""
 
     __slots__ = ("compensations", "first", "global_id", "internal", "last", "log_bytes", "number", "outcome", "records")
@@ -80,9 +80,9 @@ class _Life:
             if one.group & record.LAST:
                 self.outcome = COMMITTED if operation.status & transaction.COMMITTED else ABORTED
 
-    def fate(self) -> Fate:
+    def fate(self) -> XactFate:
         """The finished entry."""
-        return Fate(
+        return XactFate(
             self.number,
             self.first,
             self.last,
@@ -95,21 +95,21 @@ class _Life:
         )
 
 
-def fates(records: Iterable[Record]) -> list[Fate]:
+def fates(records: Iterable[Record]) -> list[XactFate]:
     """The fate of every transaction that has a record among some, in the order of their first records.
 
     Arguments:
         records: records in log order, checksum records too.
     """
-    lives: list[_Life] = []
-    current: dict[int, _Life] = {}
+    lives: list[_XactLife] = []
+    current: dict[int, _XactLife] = {}
     for one in records:
         number = one.transaction
         if number is None:
             continue
         life = current.get(number)
         if life is None or isinstance(one.operation, transaction.Begin):
-            life = current[number] = _Life(number)
+            life = current[number] = _XactLife(number)
             lives.append(life)
         life.see(one)
         if one.group & record.LAST:

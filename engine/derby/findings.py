@@ -13,7 +13,7 @@ WARNING = "warning"
 NOTE = "note"
 
 
-class Finding(NamedTuple):
+class DerbyFinding(NamedTuple):
     """One thing found.
 
     Attributes:
@@ -139,8 +139,8 @@ def finding(
     container: int | None = None,
     page: int | None = None,
     severity: str | None = None,
-) -> Finding:
+) -> DerbyFinding:
     """A finding with the severity, consequence and remedy of its code."""
     line = CODES[code]
     kind = severity or line.severity
-    return Finding(code, kind, file, at, container, page, message, line.consequence, line.remedy)
+    return DerbyFinding(code, kind, file, at, container, page, message, line.consequence, line.remedy)

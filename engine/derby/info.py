@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.derby.database import Controls, Database
+from engine.derby.database import Controls, DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.format.operations import registry
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import Record
-from engine.derby.log import ForwardScan, LogFiles, ScanEnd
+from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.recovery_start import Start, find_start
-from engine.derby.tail import Behind, look_behind
-from engine.derby.xact import Transaction, TransactionTable
+from engine.derby.tail import RecordsAfterEnd, look_after_end
+from engine.derby.xact import Xact, XactTable
 from engine.errors import DamageError
 from engine.events import SILENT, Listener
 
@@ -78,7 +78,7 @@ class Analysis(NamedTuple):
     losers: tuple[OpenTransaction, ...]
     in_doubt: tuple[OpenTransaction, ...]
     next_transaction: int
-    behind: Behind
+    behind: RecordsAfterEnd
     clean: bool
 
 
@@ -110,7 +110,7 @@ class Info(NamedTuple):
     problem: str | None
 
 
-def gather(database: Database, *, quick: bool = False, listener: Listener = SILENT) -> Info:
+def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener = SILENT) -> Info:
     """The state of a database.
 
     Arguments:
@@ -122,7 +122,7 @@ def gather(database: Database, *, quick: bool = False, listener: Listener = SILE
     """
     controls = database.controls()
     database.require_version(controls)
-    log = LogFiles(database)
+    log = DerbyLogFiles(database)
     known = controls.chosen
     kinds = list(database.containers().values())
     analysis, problem = None, None
@@ -145,11 +145,11 @@ def gather(database: Database, *, quick: bool = False, listener: Listener = SILE
     )
 
 
-def analyse(log: LogFiles, controls: Controls, listener: Listener = SILENT) -> Analysis:
+def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT) -> Analysis:
     """Scan as recovery would. DamageError when the start cannot be found or a transaction makes no sense."""
     start = find_start(log, controls)
     scan = ForwardScan(log, start.undo_lwm)
-    table = TransactionTable(start.redo_lwm)
+    table = XactTable(start.redo_lwm)
     counted = _Counter(start)
     for one in scan:
         table.see(one)
@@ -169,12 +169,12 @@ def analyse(log: LogFiles, controls: Controls, listener: Listener = SILENT) -> A
         tuple(_open(one) for one in losers),
         tuple(_open(one) for one in in_doubt),
         table.highest + 1,
-        look_behind(log, end),
+        look_after_end(log, end),
         clean,
     )
 
 
-def is_clean(start: Start, end: ScanEnd, others: int, table: TransactionTable) -> bool:
+def is_clean(start: Start, end: ScanEnd, others: int, table: XactTable) -> bool:
     """Whether recovery has nothing to do: behind redoLWM is only the checkpoint transaction, ended (R-DRB-62).
 
     Prepared transactions hold undoLWM back and stay as they are, so they do not make a database unclean.
@@ -221,12 +221,12 @@ def _checkpoint_transaction(start: Start) -> int | None:
     return max(start.checkpoint.table, key=lambda entry: entry.first).transaction
 
 
-def _open(one: Transaction) -> OpenTransaction:
+def _open(one: Xact) -> OpenTransaction:
     count = len(one.instants)
     return OpenTransaction(one.number, one.first, one.instants[-1], count, one.internal, one.prepared, one.global_id)
 
 
-def _log_file(log: LogFiles, number: int) -> LogFileInfo:
+def _log_file(log: DerbyLogFiles, number: int) -> LogFileInfo:
     size = log.size(number)
     try:
         return LogFileInfo(number, size, log.header(number).previous_end, None)

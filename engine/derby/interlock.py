@@ -12,15 +12,15 @@ used, where Derby would read the whole log and write no checksums (R-DRB-42).
 
 from __future__ import annotations
 
-from engine.derby.database import LOG_DIRECTORY, Controls, Database
+from engine.derby.database import LOG_DIRECTORY, Controls, DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.info import Analysis
-from engine.derby.log import LogFiles
+from engine.derby.log import DerbyLogFiles
 from engine.errors import DamageError, RefusedError
 
 
-def usable_controls(database: Database, notes: list[str], *, derby_default: bool) -> Controls:
+def usable_controls(database: DerbyDatabase, notes: list[str], *, derby_default: bool) -> Controls:
     """The control files as recovery uses them.
 
     Arguments:
@@ -40,7 +40,7 @@ def usable_controls(database: Database, notes: list[str], *, derby_default: bool
     return controls
 
 
-def check(log: LogFiles, analysis: Analysis, notes: list[str], *, accept_loss: bool, accept_file: bool) -> None:
+def check(log: DerbyLogFiles, analysis: Analysis, notes: list[str], *, accept_loss: bool, accept_file: bool) -> None:
     """Refuse what must be refused.
 
     Arguments:
@@ -69,7 +69,7 @@ def check(log: LogFiles, analysis: Analysis, notes: list[str], *, accept_loss: b
         notes.append(f"Derby itself would fail at {instant.show(end.stopped_at)}: {end.reason}")
 
 
-def _check_checkpoint(log: LogFiles, analysis: Analysis) -> None:
+def _check_checkpoint(log: DerbyLogFiles, analysis: Analysis) -> None:
     """The log must reach its own checkpoint."""
     start, end = analysis.start, analysis.end
     if start.checkpoint is None or end.append > start.checkpoint_at:
@@ -85,7 +85,7 @@ def _check_checkpoint(log: LogFiles, analysis: Analysis) -> None:
     )
 
 
-def _check_behind(log: LogFiles, analysis: Analysis) -> None:
+def _check_behind(log: DerbyLogFiles, analysis: Analysis) -> None:
     """No committed transaction may lie behind the end."""
     behind, end = analysis.behind, analysis.end
     if not behind.commits:
@@ -101,7 +101,7 @@ def _check_behind(log: LogFiles, analysis: Analysis) -> None:
     )
 
 
-def _step_over(log: LogFiles, stopped_at: int, obstacle: str, notes: list[str], *, accept_file: bool) -> None:
+def _step_over(log: DerbyLogFiles, stopped_at: int, obstacle: str, notes: list[str], *, accept_file: bool) -> None:
     """Put a next log file aside that keeps Derby from starting."""
     number = instant.file_of(stopped_at) + 1
     path = log.path(number)
@@ -115,7 +115,7 @@ def _step_over(log: LogFiles, stopped_at: int, obstacle: str, notes: list[str], 
     _put_aside(log, number, obstacle, notes)
 
 
-def _put_aside(log: LogFiles, number: int, why: str, notes: list[str]) -> None:
+def _put_aside(log: DerbyLogFiles, number: int, why: str, notes: list[str]) -> None:
     """Give a log file a name that Derby does not look at."""
     path = log.path(number)
     log.forget()
@@ -124,5 +124,5 @@ def _put_aside(log: LogFiles, number: int, why: str, notes: list[str]) -> None:
     notes.append(f"{path} was put aside as {path}.aside: {why}")
 
 
-def _name(log: LogFiles, at: int) -> str:
+def _name(log: DerbyLogFiles, at: int) -> str:
     return log.database.name(log.path(instant.file_of(at)))

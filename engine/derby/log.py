@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.derby.database import LOG_DIRECTORY, Database
+from engine.derby.database import LOG_DIRECTORY, DerbyDatabase
 from engine.derby.format import instant, log_file
 from engine.derby.format.log_file import ENVELOPE, HEADER_SIZE, OVERHEAD, TRAILER, LogFileHeader
 from engine.derby.format.operations.transaction import CRC32, Checksum
@@ -61,7 +61,7 @@ class ScanEnd(NamedTuple):
     obstacle: str | None = None
 
 
-class LogFiles:
+class DerbyLogFiles:
     """The log files of a database, read through windows of one megabyte.
 
     Arguments:
@@ -70,7 +70,7 @@ class LogFiles:
 
     __slots__ = ("_file", "_number", "_size", "_start", "_window", "database")
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: DerbyDatabase) -> None:
         self.database = database
         self._file: ReadFile | None = None
         self._number = 0
@@ -201,7 +201,7 @@ class ForwardScan:
 
     __slots__ = ("_append", "_at", "_good_end", "end", "log")
 
-    def __init__(self, log: LogFiles, start: int) -> None:
+    def __init__(self, log: DerbyLogFiles, start: int) -> None:
         self.log = log
         self._at = start
         self._good_end = start
@@ -286,7 +286,7 @@ class ForwardScan:
         return None
 
 
-def backward(log: LogFiles, end: int) -> Iterator[Record]:
+def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
     """Records in front of an instant, last first, to the first file that exists (section 11.2).
 
     Arguments:
@@ -312,7 +312,7 @@ def backward(log: LogFiles, end: int) -> Iterator[Record]:
         yield log.record(at)
 
 
-def _damaged(log: LogFiles, at: int, what: str) -> DamageError:
+def _damaged(log: DerbyLogFiles, at: int, what: str) -> DamageError:
     path = log.path(instant.file_of(at))
     return DamageError(
         what,

@@ -33,7 +33,7 @@ from engine.derby.format.record import (
     encode_body,
     encode_checksum,
 )
-from engine.derby.log import LogFiles
+from engine.derby.log import DerbyLogFiles
 from engine.storage.base import WriteFile
 
 DEFAULT_BUFFER_BYTES = 32_768
@@ -43,14 +43,14 @@ _ZEROS = bytes(1 << 16)
 _LARGEST_UNWRITTEN = 1 << 20
 
 
-class Written(NamedTuple):
+class UnsyncedWrite(NamedTuple):
     """What was written and is to be synced: the file, and the instant behind it."""
 
     file: WriteFile
     end: int
 
 
-class LogWriter:
+class DerbyLogWriter:
     """Appends records to the log.
 
     Arguments:
@@ -83,7 +83,7 @@ class LogWriter:
 
     def __init__(
         self,
-        log: LogFiles,
+        log: DerbyLogFiles,
         end: int,
         *,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
@@ -146,14 +146,14 @@ class LogWriter:
             written.file.sync()
             self.synced(written.end)
 
-    def write_out(self) -> Written | None:
+    def write_out(self) -> UnsyncedWrite | None:
         """Write everything appended; what is to be synced then, None when all is durable."""
         self._close_group()
         if not self._ready and not self._unsynced:
             return None
         self._write()
         self._log.forget()
-        return Written(self._opened(), self.end)
+        return UnsyncedWrite(self._opened(), self.end)
 
     def synced(self, end: int) -> None:
         """What was written in front of an instant is durable; others may have appended since."""
@@ -234,7 +234,7 @@ def preallocate(file: WriteFile, start: int, end: int) -> None:
         start += len(part)
 
 
-def clear_tail(log: LogFiles, append: int) -> int:
+def clear_tail(log: DerbyLogFiles, append: int) -> int:
     """Overwrite everything behind the append position of a file with zeros; the number of bytes, synced."""
     number, position = instant.file_of(append), instant.position_of(append)
     size = log.size(number)

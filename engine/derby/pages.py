@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from engine.derby.format import allocation, page, row
 from engine.derby.format.allocation import AllocationPage, BitSet
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.page import PageHeader, StoredPage, StoredRow
 from engine.errors import FormatError
 
@@ -35,9 +35,9 @@ class LiveRow:
     def __init__(self, record: bytes, slack: bytes) -> None:
         self.record = record
         self.slack = slack
-        self.record_id = Cursor(record, 1).cint()
+        self.record_id = FieldCursor(record, 1).cint()
         # A search decodes the same rows again and again.
-        self._decoded: row.Row | None = None
+        self._decoded: row.DecodedRow | None = None
         self._decoded_from = b""
 
     @property
@@ -49,7 +49,7 @@ class LiveRow:
         """Bytes that the row takes on its page: record, reserve and slot."""
         return len(self.record) + len(self.slack) + page.SLOT_SIZE
 
-    def decoded(self) -> row.Row:
+    def decoded(self) -> row.DecodedRow:
         """The row; FormatError when it cannot be read."""
         if self._decoded is None or self._decoded_from is not self.record:
             self._decoded = row.decode_row(self.record)
@@ -107,12 +107,12 @@ class LivePage:
         """Bytes that no row, reserve or slot takes."""
         return self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE - self._used
 
-    def space_for(self, image: row.Row) -> int:
+    def space_for(self, image: row.DecodedRow) -> int:
         """Bytes that a new row would take: record, reserve and slot."""
         record = row.encode_row(image)
         return len(record) + self._reserve_of(image, len(record)) + page.SLOT_SIZE
 
-    def has_room_to_replace(self, slot: int, image: row.Row) -> bool:
+    def has_room_to_replace(self, slot: int, image: row.DecodedRow) -> bool:
         """Whether other content fits in the place of a row, its reserve and what is free."""
         found = self.rows[slot]
         return len(row.encode_row(image)) <= len(found.record) + len(found.slack) + self.free_bytes
@@ -135,7 +135,7 @@ class LivePage:
             raise FormatError("a page has no such slot", expected=f"a slot below {len(self.rows)}", found=str(slot))
         return self.rows[slot]
 
-    def insert(self, slot: int, image: row.Row) -> None:
+    def insert(self, slot: int, image: row.DecodedRow) -> None:
         """Put a row at a slot; the rows from there on move up by one slot."""
         if not 0 <= slot <= len(self.rows):
             raise FormatError("a row cannot be put there", expected=f"a slot up to {len(self.rows)}", found=str(slot))
@@ -155,7 +155,7 @@ class LivePage:
         self._used -= found.footprint()
         self.layout = [other for other in self.layout if other is not found]
 
-    def replace(self, slot: int, image: row.Row) -> None:
+    def replace(self, slot: int, image: row.DecodedRow) -> None:
         """Give a row other content in its place."""
         found = self.row_at(slot)
         record = row.encode_row(image)
@@ -181,7 +181,7 @@ class LivePage:
         self._used += found.footprint()
         self._require_room()
 
-    def _reserve_of(self, image: row.Row, record_bytes: int) -> int:
+    def _reserve_of(self, image: row.DecodedRow, record_bytes: int) -> int:
         """Bytes reserved behind a new record."""
         reserve = 0
         if self._minimum > 0:

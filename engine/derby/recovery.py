@@ -25,21 +25,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.cache import DEFAULT_PAGES, PageCache
-from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, Checkpointer, CheckpointResult, write_controls
+from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, CheckpointResult, DerbyCheckpointer, write_controls
 from engine.derby.containers import Containers
-from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, Database
+from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.control import Control
 from engine.derby.info import Analysis, analyse
 from engine.derby.interlock import check, usable_controls
-from engine.derby.log import ForwardScan, LogFiles
-from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, LogWriter, clear_tail
+from engine.derby.log import DerbyLogFiles, ForwardScan
+from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter, clear_tail
 from engine.derby.page_copies import PageCopies, mend
 from engine.derby.pages import LivePage
 from engine.derby.redo import Redo
-from engine.derby.undo import Undo, Undone
-from engine.derby.xact import TransactionTable
+from engine.derby.undo import Undo, UndoResult
+from engine.derby.xact import XactTable
 from engine.events import SILENT, Listener
 from engine.storage import journal
 from engine.storage.base import Lock, Storage
@@ -50,7 +50,7 @@ _PROPERTIES_CONTAINER = 16
 _STEP = 256
 
 
-class Options(NamedTuple):
+class RecoveryOptions(NamedTuple):
     """How recovery is to be done.
 
     Attributes:
@@ -70,10 +70,10 @@ class Options(NamedTuple):
     switch_bytes: int = DEFAULT_SWITCH_BYTES
 
 
-DEFAULTS = Options()
+DEFAULTS = RecoveryOptions()
 
 
-class Recovered(NamedTuple):
+class DerbyRecoveryResult(NamedTuple):
     """What recovery did (or, in a dry run, would do).
 
     Attributes:
@@ -96,7 +96,7 @@ class Recovered(NamedTuple):
     redo_seen: int
     redo_applied: int
     redo_skipped: int
-    undone: tuple[Undone, ...]
+    undone: tuple[UndoResult, ...]
     undo_from: int
     undo_to: int
     in_doubt: tuple[int, ...]
@@ -110,17 +110,17 @@ class Recovered(NamedTuple):
 
 def recover(
     storage: Storage,
-    options: Options = DEFAULTS,
+    options: RecoveryOptions = DEFAULTS,
     *,
     dry_run: bool = False,
     backup: Storage | None = None,
     listener: Listener = SILENT,
-) -> Recovered:
+) -> DerbyRecoveryResult:
     """Recover a database.
 
     Arguments:
         storage: the database directory.
-        options: see ``Options``.
+        options: see ``RecoveryOptions``.
         dry_run: leave everything as it is and say what would happen.
         backup: directory for saved bytes; None saves nothing.
         listener: hears the steps ``redo`` (bytes), ``undo`` (transactions) and those of the checkpoint.
@@ -133,11 +133,11 @@ def recover(
     """
     if dry_run:
         overlay = OverlayStorage(storage)
-        run = _Recovery(Database(overlay), options, listener)
+        run = _Recovery(DerbyDatabase(overlay), options, listener)
         if overlay.lock_holder(LOCK_FILE, LOCK_BYTE) is not None:
             run.notes.append("the database is open in another process; the preview may be out of date")
         return run.run()._replace(changed=overlay.changed())
-    lock = Database(storage).lock()
+    lock = DerbyDatabase(storage).lock()
     try:
         return recover_locked(storage, options, backup, listener)
     finally:
@@ -154,19 +154,21 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
 
     Raises: NotFoundError without saved bytes; RefusedError when a JVM has the database open, and without ``force``.
     """
-    lock = Database(storage).lock()
+    lock = DerbyDatabase(storage).lock()
     try:
         return journal.undo(storage, backup, force=force)
     finally:
         unlock(storage, lock)
 
 
-def recover_locked(storage: Storage, options: Options, backup: Storage | None, listener: Listener) -> Recovered:
+def recover_locked(
+    storage: Storage, options: RecoveryOptions, backup: Storage | None, listener: Listener
+) -> DerbyRecoveryResult:
     """As ``recover``, for a caller that holds the lock."""
     if backup is None:
-        return _Recovery(Database(storage), options, listener).run()
+        return _Recovery(DerbyDatabase(storage), options, listener).run()
     saving = SavingStorage(storage, backup)
-    result = _Recovery(Database(saving), options, listener, saving).run()
+    result = _Recovery(DerbyDatabase(saving), options, listener, saving).run()
     saving.finish({"operation": "recover", "undone": [one.transaction for one in result.undone]})
     return result
 
@@ -200,7 +202,7 @@ class _Recovery:
     )
 
     def __init__(
-        self, database: Database, options: Options, listener: Listener, saving: SavingStorage | None = None
+        self, database: DerbyDatabase, options: RecoveryOptions, listener: Listener, saving: SavingStorage | None = None
     ) -> None:
         database.require_clear()
         self._database = database
@@ -209,10 +211,10 @@ class _Recovery:
         self.notes: list[str] = []
         self._controls = usable_controls(database, self.notes, derby_default=options.derby_default)
         database.require_version(self._controls, NEWEST_RECOVERED)
-        self._log = LogFiles(database)
+        self._log = DerbyLogFiles(database)
         self._analysis = analyse(self._log, self._controls, listener)
         checksums = self._controls.primary.present or not options.derby_default
-        self._writer = LogWriter(
+        self._writer = DerbyLogWriter(
             self._log,
             self._analysis.end.append,
             buffer_bytes=options.buffer_bytes,
@@ -223,9 +225,9 @@ class _Recovery:
         self._copies = PageCopies(database.storage) if database.is_page_store else None
         self._cache = PageCache(self._containers, self._writer, options.cache_pages, saving, self._copies)
         self._redo = Redo(self._log, self._cache)
-        self._table = TransactionTable(self._analysis.start.redo_lwm)
+        self._table = XactTable(self._analysis.start.redo_lwm)
 
-    def run(self) -> Recovered:
+    def run(self) -> DerbyRecoveryResult:
         """All steps; whatever is open is closed in any case."""
         try:
             self._interlock()
@@ -242,7 +244,7 @@ class _Recovery:
             self._writer.close()
             self._log.forget()
 
-    def _run(self) -> Recovered:
+    def _run(self) -> DerbyRecoveryResult:
         end = self._analysis.end
         self._sync_log()
         self._redo_pass()
@@ -254,9 +256,9 @@ class _Recovery:
         return self._result(undone, undo_to, zeroed, checkpoint)
 
     def _result(
-        self, undone: list[Undone], undo_to: int, zeroed: int, checkpoint: CheckpointResult | None
-    ) -> Recovered:
-        return Recovered(
+        self, undone: list[UndoResult], undo_to: int, zeroed: int, checkpoint: CheckpointResult | None
+    ) -> DerbyRecoveryResult:
+        return DerbyRecoveryResult(
             self._analysis,
             self._analysis.clean,
             self._redo.seen,
@@ -274,7 +276,7 @@ class _Recovery:
             {},
         )
 
-    def _already_clean(self) -> Recovered:
+    def _already_clean(self) -> DerbyRecoveryResult:
         """Nothing to redo or undo; a control file that is not right is written again."""
         primary, mirror = self._controls.primary.control, self._controls.mirror.control
         if primary != mirror and self._controls.chosen is not None:
@@ -323,7 +325,7 @@ class _Recovery:
         release = self._database.likely_release(self._database.controls())
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
         self._containers.adopt_stubs()
-        checkpointer = Checkpointer(
+        checkpointer = DerbyCheckpointer(
             self._database,
             self._log,
             self._writer,

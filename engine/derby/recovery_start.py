@@ -13,8 +13,8 @@ from typing import NamedTuple
 from engine.derby.database import CONTROL, Controls
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
-from engine.derby.format.operations.transaction import Checkpoint
-from engine.derby.log import LogFiles
+from engine.derby.format.operations.transaction import CheckpointRecord
+from engine.derby.log import DerbyLogFiles
 from engine.errors import DamageError
 
 FIRST_FILE = 1
@@ -32,13 +32,13 @@ class Start(NamedTuple):
     """
 
     checkpoint_at: int
-    checkpoint: Checkpoint | None
+    checkpoint: CheckpointRecord | None
     undo_lwm: int
     redo_lwm: int
     problem: str | None
 
 
-def find_start(log: LogFiles, controls: Controls) -> Start:
+def find_start(log: DerbyLogFiles, controls: Controls) -> Start:
     """The start of recovery. DamageError when a log file that it needs is missing or no log file."""
     if controls.checkpoint == instant.NONE:
         return _from_file(log, FIRST_FILE, None)
@@ -47,7 +47,7 @@ def find_start(log: LogFiles, controls: Controls) -> Start:
     found = log.try_record(at) if instant.position_of(at) >= HEADER_SIZE else "it lies inside the header"
     if isinstance(found, str):
         return _from_file(log, instant.file_of(at), found)
-    if not isinstance(found.operation, Checkpoint):
+    if not isinstance(found.operation, CheckpointRecord):
         return _from_file(log, instant.file_of(at), "the record there is no checkpoint")
     marks = found.operation
     if not _sensible(marks, at):
@@ -57,7 +57,7 @@ def find_start(log: LogFiles, controls: Controls) -> Start:
     return Start(at, marks, marks.undo_lwm, marks.redo_lwm, None)
 
 
-def require_file(log: LogFiles, number: int) -> None:
+def require_file(log: DerbyLogFiles, number: int) -> None:
     """DamageError when a needed log file is missing or no log file."""
     if log.exists(number):
         log.header(number)
@@ -71,12 +71,12 @@ def require_file(log: LogFiles, number: int) -> None:
     )
 
 
-def _sensible(marks: Checkpoint, at: int) -> bool:
+def _sensible(marks: CheckpointRecord, at: int) -> bool:
     first = instant.position_of(marks.undo_lwm) >= HEADER_SIZE and instant.position_of(marks.redo_lwm) >= HEADER_SIZE
     return first and instant.file_of(marks.undo_lwm) > 0 and marks.undo_lwm <= marks.redo_lwm <= at
 
 
-def _from_file(log: LogFiles, number: int, problem: str | None) -> Start:
+def _from_file(log: DerbyLogFiles, number: int, problem: str | None) -> Start:
     if not log.exists(number):
         raise DamageError(
             f"no checkpoint is known and log file {number} is missing",

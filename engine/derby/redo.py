@@ -28,7 +28,7 @@ from engine.derby.format.operations import container as container_operations
 from engine.derby.format.operations import page as operations
 from engine.derby.format.operations import registry
 from engine.derby.format.record import Record
-from engine.derby.log import LogFiles
+from engine.derby.log import DerbyLogFiles
 from engine.derby.pages import Page
 from engine.errors import DamageError, FormatError
 
@@ -48,7 +48,7 @@ class Redo:
 
     __slots__ = ("_cache", "_containers", "_log", "applied", "seen", "skipped")
 
-    def __init__(self, log: LogFiles, cache: PageCache) -> None:
+    def __init__(self, log: DerbyLogFiles, cache: PageCache) -> None:
         self._log = log
         self._cache = cache
         self._containers = cache.containers

@@ -18,14 +18,14 @@ from engine.derby.format import instant, record
 from engine.derby.format.log_file import HEADER_SIZE, TRAILER
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import Record
-from engine.derby.log import LogFiles, ScanEnd
+from engine.derby.log import DerbyLogFiles, ScanEnd
 from engine.errors import DamageError
 
 _CHUNK = 1 << 20
 _KEPT = 100
 
 
-class Behind(NamedTuple):
+class RecordsAfterEnd(NamedTuple):
     """What lies behind the end of the log.
 
     Attributes:
@@ -48,14 +48,14 @@ class Behind(NamedTuple):
     files: tuple[int, ...]
 
 
-def look_behind(log: LogFiles, end: ScanEnd) -> Behind:
+def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
     """Search everything behind the append position."""
     number = instant.file_of(end.append)
     files = tuple(n for n in log.numbers() if n > number)
     count = commits = torn_commits = first = last = 0
     torn = torn_group_end(log, end)
     transactions: list[int] = []
-    for found in records_behind(log, end):
+    for found in records_after(log, end):
         count += 1
         first = first or found.instant
         last = found.instant
@@ -67,10 +67,10 @@ def look_behind(log: LogFiles, end: ScanEnd) -> Behind:
             if len(transactions) < _KEPT:
                 transactions.append(found.transaction)
     dirty = count > 0 or has_bytes(log, number, instant.position_of(end.append))
-    return Behind(count, commits, torn_commits, first, last, tuple(transactions), dirty, files)
+    return RecordsAfterEnd(count, commits, torn_commits, first, last, tuple(transactions), dirty, files)
 
 
-def torn_group_end(log: LogFiles, end: ScanEnd) -> int:
+def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:
     """Instant behind a group whose write did not come to its end, 0 when there is none at the append position.
 
     The checksum record is there, and the last four bytes that it announces are zero: they are the length of the last
@@ -84,7 +84,7 @@ def torn_group_end(log: LogFiles, end: ScanEnd) -> int:
     return stop if not any(last) else instant.NONE
 
 
-def records_behind(log: LogFiles, end: ScanEnd) -> Iterator[Record]:
+def records_after(log: DerbyLogFiles, end: ScanEnd) -> Iterator[Record]:
     """The valid records behind the append position, later files included, in log order."""
     number, position = instant.file_of(end.append), instant.position_of(end.append)
     yield from _search(log, number, position)
@@ -97,7 +97,7 @@ def records_behind(log: LogFiles, end: ScanEnd) -> Iterator[Record]:
             yield from _search(log, later, HEADER_SIZE)
 
 
-def has_bytes(log: LogFiles, number: int, position: int) -> bool:
+def has_bytes(log: DerbyLogFiles, number: int, position: int) -> bool:
     """Whether a byte other than zero stands in a log file from a position on."""
     size = log.size(number)
     while position < size:
@@ -108,13 +108,13 @@ def has_bytes(log: LogFiles, number: int, position: int) -> bool:
     return False
 
 
-def next_valid(log: LogFiles, number: int, position: int) -> int:
+def next_valid(log: DerbyLogFiles, number: int, position: int) -> int:
     """The instant of the first valid record of a file at or behind a position, 0 when there is none."""
     found = next(_search(log, number, position), None)
     return instant.NONE if found is None else found.instant
 
 
-def _search(log: LogFiles, number: int, position: int) -> Iterator[Record]:
+def _search(log: DerbyLogFiles, number: int, position: int) -> Iterator[Record]:
     """Valid records of one file from a position on, resynchronising by the file number in envelopes."""
     size = log.size(number)
     mark = number.to_bytes(4, "big")
@@ -127,7 +127,7 @@ def _search(log: LogFiles, number: int, position: int) -> Iterator[Record]:
         position = _next_mark(log, number, position + 1, size, mark)
 
 
-def _next_mark(log: LogFiles, number: int, position: int, size: int, mark: bytes) -> int:
+def _next_mark(log: DerbyLogFiles, number: int, position: int, size: int, mark: bytes) -> int:
     """The next position whose envelope could state the right instant; the end of the file when there is none."""
     while position + 12 <= size:
         chunk = log.read(number, position, min(_CHUNK, size - position))

@@ -44,17 +44,17 @@ from typing import NamedTuple
 
 from engine.derby import explain
 from engine.derby.containers import Containers
-from engine.derby.database import Database
-from engine.derby.explain import Explained
+from engine.derby.database import DerbyDatabase
+from engine.derby.explain import RecordExplanation
 from engine.derby.format import instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import registry
-from engine.derby.format.operations.transaction import INTERNAL, Begin, Checkpoint, End
+from engine.derby.format.operations.transaction import INTERNAL, Begin, CheckpointRecord, End
 from engine.derby.format.record import LAST, Record
-from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.loggable import raised_by, raised_by_undo
 from engine.derby.recovery_start import Start, find_start
-from engine.derby.xact import TransactionTable
+from engine.derby.xact import XactTable
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
@@ -73,7 +73,7 @@ _VERSION_AT = slice(6, 14)
 PageKey = tuple[int, int, int]
 
 
-class Compared(NamedTuple):
+class TextbookComparison(NamedTuple):
     """One record: what Derby's recovery does with it, and what textbook ARIES would.
 
     Attributes:
@@ -84,21 +84,21 @@ class Compared(NamedTuple):
         reason: a clause for a person.
     """
 
-    derby: Explained
+    derby: RecordExplanation
     textbook: str
     undo: str | None
     page_lsn: int
     reason: str
 
 
-def compare(storage: Storage) -> Iterator[Compared]:
+def compare(storage: Storage) -> Iterator[TextbookComparison]:
     """Every record of the log with both verdicts, in log order; nothing is changed. Errors as ``explain.explain``.
 
     Arguments:
         storage: the database directory.
     """
-    database = Database(OverlayStorage(storage))
-    log = LogFiles(database)
+    database = DerbyDatabase(OverlayStorage(storage))
+    log = DerbyLogFiles(database)
     tables = _Tables(log, find_start(log, database.controls()))
     page_lsns = _page_lsns(database, tables)
     for one in explain.explain(storage):
@@ -115,16 +115,16 @@ class _Tables:
         changes: instant and page version behind each record, by page.
     """
 
-    def __init__(self, log: LogFiles, start: Start) -> None:
+    def __init__(self, log: DerbyLogFiles, start: Start) -> None:
         self.start = start
         self.changes: dict[PageKey, list[tuple[int, int]]] = {}
         self.nested: set[int] = set()
-        table = TransactionTable(start.redo_lwm)
+        table = XactTable(start.redo_lwm)
         for one in ForwardScan(log, start.undo_lwm):
             table.see(one)
             if isinstance(one.operation, Begin) and one.operation.status & INTERNAL and one.transaction is not None:
                 self.nested.add(one.transaction)
-            if isinstance(one.operation, Checkpoint) and one.transaction is not None:
+            if isinstance(one.operation, CheckpointRecord) and one.transaction is not None:
                 self.nested.discard(one.transaction)
             key = _page_of(one)
             if key is not None:
@@ -140,7 +140,7 @@ def _page_of(one: Record) -> PageKey | None:
     return (*operation[:3],) if registry.is_page_operation(operation) else None
 
 
-def _version_behind(log: LogFiles, one: Record) -> int:
+def _version_behind(log: DerbyLogFiles, one: Record) -> int:
     operation = one.operation
     assert registry.is_page_operation(operation)
     if one.undo_instant is None:
@@ -148,7 +148,7 @@ def _version_behind(log: LogFiles, one: Record) -> int:
     return operation.version + raised_by_undo(log.record(one.undo_instant).operation)
 
 
-def _page_lsns(database: Database, tables: _Tables) -> dict[PageKey, int]:
+def _page_lsns(database: DerbyDatabase, tables: _Tables) -> dict[PageKey, int]:
     """The LSN that each page on disk would carry: that of the last record that its version includes."""
     containers = Containers(database)
     found = {}
@@ -161,27 +161,27 @@ def _page_lsns(database: Database, tables: _Tables) -> dict[PageKey, int]:
     return found
 
 
-def _compared(one: Explained, tables: _Tables, page_lsns: dict[PageKey, int]) -> Compared:
+def _compared(one: RecordExplanation, tables: _Tables, page_lsns: dict[PageKey, int]) -> TextbookComparison:
     record, operation = one.record, one.record.operation
     at, undo = record.instant, tables.undo.get(record.instant)
     if one.action == explain.BEHIND:
-        return Compared(one, BEHIND, None, instant.NONE, one.reason)
+        return TextbookComparison(one, BEHIND, None, instant.NONE, one.reason)
     if at < tables.start.redo_lwm:
         later = "; undo reaches it by prevLSN" if undo == UNDONE else ""
         reason = f"analysis starts at the checkpoint, {instant.show(tables.start.redo_lwm)}{later}"
-        return Compared(one, UNREAD, undo, instant.NONE, reason)
+        return TextbookComparison(one, UNREAD, undo, instant.NONE, reason)
     if isinstance(operation, Begin | End):
         ended = record.group & LAST and record.transaction in tables.nested
         reason = "a dummy CLR: a rollback jumps over the action" if ended else "changes the transaction table"
-        return Compared(one, ANALYSIS, None, instant.NONE, reason)
+        return TextbookComparison(one, ANALYSIS, None, instant.NONE, reason)
     key = _page_of(record)
     if key is None:
         is_file = registry.type_of(operation).family == registry.CONTAINER
         reason = "a file has no page LSN" if is_file else "changes nothing"
-        return Compared(one, REDO_FILE if is_file else NONE, undo, instant.NONE, reason)
+        return TextbookComparison(one, REDO_FILE if is_file else NONE, undo, instant.NONE, reason)
     lsn = page_lsns[key]
     if one.action == explain.SKIP or at <= lsn:
         why = f"page LSN {instant.show(lsn)} is not below it" if at <= lsn else "its container is gone"
-        return Compared(one, SKIP, undo, lsn, why)
+        return TextbookComparison(one, SKIP, undo, lsn, why)
     first = next(change for change, _ in tables.changes[key] if change >= tables.start.redo_lwm)
-    return Compared(one, REDO, undo, lsn, f"recLSN {instant.show(first)}, page LSN {instant.show(lsn)}")
+    return TextbookComparison(one, REDO, undo, lsn, f"recLSN {instant.show(first)}, page LSN {instant.show(lsn)}")

@@ -27,10 +27,10 @@ from engine.derby.format.operations import container as container_operations
 from engine.derby.format.operations import page as operations
 from engine.derby.format.operations import registry
 from engine.derby.format.record import COMPENSATION, NEED_LOCK, RAW_STORE, Record
-from engine.derby.log import LogFiles
-from engine.derby.log_writer import LogWriter
+from engine.derby.log import DerbyLogFiles
+from engine.derby.log_writer import DerbyLogWriter
 from engine.derby.redo import Redo, undrop
-from engine.derby.xact import Transaction, TransactionTable
+from engine.derby.xact import Xact, XactTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 
@@ -38,7 +38,7 @@ PAGE_CLR = RAW_STORE | NEED_LOCK | COMPENSATION
 CONTAINER_CLR = RAW_STORE | COMPENSATION
 
 
-class Undone(NamedTuple):
+class UndoResult(NamedTuple):
     """A transaction that was rolled back, with the number of CLRs written for it now."""
 
     transaction: int
@@ -58,13 +58,13 @@ class Undo:
 
     __slots__ = ("_cache", "_log", "_redo", "_writer")
 
-    def __init__(self, log: LogFiles, writer: LogWriter, cache: PageCache, redo: Redo) -> None:
+    def __init__(self, log: DerbyLogFiles, writer: DerbyLogWriter, cache: PageCache, redo: Redo) -> None:
         self._log = log
         self._writer = writer
         self._cache = cache
         self._redo = redo
 
-    def run(self, table: TransactionTable, listener: Listener) -> list[Undone]:
+    def run(self, table: XactTable, listener: Listener) -> list[UndoResult]:
         """Roll every loser of a table back; the table then holds the prepared transactions only."""
         undone = []
         losers = table.losers()
@@ -74,10 +74,10 @@ class Undo:
             self._writer.finish(one.number, committed=False)
             self._writer.flush()
             del table.open[one.number]
-            undone.append(Undone(one.number, one.internal, clrs))
+            undone.append(UndoResult(one.number, one.internal, clrs))
         return undone
 
-    def roll_back(self, one: Transaction, keep: int = 0) -> int:
+    def roll_back(self, one: Xact, keep: int = 0) -> int:
         """Undo the records of a transaction, last first, down to a savepoint (R-DRB-9).
 
         Arguments:

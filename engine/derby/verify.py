@@ -19,17 +19,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.catalog import conglomerates
-from engine.derby.database import CONTROL, MIRROR, Controls, Database
-from engine.derby.findings import Finding, finding
+from engine.derby.database import CONTROL, MIRROR, Controls, DerbyDatabase
+from engine.derby.findings import DerbyFinding, finding
 from engine.derby.format import container, control, instant
 from engine.derby.format.container import ContainerKey
-from engine.derby.log import LogFiles
+from engine.derby.log import DerbyLogFiles
 from engine.derby.verify_log import LogCheck, check_log
 from engine.derby.verify_pages import PageCheck, check_pages
 from engine.events import SILENT, Listener
 
 
-class Report(NamedTuple):
+class DerbyReport(NamedTuple):
     """The result of a check.
 
     Attributes:
@@ -42,7 +42,7 @@ class Report(NamedTuple):
         not_checked: what was left out, as clauses for the summary.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[DerbyFinding, ...]
     records: int
     log_bytes: int
     containers: int
@@ -51,7 +51,7 @@ class Report(NamedTuple):
     not_checked: tuple[str, ...]
 
 
-def verify(database: Database, *, pages: bool = True, listener: Listener = SILENT) -> Report:
+def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = SILENT) -> DerbyReport:
     """Check a database.
 
     Arguments:
@@ -69,7 +69,7 @@ def verify(database: Database, *, pages: bool = True, listener: Listener = SILEN
     if holder is not None:
         who = f"process {holder}" if holder else "another process"
         findings.append(finding("DRB-DB-001", f"{who} has the database open", file="dbex.lck"))
-    log = LogFiles(database)
+    log = DerbyLogFiles(database)
     checked = check_log(log, controls, listener)
     findings += checked.findings
     found = check_pages(database, checked.ranges, listener) if pages else PageCheck([], 0, 0, 0)
@@ -77,7 +77,7 @@ def verify(database: Database, *, pages: bool = True, listener: Listener = SILEN
     catalogue = conglomerates(database) if pages and checked.settled else None
     if catalogue is not None:
         findings += check_catalogue(database, catalogue)
-    return Report(
+    return DerbyReport(
         tuple(findings),
         checked.records,
         checked.log_bytes,
@@ -88,7 +88,7 @@ def verify(database: Database, *, pages: bool = True, listener: Listener = SILEN
     )
 
 
-def check_controls(controls: Controls) -> list[Finding]:
+def check_controls(controls: Controls) -> list[DerbyFinding]:
     """Findings on the two control files."""
     primary, mirror = controls.primary, controls.mirror
     findings = []
@@ -113,7 +113,7 @@ def check_controls(controls: Controls) -> list[Finding]:
     return findings
 
 
-def check_catalogue(database: Database, catalogue: set[int]) -> list[Finding]:
+def check_catalogue(database: DerbyDatabase, catalogue: set[int]) -> list[DerbyFinding]:
     """Every table and index of the catalogue has its file, and every file is known to the catalogue."""
     findings = []
     present = {key.container for key, is_stub in database.containers().items() if not is_stub and key.segment == 0}

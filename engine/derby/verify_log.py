@@ -19,16 +19,16 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from engine.derby.database import CONTROL, Controls
-from engine.derby.findings import NOTE, Finding, finding
+from engine.derby.findings import NOTE, DerbyFinding, finding
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.format.operations import container, page, registry
 from engine.derby.format.record import Record
-from engine.derby.log import ForwardScan, LogFiles, ScanEnd
+from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.loggable import raised_by, raised_by_undo
 from engine.derby.recovery_start import Start, find_start
-from engine.derby.tail import look_behind
-from engine.derby.xact import TransactionTable
+from engine.derby.tail import look_after_end
+from engine.derby.xact import XactTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 
@@ -69,7 +69,7 @@ class LogCheck(NamedTuple):
     redo or undo, so that the pages on disk say all.
     """
 
-    findings: list[Finding]
+    findings: list[DerbyFinding]
     records: int
     log_bytes: int
     ranges: Ranges
@@ -77,9 +77,9 @@ class LogCheck(NamedTuple):
     settled: bool
 
 
-def check_log(log: LogFiles, controls: Controls, listener: Listener) -> LogCheck:
+def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> LogCheck:
     """Check everything that is in the log directory."""
-    findings: list[Finding] = []
+    findings: list[DerbyFinding] = []
     try:
         start = find_start(log, controls)
     except DamageError as error:
@@ -99,7 +99,7 @@ def check_log(log: LogFiles, controls: Controls, listener: Listener) -> LogCheck
     return LogCheck(findings, scan.records, scan.bytes, scan.ranges, complete, settled)
 
 
-def _check_older(log: LogFiles, start: Start) -> list[Finding]:
+def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     """Log files in front of the undo low water mark, as far as they exist."""
     numbers = log.numbers()
     oldest = instant.file_of(start.undo_lwm)
@@ -126,13 +126,13 @@ class _Scan:
 
     __slots__ = ("_listener", "_start", "bytes", "consistent", "findings", "log", "ranges", "records", "table")
 
-    def __init__(self, log: LogFiles, start: Start, listener: Listener) -> None:
+    def __init__(self, log: DerbyLogFiles, start: Start, listener: Listener) -> None:
         self.log = log
         self._start = start
         self._listener = listener
-        self.table = TransactionTable(start.redo_lwm)
+        self.table = XactTable(start.redo_lwm)
         self.ranges = Ranges({}, {}, set(), set())
-        self.findings: list[Finding] = []
+        self.findings: list[DerbyFinding] = []
         self.records = 0
         self.bytes = 0
         self.consistent = True
@@ -202,7 +202,7 @@ class _Scan:
         self.findings.append(finding(code, message, file=path, at=one.instant))
 
 
-def _check_end(log: LogFiles, start: Start, end: ScanEnd) -> list[Finding]:
+def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFinding]:
     """The end of the log and everything behind it."""
     findings = []
     path = log.path(instant.file_of(end.stopped_at))
@@ -213,7 +213,7 @@ def _check_end(log: LogFiles, start: Start, end: ScanEnd) -> list[Finding]:
     if end.obstacle is not None:
         following = log.path(instant.file_of(end.stopped_at) + 1)
         findings.append(finding("DRB-LOG-004", end.obstacle, file=following))
-    behind = look_behind(log, end)
+    behind = look_after_end(log, end)
     if behind.commits:
         message = (
             f"{end.reason}; behind it {behind.records} valid records, {behind.commits} of them commits, "
@@ -236,7 +236,7 @@ def _check_end(log: LogFiles, start: Start, end: ScanEnd) -> list[Finding]:
     return findings
 
 
-def _open_transactions(table: TransactionTable) -> list[Finding]:
+def _open_transactions(table: XactTable) -> list[DerbyFinding]:
     findings = []
     for one in table.losers():
         kind = "internal transaction" if one.internal else "transaction"

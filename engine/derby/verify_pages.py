@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.derby.database import Database
-from engine.derby.findings import Finding, finding
+from engine.derby.database import DerbyDatabase
+from engine.derby.findings import DerbyFinding, finding
 from engine.derby.format import allocation, container, page
 from engine.derby.format import row as rows
 from engine.derby.format.container import ContainerHeader, ContainerKey
@@ -33,16 +33,16 @@ _HEADER_BYTES = 189
 class PageCheck(NamedTuple):
     """The result, with counts of what was looked at."""
 
-    findings: list[Finding]
+    findings: list[DerbyFinding]
     containers: int
     pages: int
     rows: int
 
 
-def check_pages(database: Database, ranges: Ranges, listener: Listener) -> PageCheck:
+def check_pages(database: DerbyDatabase, ranges: Ranges, listener: Listener) -> PageCheck:
     """Check every container file, and that every container that the log names is there."""
     found = database.containers()
-    findings: list[Finding] = []
+    findings: list[DerbyFinding] = []
     by_container: dict[tuple[int, int], dict[int, VersionRange]] = {}
     for (segment, number, page_number), known in ranges.pages.items():
         by_container.setdefault((segment, number), {})[page_number] = known
@@ -66,7 +66,7 @@ def check_pages(database: Database, ranges: Ranges, listener: Listener) -> PageC
     return PageCheck(findings, sum(1 for is_stub in found.values() if not is_stub), pages, count)
 
 
-def _check_stub(database: Database, key: ContainerKey) -> list[Finding]:
+def _check_stub(database: DerbyDatabase, key: ContainerKey) -> list[DerbyFinding]:
     path = container.stub_path_of(key)
     file = database.storage.open(path)
     try:
@@ -84,12 +84,12 @@ class _Container:
 
     __slots__ = ("_key", "_path", "_ranges", "_storage", "findings", "pages", "rows")
 
-    def __init__(self, database: Database, key: ContainerKey, ranges: dict[int, VersionRange]) -> None:
+    def __init__(self, database: DerbyDatabase, key: ContainerKey, ranges: dict[int, VersionRange]) -> None:
         self._storage = database.storage
         self._key = key
         self._path = container.path_of(key)
         self._ranges = ranges
-        self.findings: list[Finding] = []
+        self.findings: list[DerbyFinding] = []
         self.pages = 0
         self.rows = 0
 

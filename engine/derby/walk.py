@@ -16,12 +16,12 @@ from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import Record
-from engine.derby.log import LogFiles
+from engine.derby.log import DerbyLogFiles
 from engine.derby.tail import has_bytes, next_valid
 from engine.errors import DamageError
 
 
-class Damage(NamedTuple):
+class DerbyDamage(NamedTuple):
     """A place that is no record, or a group that does not match.
 
     Attributes:
@@ -37,7 +37,7 @@ class Damage(NamedTuple):
     resumed_at: int
 
 
-class Selection(NamedTuple):
+class RecordSelection(NamedTuple):
     """Which records are wanted. Fields are ANDed, values of one field ORed; an empty field wants all.
 
     Attributes:
@@ -69,10 +69,10 @@ class Selection(NamedTuple):
         return not self.pages or getattr(operation, "page", None) in self.pages
 
 
-ALL = Selection()
+ALL = RecordSelection()
 
 
-def walk(log: LogFiles, selection: Selection = ALL) -> Iterator[Record | Damage]:
+def walk(log: DerbyLogFiles, selection: RecordSelection = ALL) -> Iterator[Record | DerbyDamage]:
     """Records and damage in log order.
 
     Arguments:
@@ -89,24 +89,24 @@ def walk(log: LogFiles, selection: Selection = ALL) -> Iterator[Record | Damage]
         try:
             log.header(number)
         except DamageError as error:
-            yield Damage(instant.make(number, 0), 0, error.what, instant.NONE)
+            yield DerbyDamage(instant.make(number, 0), 0, error.what, instant.NONE)
             if log.size(number) < HEADER_SIZE:
                 continue
         for found in _walk_file(log, number):
             if selection.stop and _instant_of(found) >= selection.stop:
                 return
-            if _instant_of(found) >= selection.start and (isinstance(found, Damage) or selection.wants(found)):
+            if _instant_of(found) >= selection.start and (isinstance(found, DerbyDamage) or selection.wants(found)):
                 yield found
 
 
-def _walk_file(log: LogFiles, number: int) -> Iterator[Record | Damage]:
+def _walk_file(log: DerbyLogFiles, number: int) -> Iterator[Record | DerbyDamage]:
     position, size = HEADER_SIZE, log.size(number)
     while position < size:
         at = instant.make(number, position)
         found = log.try_record(at)
         if not isinstance(found, str):
             if isinstance(found.operation, Checksum) and not log.group_matches(found):
-                yield Damage(at, 0, "the bytes behind a checksum record do not match it", found.end)
+                yield DerbyDamage(at, 0, "the bytes behind a checksum record do not match it", found.end)
             yield found
             position = instant.position_of(found.end)
             continue
@@ -115,11 +115,11 @@ def _walk_file(log: LogFiles, number: int) -> Iterator[Record | Damage]:
         resumed = next_valid(log, number, position + 1)
         reason = found if log.read(number, position, 4) != bytes(4) else "zeros where a record should be"
         if resumed == instant.NONE:
-            yield Damage(at, size - position, reason, instant.NONE)
+            yield DerbyDamage(at, size - position, reason, instant.NONE)
             return
-        yield Damage(at, instant.position_of(resumed) - position, reason, resumed)
+        yield DerbyDamage(at, instant.position_of(resumed) - position, reason, resumed)
         position = instant.position_of(resumed)
 
 
-def _instant_of(found: Record | Damage) -> int:
-    return found.at if isinstance(found, Damage) else found.instant
+def _instant_of(found: Record | DerbyDamage) -> int:
+    return found.at if isinstance(found, DerbyDamage) else found.instant

@@ -23,7 +23,7 @@ from engine.derby.format.record import Record
 from engine.errors import DamageError
 
 
-class Transaction:
+class Xact:
     """An entry of the table.
 
     Attributes:
@@ -46,7 +46,7 @@ class Transaction:
         self.instants = array("q", (first,))
 
 
-class TransactionTable:
+class XactTable:
     """Transactions that have begun and not ended.
 
     Arguments:
@@ -57,7 +57,7 @@ class TransactionTable:
 
     def __init__(self, redo_lwm: int) -> None:
         self._redo_lwm = redo_lwm
-        self.open: dict[int, Transaction] = {}
+        self.open: dict[int, Xact] = {}
         self.highest = 0
         self.ended = 0
 
@@ -86,12 +86,12 @@ class TransactionTable:
                 entry.global_id = one.operation.global_id
         entry.instants.append(one.instant)
 
-    def losers(self) -> list[Transaction]:
+    def losers(self) -> list[Xact]:
         """Transactions to roll back, in Derby's order: internal ones first, each kind by descending number."""
         found = [entry for entry in self.open.values() if not entry.prepared]
         return sorted(found, key=lambda entry: (not entry.internal, -entry.number))
 
-    def in_doubt(self) -> list[Transaction]:
+    def in_doubt(self) -> list[Xact]:
         """Prepared transactions, oldest first."""
         return sorted((entry for entry in self.open.values() if entry.prepared), key=lambda entry: entry.first)
 
@@ -103,7 +103,7 @@ class TransactionTable:
         if number in self.open:
             raise _inconsistent(one, f"transaction {number} begins a second time")
         internal = begin.status & transaction.INTERNAL != 0
-        self.open[number] = Transaction(number, one.instant, internal=internal, global_id=begin.global_id)
+        self.open[number] = Xact(number, one.instant, internal=internal, global_id=begin.global_id)
 
 
 def _inconsistent(one: Record, what: str) -> DamageError:

@@ -92,7 +92,7 @@ def _node(number: int) -> Codec:
     def decode(body: bytes, version: int) -> Record:
         return node.decode_node(body, version, number)
 
-    def encode(record: node.Node, version: int) -> bytes:
+    def encode(record: node.NodeRecord, version: int) -> bytes:
         return node.encode_node(record, version, number)
 
     return Codec(decode, encode)

@@ -22,7 +22,7 @@ from engine.format.entry import ln as ln_module
 from engine.format.entry import ln_content as lc
 from engine.format.entry import node as node_module
 from engine.format.entry.ln import LN
-from engine.format.entry.node import Node, Slot
+from engine.format.entry.node import NodeRecord, Slot
 from engine.format.fields import FieldValue, Shape
 
 SHAPES: Final[dict[type, Shape]] = {
@@ -91,7 +91,7 @@ def describe(record: tuple[Any, ...], *, delta: bool = False) -> list[FieldValue
     """
     if isinstance(record, LN):
         return _describe_ln(record)
-    if isinstance(record, Node):
+    if isinstance(record, NodeRecord):
         return _describe_node(record, delta)
     fields = SHAPES[type(record)]
     values = [FieldValue(field.name, field.kind, value) for field, value in zip(fields, record, strict=True)]
@@ -99,7 +99,7 @@ def describe(record: tuple[Any, ...], *, delta: bool = False) -> list[FieldValue
     return values if rename is None else rename(values)
 
 
-def describe_slots(node: Node, *, delta: bool) -> list[list[FieldValue]]:
+def describe_slots(node: NodeRecord, *, delta: bool) -> list[list[FieldValue]]:
     """The fields of each slot of a node, with full keys and times computed from the node's bases.
 
     Arguments:
@@ -169,7 +169,7 @@ def _describe_tail(tail: ln_module.Tail) -> list[FieldValue]:
     return [FieldValue("before_image_expiration", "expiration", tail)]
 
 
-def _describe_node(record: Node, delta: bool) -> list[FieldValue]:
+def _describe_node(record: NodeRecord, delta: bool) -> list[FieldValue]:
     fields = [
         FieldValue("db", "int", record.db_id),
         FieldValue("node", "int", record.node_id),
@@ -202,7 +202,7 @@ def _describe_node(record: Node, delta: bool) -> list[FieldValue]:
     return fields + [FieldValue(name, kind, value) for name, kind, value, present in optional if present]
 
 
-def _describe_slot(node: Node, slot: Slot, hours: bool, dirty: int) -> list[FieldValue]:
+def _describe_slot(node: NodeRecord, slot: Slot, hours: bool, dirty: int) -> list[FieldValue]:
     state = slot.state
     fields = [
         FieldValue("key", "bytes", node.full_key(slot)),

@@ -35,7 +35,7 @@ KINDS: Final = frozenset(
 )  # fmt: skip
 
 
-class Field(NamedTuple):
+class RecordField(NamedTuple):
     """One field of a shape."""
 
     name: str
@@ -50,7 +50,7 @@ class FieldValue(NamedTuple):
     value: object
 
 
-Shape = tuple[Field, ...]
+Shape = tuple[RecordField, ...]
 
 
 def shape(record: type[tuple[object, ...]], text: str) -> Shape:
@@ -71,5 +71,5 @@ def shape(record: type[tuple[object, ...]], text: str) -> Shape:
         field, _, alias = shown.partition("=")
         if field != name or kind not in KINDS:
             raise ValueError(f"shape of {record.__name__}: {item!r} stands where field {name!r} should")
-        fields.append(Field(alias or field, kind))
+        fields.append(RecordField(alias or field, kind))
     return tuple(fields)

@@ -85,7 +85,7 @@ _TURNS: Final = (ROLLBACK_START,)
 _BEYOND: Final = 1 << 40
 
 
-class Examined(NamedTuple):
+class EntryCheck(NamedTuple):
     """What ``examine`` says of one entry.
 
     Attributes:
@@ -316,7 +316,7 @@ def sift(
     return pos
 
 
-def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, at_end: bool) -> Examined:
+def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, at_end: bool) -> EntryCheck:
     """Say what the entry at ``pos`` is.
 
     Arguments:
@@ -331,27 +331,27 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
     """
     room = end - pos
     if room < HEADER_WITH_VLSN_BYTES and not at_end:
-        return Examined(MORE, None, 0, HEADER_WITH_VLSN_BYTES, room)
+        return EntryCheck(MORE, None, 0, HEADER_WITH_VLSN_BYTES, room)
     if room < HEADER_BYTES:
-        return Examined(CUT, None, 0, HEADER_BYTES, room)
+        return EntryCheck(CUT, None, 0, HEADER_BYTES, room)
     if not is_valid_type(data[pos + 4], version):
-        return Examined(BAD_TYPE, None, 0, 0, data[pos + 4])
+        return EntryCheck(BAD_TYPE, None, 0, 0, data[pos + 4])
     flags = data[pos + 5]
     if version < INVISIBLE_BIT and flags & VERSION_BITS_V6 != version:
-        return Examined(BAD_TYPE, None, 0, version, flags & VERSION_BITS_V6)
+        return EntryCheck(BAD_TYPE, None, 0, version, flags & VERSION_BITS_V6)
     length = HEADER_WITH_VLSN_BYTES if has_vlsn(flags, version) else HEADER_BYTES
     if room < length:
-        return Examined(CUT, None, length, length, room)
+        return EntryCheck(CUT, None, length, length, room)
     header = decode_header(data, pos, version)
     if header.item_size < 0:
-        return Examined(BAD_SIZE, header, length, 0, header.item_size)
+        return EntryCheck(BAD_SIZE, header, length, 0, header.item_size)
     total = length + header.item_size
     if total > room:
-        return Examined(CUT if at_end else MORE, header, length, total, room)
+        return EntryCheck(CUT if at_end else MORE, header, length, total, room)
     if header.type_number != ERASED:
         found = entry_checksum(memoryview(data)[pos : pos + total], version)
         if found != header.checksum:
-            return Examined(BAD_CHECKSUM, header, length, header.checksum, found)
+            return EntryCheck(BAD_CHECKSUM, header, length, header.checksum, found)
     if prev_offset not in (-1, header.prev_offset):
-        return Examined(BAD_PREV, header, length, prev_offset, header.prev_offset)
-    return Examined(GOOD, header, length, total, total)
+        return EntryCheck(BAD_PREV, header, length, prev_offset, header.prev_offset)
+    return EntryCheck(GOOD, header, length, total, total)

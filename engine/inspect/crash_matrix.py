@@ -32,7 +32,7 @@ from engine.storage.overlay import OverlayStorage
 Records = dict[int, dict[bytes, bytes]]
 
 
-class Case(NamedTuple):
+class CrashCase(NamedTuple):
     """One crash.
 
     Attributes:
@@ -50,7 +50,7 @@ class Case(NamedTuple):
     records: int
 
 
-class _Step(NamedTuple):
+class _ModelChange(NamedTuple):
     """An entry that changes the model: a record of a transaction (0: of none), or its end."""
 
     lsn: int
@@ -61,7 +61,7 @@ class _Step(NamedTuple):
     data: bytes | None
 
 
-class Model:
+class CommittedModel:
     """What is committed at each place of a log.
 
     Arguments:
@@ -73,7 +73,7 @@ class Model:
     """
 
     def __init__(self, storage: Storage, files: LogFiles) -> None:
-        self._steps: list[_Step] = []
+        self._steps: list[_ModelChange] = []
         numbers = [file.number for file in files.files]
         self.has_gaps = numbers != list(range(len(numbers)))
         self.usable = not self.has_gaps
@@ -84,7 +84,7 @@ class Model:
     def at(self, end_lsn: int) -> Records:
         """The records that are committed in the log up to a place, by database id."""
         found: Records = {}
-        pending: dict[int, list[_Step]] = {}
+        pending: dict[int, list[_ModelChange]] = {}
         for step in self._steps:
             if step.lsn >= end_lsn:
                 break
@@ -103,15 +103,19 @@ class Model:
         if entry.version < TWO_PART_DUPLICATES or entry.replicated:
             self.usable = False
         if entry.type_number in (COMMIT, ABORT):
-            self._steps.append(_Step(entry.lsn, entry.type_number, getattr(entry.record(), "id", 0), 0, b"", None))
+            self._steps.append(
+                _ModelChange(entry.lsn, entry.type_number, getattr(entry.record(), "id", 0), 0, b"", None)
+            )
         elif BY_NUMBER[entry.type_number].family == LN_FAMILY:
             record = entry.record()
             if isinstance(record, LN) and record.content is None:
                 self.usable = self.usable and not record.expiration
-                self._steps.append(_Step(entry.lsn, 0, record.txn_id or 0, record.db_id, record.key, record.data))
+                self._steps.append(
+                    _ModelChange(entry.lsn, 0, record.txn_id or 0, record.db_id, record.key, record.data)
+                )
 
 
-def eligible_points(points: list[CrashPoint], model: Model, mode: str) -> list[CrashPoint]:
+def eligible_points(points: list[CrashPoint], model: CommittedModel, mode: str) -> list[CrashPoint]:
     """The points at which a crash can really have happened, given what the log still holds.
 
     Before its first root an environment is still being made. Where files are missing, a crash cannot have happened
@@ -125,7 +129,9 @@ def eligible_points(points: list[CrashPoint], model: Model, mode: str) -> list[C
     return [point for point in found if mode != "no-fsync" or point.synced_lsn != NULL_LSN]
 
 
-def run_case(storage: Storage, files: LogFiles, model: Model, point: CrashPoint, mode: str, seed: int) -> Case:
+def run_case(
+    storage: Storage, files: LogFiles, model: CommittedModel, point: CrashPoint, mode: str, seed: int
+) -> CrashCase:
     """Crash at one point, recover, compare."""
     view = OverlayStorage(storage)
     try:
@@ -133,19 +139,19 @@ def run_case(storage: Storage, files: LogFiles, model: Model, point: CrashPoint,
         found = _recovered(view)
         again = _recovered(view)
     except JetoolError as error:
-        return Case(point, False, False, str(error), 0)
+        return CrashCase(point, False, False, str(error), 0)
     count = sum(len(records) for records in found.values())
     compared = model.usable and effect.end_lsn != NULL_LSN
     if found != again:
-        return Case(point, False, compared, "a second recovery changed the records", count)
+        return CrashCase(point, False, compared, "a second recovery changed the records", count)
     if compared:
         # A torn entry is not in the log: the model ends where it begins.
         end = min(effect.end_lsn, point.lsn) if mode == "torn-write" else effect.end_lsn
         expected = model.at(end)
         for db_id, records in found.items():
             if records != expected.get(db_id, {}):
-                return Case(point, False, True, f"database {db_id} does not hold what was committed", count)
-    return Case(point, True, compared, "", count)
+                return CrashCase(point, False, True, f"database {db_id} does not hold what was committed", count)
+    return CrashCase(point, True, compared, "", count)
 
 
 def _recovered(storage: Storage) -> Records:
@@ -159,7 +165,7 @@ def _recovered(storage: Storage) -> Records:
     return found
 
 
-def _write(found: Records, step: _Step) -> None:
+def _write(found: Records, step: _ModelChange) -> None:
     records = found.setdefault(step.db_id, {})
     if step.data is None:
         records.pop(step.key, None)

@@ -15,7 +15,7 @@ from engine.errors import FormatError
 from engine.format.entry.db_tree import DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, KNOWN_DELETED, Node
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, KNOWN_DELETED, NodeRecord
 from engine.format.lsn import NULL_LSN
 from engine.log.log_reader import LogReader
 
@@ -41,7 +41,7 @@ def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
             record = entry.record() if entry is not None else None
         except FormatError:
             return None
-        if entry is None or not isinstance(record, Node):
+        if entry is None or not isinstance(record, NodeRecord):
             return (
                 record.content.database.name if isinstance(record, LN) and isinstance(record.content, MapLN) else None
             )
@@ -52,12 +52,12 @@ def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
     return None
 
 
-def _bin_slot(node: Node, key: bytes) -> int:
+def _bin_slot(node: NodeRecord, key: bytes) -> int:
     slots = (slot for slot in node.slots if node.full_key(slot) == key and not slot.state & KNOWN_DELETED)
     return next((slot.lsn for slot in slots), NULL_LSN)
 
 
-def _child(node: Node, key: bytes) -> int:
+def _child(node: NodeRecord, key: bytes) -> int:
     """The child whose range holds a key; the key of slot 0 counts as lower than all."""
     lsn = NULL_LSN
     for number, slot in enumerate(node.slots):

@@ -51,7 +51,7 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.passes import Raw
+from engine.log.passes import RawEntry
 from engine.log.tail import find_end
 from engine.recovery.analysis import MAP_LN_TYPES
 from engine.recovery.manager import Recovery
@@ -79,7 +79,7 @@ ACTIONS = (UNREAD, IN_FRONT, PROVISIONAL_NODE, REPLAY, REDO, UNDO, ROLL_BACK, IN
 _ENDS = {COMMIT: "committed", ABORT: "aborted", PREPARE: "prepared"}
 
 
-class Explained(NamedTuple):
+class EntryExplanation(NamedTuple):
     """What recovery does with one entry; ``why`` is a clause for a person."""
 
     action: str
@@ -118,100 +118,116 @@ class Explainer:
         self._result = recovery.result
         self._periods = [period for top in recovery.result.periods for period in top.walk()]
 
-    def explain(self, entry: LogEntry) -> Explained:
+    def explain(self, entry: LogEntry) -> EntryExplanation:
         """What recovery does with an entry of the log, and why."""
         result, number, lsn = self._result, entry.type_number, entry.lsn
         if lsn >= result.end_lsn:
-            return Explained(BEHIND, f"the log ends at {format_lsn(result.end_lsn)}; what stands behind is cut off")
+            return EntryExplanation(
+                BEHIND, f"the log ends at {format_lsn(result.end_lsn)}; what stands behind is cut off"
+            )
         family = BY_NUMBER[number].family
         if number in (CKPT_START, CKPT_END, DB_TREE):
             return self._checkpoint(entry)
         if lsn < result.first_active_lsn:
-            return Explained(UNREAD, f"in front of firstActive {format_lsn(result.first_active_lsn)}: not needed")
+            return EntryExplanation(
+                UNREAD, f"in front of firstActive {format_lsn(result.first_active_lsn)}: not needed"
+            )
         if family == NODE_FAMILY:
             return self._node(entry)
         if family == LN_FAMILY:
             return self._ln(entry)
         if number in _ENDS:
-            return Explained(READ, f"its transaction is {_ENDS[number]}")
+            return EntryExplanation(READ, f"its transaction is {_ENDS[number]}")
         if number in (ROLLBACK_START, ROLLBACK_END):
             return self._rollback(entry)
-        return Explained(NONE, "changes no database")
+        return EntryExplanation(NONE, "changes no database")
 
-    def _checkpoint(self, entry: LogEntry) -> Explained:
+    def _checkpoint(self, entry: LogEntry) -> EntryExplanation:
         result, lsn = self._result, entry.lsn
         if lsn == result.ckpt_end_lsn:
-            return Explained(READ, "the last whole checkpoint: recovery begins with it")
+            return EntryExplanation(READ, "the last whole checkpoint: recovery begins with it")
         if lsn == result.ckpt_start_lsn:
-            return Explained(READ, "nodes and finished work are read from here on")
+            return EntryExplanation(READ, "nodes and finished work are read from here on")
         if lsn == result.root_lsn:
-            return Explained(READ, "the root: leads to all databases")
+            return EntryExplanation(READ, "the root: leads to all databases")
         if entry.type_number == CKPT_START and lsn > result.ckpt_end_lsn:
-            return Explained(NONE, "a checkpoint that was not finished: no CkptEnd follows")
-        return Explained(NONE, "a later one counts")
+            return EntryExplanation(NONE, "a checkpoint that was not finished: no CkptEnd follows")
+        return EntryExplanation(NONE, "a later one counts")
 
-    def _node(self, entry: LogEntry) -> Explained:
+    def _node(self, entry: LogEntry) -> EntryExplanation:
         result = self._result
         start, end = result.ckpt_start_lsn, result.ckpt_end_lsn
         if entry.lsn < start:
-            return Explained(IN_FRONT, f"in front of CkptStart {format_lsn(start)}: the trees lead to what is needed")
+            return EntryExplanation(
+                IN_FRONT, f"in front of CkptStart {format_lsn(start)}: the trees lead to what is needed"
+            )
         if entry.flags & PROVISIONAL:
-            return Explained(PROVISIONAL_NODE, "provisional: counts only through an ancestor that was logged later")
+            return EntryExplanation(
+                PROVISIONAL_NODE, "provisional: counts only through an ancestor that was logged later"
+            )
         if entry.flags & BEFORE_CKPT_END:
             if entry.lsn < end:
                 why = f"provisional before CkptEnd, and CkptEnd {format_lsn(end)} follows"
-                return Explained(PROVISIONAL_NODE, f"{why}: an ancestor leads to it")
-            return Explained(REPLAY, "provisional before CkptEnd, and no CkptEnd follows: goes into its parent's slot")
-        return Explained(REPLAY, "goes into its parent's slot, or becomes the root, if it is later than what is there")
+                return EntryExplanation(PROVISIONAL_NODE, f"{why}: an ancestor leads to it")
+            return EntryExplanation(
+                REPLAY, "provisional before CkptEnd, and no CkptEnd follows: goes into its parent's slot"
+            )
+        return EntryExplanation(
+            REPLAY, "goes into its parent's slot, or becomes the root, if it is later than what is there"
+        )
 
-    def _ln(self, entry: LogEntry) -> Explained:
+    def _ln(self, entry: LogEntry) -> EntryExplanation:
         try:
             record: object = entry.record()
         except FormatError:
-            return Explained(NONE, "cannot be decoded")
+            return EntryExplanation(NONE, "cannot be decoded")
         if not isinstance(record, LN):
-            return Explained(NONE, "changes no database")
+            return EntryExplanation(NONE, "changes no database")
         lsn, result = entry.lsn, self._result
         if record.txn_id is not None:
             if (period := self._period(lsn, record.txn_id)) is not None:
                 return self._rolled_back(entry, period)
             if entry.invisible:
-                return Explained(INVISIBLE, "rolled back before the last checkpoint, and marked")
+                return EntryExplanation(INVISIBLE, "rolled back before the last checkpoint, and marked")
         if record.txn_id in result.resurrected:
             why = "is prepared" if record.txn_id in result.fate.prepared else "of the stream has no end yet"
-            return Explained(RESURRECT, f"transaction {record.txn_id} {why}: done again, and left open")
+            return EntryExplanation(RESURRECT, f"transaction {record.txn_id} {why}: done again, and left open")
         if lsn in self._heard.undone_lsns:
-            return Explained(UNDO, f"transaction {record.txn_id} {self._end_of(record.txn_id)}: {_before(record)}")
+            return EntryExplanation(
+                UNDO, f"transaction {record.txn_id} {self._end_of(record.txn_id)}: {_before(record)}"
+            )
         if lsn in self._heard.redone_lsns or (entry.type_number in MAP_LN_TYPES and lsn >= result.ckpt_start_lsn):
-            return Explained(REDO, f"{self._end_of(record.txn_id)}: its slot takes it, unless a later one is there")
+            return EntryExplanation(
+                REDO, f"{self._end_of(record.txn_id)}: its slot takes it, unless a later one is there"
+            )
         if entry.type_number == FILE_SUMMARY_LN and lsn < result.ckpt_start_lsn:
-            return Explained(IN_FRONT, "counts of a file; the checkpoint has them")
+            return EntryExplanation(IN_FRONT, "counts of a file; the checkpoint has them")
         return self._left(entry, record)
 
-    def _left(self, entry: LogEntry, record: LN) -> Explained:
+    def _left(self, entry: LogEntry, record: LN) -> EntryExplanation:
         """An LN that was neither redone nor undone."""
         result, start = self._result, self._result.ckpt_start_lsn
         if entry.flags & PROVISIONAL:
-            return Explained(PROVISIONAL_NODE, "of a temporary database, which does not outlive its process")
+            return EntryExplanation(PROVISIONAL_NODE, "of a temporary database, which does not outlive its process")
         finished = record.txn_id is None or record.txn_id in result.fate.committed
         if finished and entry.lsn < start:
             why = f"in front of CkptStart {format_lsn(start)}: the checkpoint has it"
-            return Explained(IN_FRONT, f"{self._end_of(record.txn_id)}; {why}")
-        return Explained(GONE, f"database {record.db_id} does not exist any more")
+            return EntryExplanation(IN_FRONT, f"{self._end_of(record.txn_id)}; {why}")
+        return EntryExplanation(GONE, f"database {record.db_id} does not exist any more")
 
-    def _rolled_back(self, entry: LogEntry, period: RollbackPeriod) -> Explained:
+    def _rolled_back(self, entry: LogEntry, period: RollbackPeriod) -> EntryExplanation:
         where = f"RollbackStart {format_lsn(period.start_lsn)}, matchpoint {format_lsn(period.matchpoint_lsn)}"
         if period.before_checkpoint:
-            return Explained(INVISIBLE, f"{where}: rolled back before the checkpoint")
+            return EntryExplanation(INVISIBLE, f"{where}: rolled back before the checkpoint")
         mark = "" if entry.invisible else "; marked invisible now"
-        return Explained(ROLL_BACK, f"{where}: back to the version at the matchpoint{mark}")
+        return EntryExplanation(ROLL_BACK, f"{where}: back to the version at the matchpoint{mark}")
 
-    def _rollback(self, entry: LogEntry) -> Explained:
+    def _rollback(self, entry: LogEntry) -> EntryExplanation:
         for period in self._periods:
             if entry.lsn == period.start_lsn:
                 is_open = period.is_open and period in self._result.periods
-                return Explained(READ, "a rollback that was not finished: done now" if is_open else "a rollback")
-        return Explained(READ, "the end of a rollback")
+                return EntryExplanation(READ, "a rollback that was not finished: done now" if is_open else "a rollback")
+        return EntryExplanation(READ, "the end of a rollback")
 
     def _period(self, lsn: int, txn_id: int) -> RollbackPeriod | None:
         """The innermost period that a record belongs to (R-RB-4)."""
@@ -244,17 +260,17 @@ class _Recorder:
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
         """Nothing to note."""
 
-    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+    def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         """Nothing to note."""
 
-    def saw_summary(self, raw: Raw, record: LN) -> None:
+    def saw_summary(self, raw: RawEntry, record: LN) -> None:
         """Nothing to note."""
 
-    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:  # noqa: ARG002
+    def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:  # noqa: ARG002
         """An LN is done again."""
         self.redone_lsns.add(raw.lsn)
 
-    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:  # noqa: ARG002
+    def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:  # noqa: ARG002
         """An LN is taken back."""
         self.undone_lsns.add(raw.lsn)
 

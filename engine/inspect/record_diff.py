@@ -118,7 +118,7 @@ def _joined(name: str, first: Database | None, second: Database | None) -> Itera
     opened = [db for db in (first, second) if db is not None]
     by_item = any(db.duplicates for db in opened)
     in_memory = any(db.state.order.comparator is not None for db in opened)
-    left, right = (_Records(db, by_item=by_item, in_memory=in_memory) for db in (first, second))
+    left, right = (_RecordStream(db, by_item=by_item, in_memory=in_memory) for db in (first, second))
     while left.current is not None or right.current is not None:
         if right.current is None or (left.current is not None and left.place < right.place):
             yield RecordDifference(name, left.key, left.data, None)
@@ -132,7 +132,7 @@ def _joined(name: str, first: Database | None, second: Database | None) -> Itera
             right.step()
 
 
-class _Records:
+class _RecordStream:
     """The records of one database, one after the other.
 
     Arguments:

@@ -27,7 +27,7 @@ from engine.storage.base import Storage
 _ENTRY_LSN = 32
 
 
-class Rolled(NamedTuple):
+class RolledBackLN(NamedTuple):
     """One LN that a period covers."""
 
     lsn: int
@@ -53,7 +53,7 @@ class RollbackReport(NamedTuple):
     periods: list[RollbackPeriod]
     matchpoint_vlsns: dict[int, int]
     times: dict[int, int]
-    lns: dict[int, list[Rolled]]
+    lns: dict[int, list[RolledBackLN]]
     refused: str
 
 
@@ -104,9 +104,9 @@ def _register(tracker: RollbackTracker, fates: LogFates, files: LogFiles) -> str
     return ""
 
 
-def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dict[int, list[Rolled]]:
+def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dict[int, list[RolledBackLN]]:
     """The LNs of each period: those of the transactions that the innermost period around them lists."""
-    found: dict[int, list[Rolled]] = {}
+    found: dict[int, list[RolledBackLN]] = {}
     periods = sorted(tracker.walk(), key=lambda period: period.matchpoint_lsn)
     low = min((period.matchpoint_lsn for period in periods), default=NULL_LSN)
     high = max((period.start_lsn for period in periods), default=NULL_LSN)
@@ -121,7 +121,7 @@ def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dic
         inside = [p for p in periods if p.contains(item.lsn) and p.lists(record.txn_id)]
         if inside:
             innermost = min(inside, key=lambda period: period.start_lsn - period.matchpoint_lsn)
-            rolled = Rolled(item.lsn, record.txn_id, record.db_id, record.key, item.invisible)
+            rolled = RolledBackLN(item.lsn, record.txn_id, record.db_id, record.key, item.invisible)
             found.setdefault(innermost.start_lsn, []).append(rolled)
     return found
 

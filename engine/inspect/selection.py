@@ -23,7 +23,7 @@ from engine.format.entry.checkpoint import CkptEnd, CkptStart
 from engine.format.entry.file_header import FileHeader
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
-from engine.format.entry.node import Node, decode_node
+from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry.rollback import Matchpoint, RollbackEnd, RollbackStart
 from engine.format.entry.trace import Trace
 from engine.format.entry.txn_end import Prepare, TxnEnd
@@ -188,7 +188,7 @@ def time_of(entry: LogEntry) -> int | None:
 
 def _node_of(entry: LogEntry) -> int | None:
     record = _record(entry) if BY_NUMBER[entry.type_number].family == NODE_FAMILY else None
-    return record.node_id if isinstance(record, Node) else None
+    return record.node_id if isinstance(record, NodeRecord) else None
 
 
 def _has_key(entry: LogEntry, s: Selection) -> bool:

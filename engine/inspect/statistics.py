@@ -12,7 +12,7 @@ from typing import NamedTuple
 from engine.format.entry_types import type_name
 from engine.format.header import Provisional, provisional_of
 from engine.inspect.selection import Selection, db_of, txn_of
-from engine.log.check import FileCheck, PairTotals, SeenDamage, check_file
+from engine.log.check import DamagedStretch, FileCheck, PairTotals, check_file
 from engine.log.entry import Damage, LogEntry
 from engine.log.reader import FileReader
 
@@ -55,7 +55,7 @@ class FileStats(NamedTuple):
     """The counts of one file, and the damage that was met."""
 
     totals: dict[Group, Totals]
-    damages: tuple[SeenDamage, ...]
+    damages: tuple[DamagedStretch, ...]
     file_bytes: int
 
 
@@ -84,7 +84,7 @@ def count_file(reader: FileReader, by: str, selection: Selection) -> FileStats:
     return FileStats(totals, seen, reader.window.size_bytes)
 
 
-def check_damages(reader: FileReader) -> tuple[SeenDamage, ...]:
+def check_damages(reader: FileReader) -> tuple[DamagedStretch, ...]:
     """The damage of a file with what follows it."""
     return check_file(reader).damages
 
@@ -92,7 +92,7 @@ def check_damages(reader: FileReader) -> tuple[SeenDamage, ...]:
 def merge(parts: Iterator[FileStats]) -> FileStats:
     """The counts of several files together."""
     totals: dict[Group, Totals] = {}
-    damages: tuple[SeenDamage, ...] = ()
+    damages: tuple[DamagedStretch, ...] = ()
     size = 0
     for part in parts:
         for group, found in part.totals.items():

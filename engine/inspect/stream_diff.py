@@ -28,7 +28,7 @@ MISSING_HERE = "missing in the first"
 MISSING_THERE = "missing in the second"
 
 
-class Side(NamedTuple):
+class StreamSide(NamedTuple):
     """One of the two environments."""
 
     storage: Storage
@@ -65,7 +65,7 @@ class StreamDiff(NamedTuple):
     difference: Difference | None
 
 
-def diff_streams(one: Side, other: Side, listener: Listener = SILENT) -> StreamDiff:
+def diff_streams(one: StreamSide, other: StreamSide, listener: Listener = SILENT) -> StreamDiff:
     """Compare two streams where both nodes have them.
 
     Arguments:
@@ -93,7 +93,7 @@ def diff_streams(one: Side, other: Side, listener: Listener = SILENT) -> StreamD
     return StreamDiff(first, last, same, None)
 
 
-def stream(side: Side, first: int, last: int) -> Iterator[LogEntry]:
+def stream(side: StreamSide, first: int, last: int) -> Iterator[LogEntry]:
     """The entries of a node's stream with VLSNs from ``first`` to ``last``, in VLSN order."""
     taken_back = _TakenBack(side.facts.rollbacks)
     end_file = side.files.end_file()

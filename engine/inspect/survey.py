@@ -71,7 +71,7 @@ class FileVersions(NamedTuple):
     last_file: int
 
 
-class Checkpoint(NamedTuple):
+class CheckpointSurvey(NamedTuple):
     """The checkpoint that recovery starts from."""
 
     end_lsn: int
@@ -132,7 +132,7 @@ class Survey(NamedTuple):
     last_time: int
     tail: Damage | None
     closed_cleanly: bool
-    checkpoint: Checkpoint | None
+    checkpoint: CheckpointSurvey | None
     partial_checkpoint: int
     root_lsn: int
     root: DbTree | None
@@ -164,7 +164,7 @@ def survey(storage: Storage, files: LogFiles, *, quick: bool = False) -> Survey:
 class _End(NamedTuple):
     """What a scan for the last checkpoint found."""
 
-    checkpoint: Checkpoint | None
+    checkpoint: CheckpointSurvey | None
     partial: int
     root_lsn: int
     root: DbTree | None
@@ -258,10 +258,10 @@ class _Surveyor:
         return NULL_LSN, NULL_LSN, 0, None
 
     def _last_checkpoint(self, last_lsn: int) -> _End:
-        checkpoint: Checkpoint | None = None
+        checkpoint: CheckpointSurvey | None = None
         partial = root_lsn = NULL_LSN
         root: DbTree | None = None
-        behind = _Behind()
+        behind = _EntriesAfterCkpt()
         for item in self._data.backward(last_lsn, over_gaps=True) if last_lsn != NULL_LSN else ():
             if isinstance(item, Damage):
                 if file_of(item.lsn) < self._files.end_file():
@@ -274,7 +274,7 @@ class _Surveyor:
             if item.type_number == CKPT_END:
                 record = _decoded(item, CkptEnd)
                 if record is not None:
-                    checkpoint = Checkpoint(item.lsn, record)
+                    checkpoint = CheckpointSurvey(item.lsn, record)
                     break
             behind.add(item)
         if checkpoint is not None and root is None:
@@ -283,7 +283,7 @@ class _Surveyor:
             root = _decoded(found, DbTree) if found is not None else None
         return _End(checkpoint, partial, root_lsn, root, root is not None and behind.is_housekeeping(self._data, root))
 
-    def _work(self, checkpoint: Checkpoint | None, end: int) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
+    def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
         if start != NULL_LSN and self._files.find(file_of(start)) is None:
             # The file is gone; what is left of the interval begins in the next one.
@@ -316,7 +316,7 @@ class _Surveyor:
         return RestoreRequired("unreadable", 0, "")
 
 
-class _Behind:
+class _EntriesAfterCkpt:
     """What stands behind the last CkptEnd."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.log_reader import LogReader
 
 
-class FoundEntry(NamedTuple):
+class EntryLocation(NamedTuple):
     """Where a search ended.
 
     Attributes:
@@ -30,7 +30,7 @@ class FoundEntry(NamedTuple):
     damaged: bool
 
 
-def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> FoundEntry:
+def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> EntryLocation:
     """Read from one mapping to the next for the visible entry of a VLSN.
 
     Arguments:
@@ -42,7 +42,7 @@ def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> FoundE
     Raises:
         NotFoundError: no entry begins at ``start_lsn``.
     """
-    found = FoundEntry(None, 0, 0, False)
+    found = EntryLocation(None, 0, 0, False)
     entries = passed = 0
     damaged = False
     for item in log.forward(start_lsn, end_lsn + 1):
@@ -50,7 +50,7 @@ def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> FoundE
             damaged = damaged or bool(item.length)
             continue
         if item.replicated and not item.invisible and item.vlsn == vlsn:
-            found = FoundEntry(item, entries, passed, damaged)
+            found = EntryLocation(item, entries, passed, damaged)
         entries += 1
         passed += item.total_bytes
-    return found if found.entry is not None else FoundEntry(None, entries, passed, damaged)
+    return found if found.entry is not None else EntryLocation(None, entries, passed, damaged)

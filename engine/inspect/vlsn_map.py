@@ -20,7 +20,7 @@ from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader
 from engine.format.scan import GOOD, header_lengths, steps
 from engine.format.vlsn import NULL_VLSN
 from engine.format.walks import follow
-from engine.log.check import STOP_AT_FIRST, FileCheck, SeenDamage, check_file
+from engine.log.check import STOP_AT_FIRST, DamagedStretch, FileCheck, check_file
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
@@ -55,7 +55,7 @@ class FileVlsns(NamedTuple):
     invisible: int
     entries: int
     inner_gaps: tuple[tuple[int, int], ...]
-    damages: tuple[SeenDamage, ...]
+    damages: tuple[DamagedStretch, ...]
 
 
 def map_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:

@@ -1,6 +1,6 @@
 """Entries by LSN: random reads for trees, transaction chains and undo (R-LOG-21, R-LOG-40 to R-LOG-45).
 
-A read looks first into what the writer still holds (``Unwritten``), then into the file. Every read verifies the
+A read looks first into what the writer still holds (``UnwrittenLog``), then into the file. Every read verifies the
 checksum. A mismatch in a file lasts: each read reports it. One in what is not written yet passes: the writer stops, so
 that the damage never reaches the file. Files stay open, and their versions known, until ``close``.
 """
@@ -30,7 +30,7 @@ _GAP_BYTES: Final = 4096
 _GROUP_BYTES: Final = 256 << 10
 
 
-class Unwritten(Protocol):
+class UnwrittenLog(Protocol):
     """Bytes that were logged and are not in the file yet."""
 
     def find(self, file_number: int, offset: int) -> bytes | None:
@@ -64,7 +64,7 @@ class LogAccess:
         self._files = {file.number: file for file in files}
         self._open: dict[int, ReadFile] = {}
         self._versions: dict[int, int] = {}
-        self.unwritten: Unwritten | None = None
+        self.unwritten: UnwrittenLog | None = None
         self.on_damage: Callable[[DamageError], None] | None = None
         self.reads = 0
         self.at_lsn = NULL_LSN

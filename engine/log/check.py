@@ -25,7 +25,7 @@ from engine.format.entry_types import (
     decode_body,
 )
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, Examined, header_lengths
+from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, EntryCheck, header_lengths
 from engine.format.vlsn import NULL_VLSN
 from engine.format.walks import walk_of
 from engine.log.entry import Damage
@@ -84,14 +84,14 @@ class Evidence(NamedTuple):
     plain_lns: int
 
 
-class SeenDamage(NamedTuple):
+class DamagedStretch(NamedTuple):
     """A stretch of damage and what follows it, intact, in its file."""
 
     damage: Damage
     after: Evidence
 
 
-class SeenVLSN(NamedTuple):
+class VLSNBreak(NamedTuple):
     """A VLSN that does not follow the one before it."""
 
     offset: int
@@ -99,7 +99,7 @@ class SeenVLSN(NamedTuple):
     before: int
 
 
-class FileWord(NamedTuple):
+class FileState(NamedTuple):
     """The last thing that the log says about a file: its utilization was recorded, or it was cleaned away.
 
     Attributes:
@@ -111,14 +111,14 @@ class FileWord(NamedTuple):
     in_use: bool
 
 
-class FoundCheckpoint(NamedTuple):
+class LoggedCkptEnd(NamedTuple):
     """A CkptEnd with its LSN."""
 
     lsn: int
     record: CkptEnd
 
 
-class FoundRollback(NamedTuple):
+class LoggedRollback(NamedTuple):
     """A RollbackStart or RollbackEnd with its LSN."""
 
     lsn: int
@@ -153,13 +153,13 @@ class FileCheck(NamedTuple):
     totals: dict[int, PairTotals]
     last_offset: int
     end_offset: int
-    damages: tuple[SeenDamage, ...]
+    damages: tuple[DamagedStretch, ...]
     invisible: tuple[tuple[int, int], ...]
     erased: tuple[int, ...]
-    vlsn_steps_back: tuple[SeenVLSN, ...]
-    file_words: dict[int, FileWord]
-    checkpoint: FoundCheckpoint | None
-    rollbacks: tuple[FoundRollback, ...]
+    vlsn_steps_back: tuple[VLSNBreak, ...]
+    file_words: dict[int, FileState]
+    checkpoint: LoggedCkptEnd | None
+    rollbacks: tuple[LoggedRollback, ...]
     first_vlsn: int
     last_vlsn: int
     vlsn_count: int
@@ -198,10 +198,10 @@ def check_file(reader: FileReader, *, with_sizes: bool = True) -> FileCheck:
     Raises:
         StorageError: the file cannot be read.
     """
-    return _Pass(reader, with_sizes).run()
+    return _CheckPass(reader, with_sizes).run()
 
 
-class _Pass:
+class _CheckPass:
     """The state of one pass over a file."""
 
     def __init__(self, reader: FileReader, with_sizes: bool) -> None:
@@ -213,10 +213,10 @@ class _Pass:
         self._damages: list[tuple[Damage, Evidence]] = []
         self._invisible: list[tuple[int, int]] = []
         self._erased: list[int] = []
-        self._steps_back: list[SeenVLSN] = []
-        self._words: dict[int, FileWord] = {}
-        self._checkpoint: FoundCheckpoint | None = None
-        self._rollbacks: list[FoundRollback] = []
+        self._steps_back: list[VLSNBreak] = []
+        self._words: dict[int, FileState] = {}
+        self._checkpoint: LoggedCkptEnd | None = None
+        self._rollbacks: list[LoggedRollback] = []
         self._first_vlsn = self._last_vlsn = NULL_VLSN
         # What the loop compares with; apart from _last_vlsn, since a rollback sets it back.
         self._stream = STOP_AT_FIRST
@@ -276,7 +276,7 @@ class _Pass:
         self._end = offset + total
         return self._end
 
-    def _note(self, offset: int, header: EntryHeader, examined: Examined) -> None:
+    def _note(self, offset: int, header: EntryHeader, examined: EntryCheck) -> None:
         if header.type_number == ERASED:
             self._erased.append(offset)
         if is_invisible(header.flags, self._reader.version):
@@ -287,16 +287,16 @@ class _Pass:
         if header.flags & REPLICATED:
             before = NULL_VLSN if self._stream == STOP_AT_FIRST else self._stream
             if header.vlsn <= before:
-                self._steps_back.append(SeenVLSN(offset, header.vlsn, before))
+                self._steps_back.append(VLSNBreak(offset, header.vlsn, before))
             if self._first_vlsn == NULL_VLSN:
                 self._first_vlsn = header.vlsn
             self._stream = self._last_vlsn = header.vlsn
 
-    def _control(self, offset: int, header: EntryHeader, examined: Examined) -> None:
+    def _control(self, offset: int, header: EntryHeader, examined: EntryCheck) -> None:
         body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
         lsn = self._reader.file.number << 32 | offset
         if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, self._reader.version)) is not None:
-            self._words[found[0]] = FileWord(lsn, not found[1])
+            self._words[found[0]] = FileState(lsn, not found[1])
             return
         try:
             record = decode_body(header.type_number, self._reader.version, body)
@@ -306,16 +306,16 @@ class _Pass:
         # The type says what the record is; asking the record would load the classes of all of them.
         number = header.type_number
         if number == CKPT_END:
-            self._checkpoint = FoundCheckpoint(lsn, cast("CkptEnd", record))
+            self._checkpoint = LoggedCkptEnd(lsn, cast("CkptEnd", record))
         elif number in (ROLLBACK_START, ROLLBACK_END):
-            self._rollbacks.append(FoundRollback(lsn, cast("RollbackStart | RollbackEnd", record)))
+            self._rollbacks.append(LoggedRollback(lsn, cast("RollbackStart | RollbackEnd", record)))
             if number == ROLLBACK_START and self._stream != STOP_AT_FIRST:
                 self._stream = min(self._stream, cast("RollbackStart", record).matchpoint_vlsn)
         elif number == FILE_SUMMARY_LN:
             found_ln = cast("LN", record)
-            self._words[int.from_bytes(found_ln.key[:4], "big")] = FileWord(lsn, found_ln.data is not None)
+            self._words[int.from_bytes(found_ln.key[:4], "big")] = FileState(lsn, found_ln.data is not None)
         elif number == RESERVED_FILE_LN:
-            self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = FileWord(lsn, False)
+            self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = FileState(lsn, False)
 
     def _add(self, pair: int, total: PairTotals) -> None:
         known = self._totals.get(pair)
@@ -344,7 +344,7 @@ class _Pass:
             totals=self._totals,
             last_offset=self._last,
             end_offset=self._end,
-            damages=tuple(SeenDamage(damage, _since(before, end)) for damage, before in self._damages),
+            damages=tuple(DamagedStretch(damage, _since(before, end)) for damage, before in self._damages),
             invisible=tuple(self._invisible),
             erased=tuple(self._erased),
             vlsn_steps_back=tuple(self._steps_back),

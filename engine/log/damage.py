@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.log.check import DURABLE_TYPES, Evidence, SeenDamage
+from engine.log.check import DURABLE_TYPES, DamagedStretch, Evidence
 
 # A file from this part of the longest one on was ended because the next entry did not fit.
 _FULL: Final = 0.99
@@ -19,7 +19,7 @@ _FULL: Final = 0.99
 _LEAST_BYTES: Final = 10_000
 
 
-def is_harmless(seen: SeenDamage, end_file: int) -> bool:
+def is_harmless(seen: DamagedStretch, end_file: int) -> bool:
     """Whether a stretch of damage is a torn tail with nothing of value behind it.
 
     Arguments:
@@ -33,7 +33,7 @@ def is_harmless(seen: SeenDamage, end_file: int) -> bool:
     return seen.after == Evidence(0, 0, 0) and not was_durable(seen)
 
 
-def was_durable(seen: SeenDamage) -> bool:
+def was_durable(seen: DamagedStretch) -> bool:
     """Whether the damaged entry itself once was durable: a Commit, say, that intact entries follow.
 
     Arguments:
@@ -42,7 +42,7 @@ def was_durable(seen: SeenDamage) -> bool:
     return seen.damage.has_next and seen.damage.type_number in DURABLE_TYPES
 
 
-def is_damaged_header(seen: SeenDamage, end_file: int) -> bool:
+def is_damaged_header(seen: DamagedStretch, end_file: int) -> bool:
     """Whether the damage is a file header for which JE refuses the file.
 
     Arguments:

@@ -1,11 +1,11 @@
 """Forward and backward passes over a stretch of the log, for recovery (R-LOG-43, R-LOG-44).
 
-A pass yields ``Raw`` entries of the wanted types and skips the others by their headers alone. Checksums are not
+A pass yields ``RawEntry`` entries of the wanted types and skips the others by their headers alone. Checksums are not
 computed here: recovery verifies its whole range once (``verify``) before the first pass. Memory is bounded by one
 piece of a file, whatever the size of the log.
 
 Who looks at millions of entries takes the pieces themselves (``forward_pieces``, ``backward_pieces``), asks where the
-wanted entries begin in each (``positions``), and makes a ``Raw`` only of those that need one (``raw_at``).
+wanted entries begin in each (``positions``), and makes a ``RawEntry`` only of those that need one (``raw_at``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PASS_BY: Final = [0] * (_TYPES * _TYPES)
 _keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
 
 
-class Raw(NamedTuple):
+class RawEntry(NamedTuple):
     """One entry as a pass sees it; the body is not decoded."""
 
     lsn: int
@@ -46,7 +46,7 @@ class Raw(NamedTuple):
     size: int
 
 
-class Piece(NamedTuple):
+class RangePiece(NamedTuple):
     """Whole entries of one file, as many as one read brings.
 
     Attributes:
@@ -86,7 +86,9 @@ def files_in(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> list
     return found
 
 
-def forward(access: LogAccess, extent: LogRange, wanted: frozenset[int] | None, *, gaps: bool = False) -> Iterator[Raw]:
+def forward(
+    access: LogAccess, extent: LogRange, wanted: frozenset[int] | None, *, gaps: bool = False
+) -> Iterator[RawEntry]:
     """Entries of a range in log order.
 
     Arguments:
@@ -103,7 +105,7 @@ def forward(access: LogAccess, extent: LogRange, wanted: frozenset[int] | None, 
 
 def backward(
     access: LogAccess, extent: LogRange, wanted: frozenset[int], on_gap: Callable[[], None] | None = None
-) -> Iterator[Raw]:
+) -> Iterator[RawEntry]:
     """Entries of a range, the last one first.
 
     Arguments:
@@ -115,15 +117,17 @@ def backward(
             yield raw_at(piece, pos)
 
 
-def forward_pieces(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> Iterator[Piece]:
+def forward_pieces(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> Iterator[RangePiece]:
     """A range in pieces, in log order; arguments as for ``forward``."""
     for file in files_in(access, extent, gaps=gaps):
         start, end = _bounds(access, file, extent)
         for base, data in _pieces(access, file, start, end):
-            yield Piece((file.number << 32) + base, access.version_of(file.number), data)
+            yield RangePiece((file.number << 32) + base, access.version_of(file.number), data)
 
 
-def backward_pieces(access: LogAccess, extent: LogRange, on_gap: Callable[[], None] | None = None) -> Iterator[Piece]:
+def backward_pieces(
+    access: LogAccess, extent: LogRange, on_gap: Callable[[], None] | None = None
+) -> Iterator[RangePiece]:
     """The same pieces, the last one first; arguments as for ``backward``."""
     above: LogFile | None = None
     for file in reversed(_touched(access, extent)):
@@ -136,10 +140,10 @@ def backward_pieces(access: LogAccess, extent: LogRange, on_gap: Callable[[], No
         # Where pieces end is known from the front only.
         for base, length in reversed([(base, len(data)) for base, data in _pieces(access, file, start, end)]):
             data = access.handle(file.number).read(base, length)
-            yield Piece((file.number << 32) + base, access.version_of(file.number), data)
+            yield RangePiece((file.number << 32) + base, access.version_of(file.number), data)
 
 
-def positions(piece: Piece, wanted: frozenset[int] | None) -> list[int]:
+def positions(piece: RangePiece, wanted: frozenset[int] | None) -> list[int]:
     """Where the entries of some types begin in a piece, ascending; None for those of all types."""
     actions = _keeping.get(wanted)
     if actions is None:
@@ -150,7 +154,7 @@ def positions(piece: Piece, wanted: frozenset[int] | None) -> list[int]:
     return found
 
 
-def raw_at(piece: Piece, pos: int) -> Raw:
+def raw_at(piece: RangePiece, pos: int) -> RawEntry:
     """The entry at a position of a piece."""
     lsn, version, data = piece
     _, pair, _, size = PLAIN_HEADER.unpack_from(data, pos)
@@ -158,7 +162,9 @@ def raw_at(piece: Piece, pos: int) -> Raw:
     body = pos + length
     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
     # As Raw(...), without the call of a Python function that a NamedTuple's constructor is.
-    return _new_tuple(Raw, (lsn + pos, pair & 0xFF, version, pair >> 8, vlsn, data[body : body + size], length + size))
+    return _new_tuple(
+        RawEntry, (lsn + pos, pair & 0xFF, version, pair >> 8, vlsn, data[body : body + size], length + size)
+    )
 
 
 def verify(access: LogAccess, first_file: int, last_file: int) -> None:

@@ -29,7 +29,7 @@ from engine.format.scan import (
     CUT,
     GOOD,
     PLAIN_HEADER,
-    Examined,
+    EntryCheck,
     header_lengths,
     plain_pairs,
 )
@@ -195,7 +195,7 @@ class FileReader:
         if reason:
             yield Damage(base, 0, self.file.path, reason, expected, found, kind, base, "", False)
 
-    def _entry(self, offset: int, examined: Examined) -> LogEntry:
+    def _entry(self, offset: int, examined: EntryCheck) -> LogEntry:
         header = examined.header
         assert header is not None
         body = self.window.bytes_at(offset + examined.header_bytes, header.item_size)
@@ -205,7 +205,7 @@ class FileReader:
             header.item_size, header.vlsn, header.checksum, ok, body,
         )  # fmt: skip
 
-    def broken_link(self, offset: int, examined: Examined) -> Damage | None:
+    def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
         """A good entry that does not point back to the one before it.
 
         None when it only goes on with what was reported: behind a break all links are off by one and the same number,
@@ -223,7 +223,7 @@ class FileReader:
         kind = header.type_number if header is not None else 0
         return Damage(lsn, 0, self.file.path, BAD_PREV, expected, found, kind, lsn, "", False)
 
-    def damage(self, offset: int, examined: Examined) -> Damage:
+    def damage(self, offset: int, examined: EntryCheck) -> Damage:
         """The stretch from a bad entry to the next good one."""
         found = next_good(self.window, offset, self.version, examined, self._budget)
         size = self.window.size_bytes
@@ -251,7 +251,7 @@ class FileReader:
         )
 
 
-def _compared(examined: Examined) -> tuple[str, str]:
+def _compared(examined: EntryCheck) -> tuple[str, str]:
     """The two numbers of a verdict, as an operator would want to read them."""
     if examined.verdict == "checksum":
         return f"0x{examined.expected:08x}", f"0x{examined.found:08x}"

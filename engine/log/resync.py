@@ -33,7 +33,7 @@ from engine.format.checksum import entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import ERASED
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
-from engine.format.scan import BAD_CHECKSUM, GOOD, MORE, Examined, examine
+from engine.format.scan import BAD_CHECKSUM, GOOD, MORE, EntryCheck, examine
 from engine.format.versions import HIGHEST_TYPE
 from engine.log.entry import BY_PREV_OFFSET, BY_SEARCH, BY_SIZE_CHAIN
 from engine.log.window import Window
@@ -80,7 +80,9 @@ class SearchBudget:
         return self.left < 0
 
 
-def next_good(window: Window, bad: int, version: int, header: Examined, budget: SearchBudget) -> tuple[int, str] | None:
+def next_good(
+    window: Window, bad: int, version: int, header: EntryCheck, budget: SearchBudget
+) -> tuple[int, str] | None:
     """The next good entry behind a bad one.
 
     Arguments:
@@ -158,7 +160,7 @@ def _links_behind(piece: bytes, place: int, start: int, bad: int) -> bool:
     return bad <= int.from_bytes(piece[place + _PREV_AT : place + _PREV_AT + 4], "little") < start + place
 
 
-def _claimed_bytes(examined: Examined) -> int:
+def _claimed_bytes(examined: EntryCheck) -> int:
     """Total size of an entry as its header has it."""
     return examined.header_bytes + (0 if examined.header is None else examined.header.item_size)
 
@@ -172,7 +174,7 @@ def _candidate_bytes(piece: bytes, place: int, start: int, version: int, file_by
     return size if 0 <= size <= file_bytes - start - place else 0
 
 
-def look(window: Window, offset: int, version: int, prev_offset: int) -> Examined:
+def look(window: Window, offset: int, version: int, prev_offset: int) -> EntryCheck:
     """Examine the entry at an offset, moving the window as far as needed.
 
     An entry larger than the window is summed in pieces before a byte of it is kept, so that a damaged size costs no
@@ -192,12 +194,12 @@ def look(window: Window, offset: int, version: int, prev_offset: int) -> Examine
     return _sum_in_pieces(window, offset, version, prev_offset, examined)
 
 
-def _examine(window: Window, offset: int, version: int, prev_offset: int) -> Examined:
+def _examine(window: Window, offset: int, version: int, prev_offset: int) -> EntryCheck:
     end = len(window.data)
     return examine(window.data, offset - window.base, end, version, prev_offset, at_end=window.at_end())
 
 
-def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, examined: Examined) -> Examined:
+def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, examined: EntryCheck) -> EntryCheck:
     header = examined.header
     assert header is not None
     held = offset - window.base

@@ -128,7 +128,7 @@ def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
     return LastCheckpoint(NULL_LSN, partial, root)
 
 
-class _Seen:
+class _TailNotes:
     """What a walk through the last file has met."""
 
     __slots__ = ("ckpt_end", "count", "damage", "end", "immutable", "last", "partial", "risk", "root")
@@ -153,7 +153,7 @@ class _Seen:
 
 
 def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> Tail:
-    seen = _Seen()
+    seen = _TailNotes()
     with FileReader(storage, file, is_last=True) as reader:
         name = f"{storage.root}/{file.path}"
         for item in reader.entries():
@@ -174,7 +174,7 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> T
         )  # fmt: skip
 
 
-def _take(seen: _Seen, entry: LogEntry, name: str) -> None:
+def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:
     if seen.damage is not None:
         seen.risk += entry.type_number == COMMIT
         return

@@ -34,7 +34,7 @@ _DATA: Final = "data"
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"csv": {"header": "true", "escape": '"'}}
 
 
-class Exported(NamedTuple):
+class ExportReport(NamedTuple):
     """What was written: records, files, and the bytes of the files (None where they are not on this machine)."""
 
     records: int
@@ -52,7 +52,7 @@ class Columns(NamedTuple):
 def export(
     session: Session, env: str, db: str, to: str, form: str, columns: Columns, *,
     partitions: int | None = None, listener: Listener = SILENT,
-) -> Exported:  # fmt: skip
+) -> ExportReport:  # fmt: skip
     """Write the records of a database.
 
     Arguments:
@@ -73,7 +73,7 @@ def export(
         with explained(
             "the export failed", consequence="what was written so far is not complete: there is no _SUCCESS"
         ):
-            return Exported(_write(session, env, db, to, form, columns, partitions, listener), None, None)
+            return ExportReport(_write(session, env, db, to, form, columns, partitions, listener), None, None)
     with new_directory(str(local)) as staging:
         with explained("the export failed", consequence="nothing was written"):
             records = _write(session, env, db, (staging / _DATA).as_uri(), form, columns, partitions, listener)
@@ -81,7 +81,7 @@ def export(
             path.rename(staging / path.name)
         (staging / _DATA).rmdir()
         sizes = [path.stat().st_size for path in staging.glob("part-*")]
-    return Exported(records, len(sizes), sum(sizes))
+    return ExportReport(records, len(sizes), sum(sizes))
 
 
 def _local(to: str) -> Path | None:

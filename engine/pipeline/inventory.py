@@ -46,7 +46,7 @@ class Member(NamedTuple):
     group: str = ""
 
 
-class Part(NamedTuple):
+class LogPart(NamedTuple):
     """Some consecutive files of one environment: what one task reads of it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Part(NamedTuple):
     end_file: int
 
 
-class Listed(NamedTuple):
+class EnvironmentListing(NamedTuple):
     """An environment with its files, or why they cannot be listed."""
 
     member: Member
@@ -136,31 +136,31 @@ def short_names(fleet: Iterable[Member]) -> dict[str, str]:
     return names
 
 
-def list_members(fleet: Iterable[Member]) -> list[Listed]:
+def list_members(fleet: Iterable[Member]) -> list[EnvironmentListing]:
     """The log files of each environment; one that cannot be listed does not stop the others."""
     listed = []
     for member in fleet:
         try:
-            listed.append(Listed(member, list_log_files(DiskStorage(member.env)), None))
+            listed.append(EnvironmentListing(member, list_log_files(DiskStorage(member.env)), None))
         except JetoolError as error:
-            listed.append(Listed(member, None, error))
+            listed.append(EnvironmentListing(member, None, error))
     return listed
 
 
-def parts_of(env: str, files: LogFiles, *, marker: bool = False) -> Part:
+def parts_of(env: str, files: LogFiles, *, marker: bool = False) -> LogPart:
     """All files of an environment as one part, the marker file too when asked for."""
-    return Part(env, files.with_marker() if marker else files.files, files.end_file())
+    return LogPart(env, files.with_marker() if marker else files.files, files.end_file())
 
 
-def pack(parts: Iterable[Part], least_bytes: int = LEAST_TASK_BYTES) -> list[list[Part]]:
+def pack(parts: Iterable[LogPart], least_bytes: int = LEAST_TASK_BYTES) -> list[list[LogPart]]:
     """Share files out among tasks of ``least_bytes`` or more; the last one may have less.
 
     Arguments:
         parts: environments; each is cut where a task is full.
         least_bytes: how much a task reads.
     """
-    tasks: list[list[Part]] = []
-    task: list[Part] = []
+    tasks: list[list[LogPart]] = []
+    task: list[LogPart] = []
     size = 0
     for part in parts:
         begin = 0

@@ -15,8 +15,8 @@ error              string     why the body cannot be decoded
 damage             string     why the bytes are no entry: a key of ``engine.log.entry.REASONS``
 =================  =========  =========================================================================
 
-Conditions (``Limits``) on columns are tested as soon as the column can be known: on the names of files before a task is
-made, on headers before a body is decoded, on bodies before a row is built.
+Conditions (``ColumnLimits``) on columns are tested as soon as the column can be known: on the names of files before a
+task is made, on headers before a body is decoded, on bodies before a row is built.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.errors import FormatError
 from engine.format.codecs import Record
 from engine.format.describe import SHAPES
 from engine.format.entry.ln import LN
-from engine.format.entry.node import Node, decode_node
+from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry_types import BY_NUMBER, decode_body
 from engine.format.entry_types import NODE as NODE_FAMILY
 from engine.format.lsn import format_lsn, is_null
@@ -40,7 +40,7 @@ Item = LogEntry | Damage
 _NODES: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == NODE_FAMILY) - {22, 23}
 
 
-class Limits(NamedTuple):
+class ColumnLimits(NamedTuple):
     """Conditions on one column, all of which hold; a null meets none.
 
     Attributes:
@@ -52,14 +52,14 @@ class Limits(NamedTuple):
     low: int | None = None
     high: int | None = None
 
-    def both(self, other: Limits) -> Limits:
+    def both(self, other: ColumnLimits) -> ColumnLimits:
         """The conditions of both."""
         values = self.values if other.values is None else other.values
         if self.values is not None and other.values is not None:
             values = self.values & other.values
         lows = [low for low in (self.low, other.low) if low is not None]
         highs = [high for high in (self.high, other.high) if high is not None]
-        return Limits(values, max(lows, default=None), min(highs, default=None))
+        return ColumnLimits(values, max(lows, default=None), min(highs, default=None))
 
     def meets(self, value: Any) -> bool:
         """Whether a value meets them."""
@@ -68,10 +68,10 @@ class Limits(NamedTuple):
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
 
-Conditions = Mapping[str, Limits]
+Conditions = Mapping[str, ColumnLimits]
 
 
-class Column(NamedTuple):
+class LogColumn(NamedTuple):
     """One column.
 
     Attributes:
@@ -85,41 +85,41 @@ class Column(NamedTuple):
     help: str
 
 
-COLUMNS: Final[tuple[Column, ...]] = (
-    Column("environment", "string", "directory of the environment"),
-    Column("path", "string", "the log file, relative to the environment"),
-    Column("file", "bigint", "number of the file"),
-    Column("offset", "bigint", "offset of the entry in the file, bytes"),
-    Column("lsn", "string", "file and offset as JE writes them, 0xfile/0xoffset"),
-    Column("type", "string", "entry type, as DbPrintLog names it"),
-    Column("version", "int", "log version of the file"),
-    Column("provisional", "string", "no, yes or before_ckpt_end"),
-    Column("replicated", "boolean", "part of the replication stream"),
-    Column("invisible", "boolean", "rolled back by replication"),
-    Column("vlsn", "bigint", "VLSN in the header"),
-    Column("prev", "bigint", "offset of the entry before it in the file"),
-    Column("size", "bigint", "bytes of the body; of damage: bytes skipped"),
-    Column("total_size", "bigint", "bytes with the header"),
-    Column("checksum", "bigint", "stored Adler-32"),
-    Column("checksum_ok", "boolean", "whether it matches; null for erased entries"),
-    Column("db", "bigint", "database id; negative for replicated databases"),
-    Column("txn", "bigint", "transaction id; negative for replicated transactions"),
-    Column("node", "bigint", "node id"),
-    Column("level", "int", "level of a node with its tree bits"),
-    Column("slots", "int", "slots of a node"),
-    Column("key", "binary", "key of an LN"),
-    Column("data_size", "bigint", "bytes of an LN's data"),
-    Column("deleted", "boolean", "the LN is a deletion"),
-    Column("embedded", "boolean", "the record is stored in its BIN"),
-    Column("last_lsn", "string", "LN: previous LN of the transaction; Commit, Abort: its last LN"),
-    Column("abort_lsn", "string", "LN: the version of the record before the transaction"),
-    Column("time", "timestamp", "time of the entry"),
-    Column("dtvlsn", "bigint", "Commit, Abort: highest durable VLSN"),
-    Column("error", "string", "why the body cannot be decoded"),
-    Column("damage", "string", "why the bytes are no entry"),
+COLUMNS: Final[tuple[LogColumn, ...]] = (
+    LogColumn("environment", "string", "directory of the environment"),
+    LogColumn("path", "string", "the log file, relative to the environment"),
+    LogColumn("file", "bigint", "number of the file"),
+    LogColumn("offset", "bigint", "offset of the entry in the file, bytes"),
+    LogColumn("lsn", "string", "file and offset as JE writes them, 0xfile/0xoffset"),
+    LogColumn("type", "string", "entry type, as DbPrintLog names it"),
+    LogColumn("version", "int", "log version of the file"),
+    LogColumn("provisional", "string", "no, yes or before_ckpt_end"),
+    LogColumn("replicated", "boolean", "part of the replication stream"),
+    LogColumn("invisible", "boolean", "rolled back by replication"),
+    LogColumn("vlsn", "bigint", "VLSN in the header"),
+    LogColumn("prev", "bigint", "offset of the entry before it in the file"),
+    LogColumn("size", "bigint", "bytes of the body; of damage: bytes skipped"),
+    LogColumn("total_size", "bigint", "bytes with the header"),
+    LogColumn("checksum", "bigint", "stored Adler-32"),
+    LogColumn("checksum_ok", "boolean", "whether it matches; null for erased entries"),
+    LogColumn("db", "bigint", "database id; negative for replicated databases"),
+    LogColumn("txn", "bigint", "transaction id; negative for replicated transactions"),
+    LogColumn("node", "bigint", "node id"),
+    LogColumn("level", "int", "level of a node with its tree bits"),
+    LogColumn("slots", "int", "slots of a node"),
+    LogColumn("key", "binary", "key of an LN"),
+    LogColumn("data_size", "bigint", "bytes of an LN's data"),
+    LogColumn("deleted", "boolean", "the LN is a deletion"),
+    LogColumn("embedded", "boolean", "the record is stored in its BIN"),
+    LogColumn("last_lsn", "string", "LN: previous LN of the transaction; Commit, Abort: its last LN"),
+    LogColumn("abort_lsn", "string", "LN: the version of the record before the transaction"),
+    LogColumn("time", "timestamp", "time of the entry"),
+    LogColumn("dtvlsn", "bigint", "Commit, Abort: highest durable VLSN"),
+    LogColumn("error", "string", "why the body cannot be decoded"),
+    LogColumn("damage", "string", "why the bytes are no entry"),
 )
 # Only where asked for by name or by the option ``data``: most of the bytes of most logs.
-DATA: Final = Column("data", "binary", "data of an LN")
+DATA: Final = LogColumn("data", "binary", "data of an LN")
 BY_NAME: Final = {column.name: column for column in (*COLUMNS, DATA)}
 
 # Columns that a file's name decides.
@@ -180,11 +180,11 @@ def _item(index: int, convert: _Get | None) -> _Get:
 
 
 _BODY: Final[dict[str, dict[type, _Get]]] = {
-    "db": _of_shapes("db") | {LN: lambda r: r.db_id, Node: lambda r: r.db_id},
+    "db": _of_shapes("db") | {LN: lambda r: r.db_id, NodeRecord: lambda r: r.db_id},
     "txn": _of_shapes("txn") | {LN: lambda r: r.txn_id},
-    "node": _of_shapes("node") | {LN: lambda r: r.node_id, Node: lambda r: r.node_id},
-    "level": {Node: lambda r: r.level},
-    "slots": {Node: lambda r: r.n_entries},
+    "node": _of_shapes("node") | {LN: lambda r: r.node_id, NodeRecord: lambda r: r.node_id},
+    "level": {NodeRecord: lambda r: r.level},
+    "slots": {NodeRecord: lambda r: r.n_entries},
     "key": {LN: lambda r: r.key},
     "data": {LN: lambda r: r.data},
     "data_size": {LN: lambda r: None if r.data is None else len(r.data)},
@@ -197,7 +197,7 @@ _BODY: Final[dict[str, dict[type, _Get]]] = {
 }
 
 
-class Filling(NamedTuple):
+class ColumnFiller(NamedTuple):
     """Which columns are filled, and which entries have rows.
 
     Attributes:

@@ -39,8 +39,8 @@ from engine.errors import UsageError
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
-from engine.pipeline.inventory import LEAST_TASK_BYTES, Part, expand, pack, parts_of
-from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, Filling, Item, Limits, wants_file
+from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, expand, pack, parts_of
+from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnFiller, ColumnLimits, Item, wants_file
 from engine.pipeline.worker import settle_worker
 from engine.storage.disk import DiskStorage
 
@@ -81,7 +81,7 @@ class LogSource(DataSource):
 class Files(InputPartition):
     """What one task reads."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[LogPart]) -> None:
         super().__init__(tuple(parts))
         self.parts = tuple(parts)
 
@@ -103,10 +103,10 @@ class LogSourceReader(DataSourceReader):
         self._arrow = arrow_schema(schema)
         self._environments = tuple(environments)
         self._least_bytes = least_bytes
-        self._conditions: dict[str, Limits] = {}
+        self._conditions: dict[str, ColumnLimits] = {}
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take the conditions that ``Limits`` can say; give back the others."""
+        """Take the conditions that ``ColumnLimits`` can say; give back the others."""
         self._conditions, rest = conditions_of(filters, BY_NAME)
         return rest
 
@@ -123,7 +123,7 @@ class LogSourceReader(DataSourceReader):
         """Rows of the files of one task."""
         settle_worker()
         assert isinstance(partition, Files)
-        filling = Filling(tuple(self._arrow.names), self._conditions)
+        filling = ColumnFiller(tuple(self._arrow.names), self._conditions)
         for part in partition.parts:
             storage = DiskStorage(part.env)
             for file in part.files:
@@ -194,9 +194,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema([pa.field(field.name, _ARROW[field.dataType.simpleString()]) for field in schema.fields])
 
 
-def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, Limits], list[Filter]]:
+def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, ColumnLimits], list[Filter]]:
     """Conditions on columns, and the filters that are none."""
-    conditions: dict[str, Limits] = {}
+    conditions: dict[str, ColumnLimits] = {}
     rest = []
     for one in filters:
         limits = _limits_of(one)
@@ -209,20 +209,20 @@ def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, Limi
     return conditions, rest
 
 
-def _limits_of(one: Filter) -> Limits | None:
+def _limits_of(one: Filter) -> ColumnLimits | None:
     if isinstance(one, IsNotNull):
-        return Limits()
+        return ColumnLimits()
     value = getattr(one, "value", None)
     if isinstance(one, In):
-        return Limits(frozenset(bytes(v) if isinstance(v, bytearray) else v for v in one.value if v is not None))
+        return ColumnLimits(frozenset(bytes(v) if isinstance(v, bytearray) else v for v in one.value if v is not None))
     if isinstance(one, (EqualTo, EqualNullSafe)) and value is not None:
-        return Limits(frozenset((bytes(value) if isinstance(value, bytearray) else value,)))
+        return ColumnLimits(frozenset((bytes(value) if isinstance(value, bytearray) else value,)))
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     if isinstance(one, (GreaterThan, GreaterThanOrEqual)):
-        return Limits(low=value + isinstance(one, GreaterThan))
+        return ColumnLimits(low=value + isinstance(one, GreaterThan))
     if isinstance(one, (LessThan, LessThanOrEqual)):
-        return Limits(high=value - isinstance(one, LessThan))
+        return ColumnLimits(high=value - isinstance(one, LessThan))
     return None
 
 

@@ -95,7 +95,7 @@ def waiting(step: str, listener: Listener) -> Iterator[None]:
         thread.join()
 
 
-class _Seen(NamedTuple):
+class _StageProgress(NamedTuple):
     """A stage: finished tasks, all tasks, records."""
 
     done: int
@@ -112,7 +112,7 @@ def _watch(
     records: Tally | None,
 ) -> None:
     """Report finished tasks until the thread is done. The total grows as Spark plans more stages."""
-    seen: dict[int, _Seen] = {}
+    seen: dict[int, _StageProgress] = {}
     ended = False
     listener.step(step, 0, 0)
     while not ended:
@@ -128,14 +128,14 @@ def _watch(
             listener.step(step, done, total)
 
 
-def _seen(context: SparkContext, stage: int) -> _Seen | None:
+def _seen(context: SparkContext, stage: int) -> _StageProgress | None:
     """What Spark knows of a stage; None of one that has not begun. Its readers and its writers both count."""
     information = context.statusTracker().getStageInfo(stage)
     if information is None:
         return None
     found = context._jsc.sc().statusStore().lastStageAttempt(stage)
     records = max(int(found.inputRecords()), int(found.outputRecords()))
-    return _Seen(information.numCompletedTasks, information.numTasks, records)
+    return _StageProgress(information.numCompletedTasks, information.numTasks, records)
 
 
 def _stages(context: SparkContext, group: str) -> list[int]:

@@ -19,7 +19,7 @@ from engine.errors import RefusedError, StorageError
 _TIME: Final = "time"
 
 
-class Table(NamedTuple):
+class ParquetTable(NamedTuple):
     """A table: name and kind of each column, and rows of values in that order; None is null."""
 
     columns: Sequence[tuple[str, str]]
@@ -69,7 +69,7 @@ def new_directory(directory: str) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def write_tables(directory: str, tables: Mapping[str, Table]) -> None:
+def write_tables(directory: str, tables: Mapping[str, ParquetTable]) -> None:
     """Write each table as ``directory/NAME.parquet``.
 
     Raises:
@@ -82,7 +82,7 @@ def write_tables(directory: str, tables: Mapping[str, Table]) -> None:
             pq.write_table(_arrow(table), staging / f"{name}.parquet")
 
 
-def _arrow(table: Table) -> Any:
+def _arrow(table: ParquetTable) -> Any:
     import pyarrow as pa
 
     kinds = {

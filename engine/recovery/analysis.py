@@ -23,7 +23,7 @@ from engine.format.packed import sorted_unpack
 from engine.format.scan import COUNT, KEEP, STOP, TALLY, header_lengths
 from engine.format.walks import sift
 from engine.log.access import LogAccess
-from engine.log.passes import LogRange, Piece, Raw, forward_pieces, raw_at
+from engine.log.passes import LogRange, RangePiece, RawEntry, forward_pieces, raw_at
 from engine.recovery.hooks import RecoveryHook
 from engine.recovery.node_replay import IN_TYPES, OLD_DUP_TYPES, NodeLog, is_provisional, logged_node
 from engine.recovery.result import RecoveryResult
@@ -62,14 +62,14 @@ _ENDS_AND_NODES: Final = _actions(hook=False)
 _EVERYTHING: Final = _actions(hook=True)
 
 
-class Ends:
+class TxnEndLog:
     """Ends of transactions and rollbacks in log order: 17 bytes of a Commit or Abort, since there can be millions."""
 
     def __init__(self) -> None:
         self._lsns = array("q")
         self._txn_ids = array("q")
         self._types = bytearray()
-        self._others: dict[int, Raw] = {}
+        self._others: dict[int, RawEntry] = {}
 
     def add(self, lsn: int, number: int, txn_id: int) -> None:
         """One more Commit or Abort."""
@@ -77,7 +77,7 @@ class Ends:
         self._types.append(number)
         self._txn_ids.append(txn_id)
 
-    def add_other(self, raw: Raw) -> None:
+    def add_other(self, raw: RawEntry) -> None:
         """One more of another type."""
         self.add(raw.lsn, raw.type_number, 0)
         self._others[raw.lsn] = raw
@@ -89,14 +89,14 @@ class Ends:
         """Of Commits and Aborts; 0 for the others."""
         return self._txn_ids
 
-    def backward(self) -> Iterator[tuple[int, int, int, Raw | None]]:
+    def backward(self) -> Iterator[tuple[int, int, int, RawEntry | None]]:
         """LSN, type and, of a Commit or Abort, the transaction; of others the entry."""
         for at in range(len(self._lsns) - 1, -1, -1):
             lsn = self._lsns[at]
             yield lsn, self._types[at], self._txn_ids[at], self._others.get(lsn) if self._others else None
 
 
-class FirstWalk:
+class Analysis:
     """What the walk finds.
 
     Arguments:
@@ -115,7 +115,7 @@ class FirstWalk:
         self._hook = hook
         self._actions = _ENDS_AND_NODES if hook is None else _EVERYTHING
         self.nodes = NodeLog()
-        self.ends = Ends()
+        self.ends = TxnEndLog()
         self.map_lns: list[int] = []
 
     def run(self) -> None:
@@ -137,7 +137,7 @@ class FirstWalk:
                     _tell_tallies(self._hook, file_of(piece.lsn), tallies)
                 self._look(piece, found)
 
-    def _look(self, piece: Piece, found: list[int]) -> None:
+    def _look(self, piece: RangePiece, found: list[int]) -> None:
         """Take note of entries of a piece, in log order."""
         result, hook = self._result, self._hook
         lsn_base, version, data = piece
@@ -166,7 +166,7 @@ class FirstWalk:
                 if not is_provisional(raw, result.ckpt_end_lsn):
                     self.nodes.add(node)
 
-    def _tell(self, hook: RecoveryHook, raw: Raw) -> None:
+    def _tell(self, hook: RecoveryHook, raw: RawEntry) -> None:
         if raw.type_number not in _WITH_CONSEQUENCES:
             hook.saw_entry(raw, provisional=False, partial_start=NULL_LSN)
             return
@@ -180,7 +180,7 @@ class FirstWalk:
             partial_start=self._result.partial_ckpt_start,
         )
 
-    def _saw_id(self, raw: Raw) -> None:
+    def _saw_id(self, raw: RawEntry) -> None:
         record = decode_body(raw.type_number, raw.version, raw.body)
         assert isinstance(record, LN)
         if isinstance(record.content, MapLN):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from engine.format.entry.ln import LN
-from engine.log.passes import Raw
+from engine.log.passes import RawEntry
 from engine.tree.state import DatabaseState
 
 
@@ -42,14 +42,14 @@ class RecoveryHook(Protocol):
             size_bytes, largest: of all of them, and of the largest, with headers.
         """
 
-    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+    def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         """Any other entry of pass 1, in log order; ``partial_start`` is the CkptStart of an unfinished checkpoint."""
 
-    def saw_summary(self, raw: Raw, record: LN) -> None:
+    def saw_summary(self, raw: RawEntry, record: LN) -> None:
         """A FileSummaryLN of pass 1."""
 
-    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
+    def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
         """An LN was eligible for redo; ``commit_lsn`` is NULL_LSN for one without a transaction."""
 
-    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
+    def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
         """An LN was taken back."""

@@ -18,10 +18,10 @@ from engine.catalog.catalog import Catalog
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
-from engine.format.entry.node import KNOWN_DELETED, Node
+from engine.format.entry.node import KNOWN_DELETED, NodeRecord
 from engine.format.lsn import NULL_LSN, format_lsn, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
-from engine.log.passes import Raw
+from engine.log.passes import RawEntry
 from engine.recovery.node_replay import LoggedNode
 from engine.tree.bin_node import BIN
 from engine.tree.split import bin_for_insert
@@ -72,7 +72,7 @@ class LegacyDuplicates:
         """Whether the records of a database are kept here during recovery."""
         return db.id in self._keys
 
-    def undo(self, db: DatabaseState, raw: Raw, record: LN) -> None:
+    def undo(self, db: DatabaseState, raw: RawEntry, record: LN) -> None:
         """Take one LN back."""
         versions = self._keys[db.id].get(record.key)
         if versions is None:
@@ -87,7 +87,7 @@ class LegacyDuplicates:
                 if before != NULL_LSN:
                     versions.items[self._item_at(before, item)] = before
 
-    def redo(self, db: DatabaseState, raw: Raw, record: LN) -> None:
+    def redo(self, db: DatabaseState, raw: RawEntry, record: LN) -> None:
         """Bring one LN in."""
         versions = self._keys[db.id].setdefault(record.key, _Versions())
         if raw.type_number in _DEL_DUP:
@@ -195,9 +195,9 @@ class LegacyDuplicates:
                 if changed.lsn != NULL_LSN and not changed.state & KNOWN_DELETED:
                     items[changed.key] = changed.lsn
 
-    def _node(self, lsn: int) -> Node:
+    def _node(self, lsn: int) -> NodeRecord:
         entry = self._ctx.access.read(lsn)
         record = entry.record()
-        if not isinstance(record, Node) or entry.type_number not in (_DIN, _DBIN):
+        if not isinstance(record, NodeRecord) or entry.type_number not in (_DIN, _DBIN):
             raise DamageError("a duplicates tree leads to no node of its kind", lsn=format_lsn(lsn))
         return record

@@ -26,9 +26,9 @@ from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare
 from engine.format.entry_types import ABORT, COMMIT, decode_body
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
-from engine.log.passes import Raw, verify
+from engine.log.passes import RawEntry, verify
 from engine.log.tail import Tail, find_last_checkpoint
-from engine.recovery.analysis import Ends, FirstWalk
+from engine.recovery.analysis import Analysis, TxnEndLog
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import IN_TYPES, NodeLog, replay
@@ -73,7 +73,7 @@ class Recovery:
         self._hook = hook
         self._keeper = keeper
         self.result = RecoveryResult()
-        self._seen = FirstWalk(ctx.access, self.result, hook)
+        self._seen = Analysis(ctx.access, self.result, hook)
         self.tracker: RollbackTracker | None = None
 
     def run(self) -> Catalog:
@@ -180,7 +180,7 @@ class Recovery:
         count = self._count("UNDO_MAP_LNS")
         count.start = result.first_active_lsn
         committed, aborted, prepared = result.fate
-        ends, self._seen.ends = self._seen.ends, Ends()
+        ends, self._seen.ends = self._seen.ends, TxnEndLog()
         count.read = count.auxiliary = len(ends)
         result.ids.saw_txn(max(ends.txn_ids(), default=0))
         result.ids.saw_txn(min(ends.txn_ids(), default=0))
@@ -215,7 +215,9 @@ class Recovery:
             count.read += 1
             record = entry.record()
             assert isinstance(record, LN)
-            raw = Raw(lsn, entry.type_number, entry.version, entry.flags, entry.vlsn, entry.body, entry.total_bytes)
+            raw = RawEntry(
+                lsn, entry.type_number, entry.version, entry.flags, entry.vlsn, entry.body, entry.total_bytes
+            )
             redo_ln(self._ctx, catalog.mapping, record.key, leaf_of(raw, record, catalog.mapping, resurrected=False))
             count.processed += 1
             if self._keeper is not None:

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta, decode_old_delta
-from engine.format.entry.node import Node, decode_node
+from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.header import BEFORE_CKPT_END, PROVISIONAL
 from engine.format.lsn import NULL_LSN
-from engine.log.passes import Raw
+from engine.log.passes import RawEntry
 from engine.recovery.hooks import CacheKeeper
 from engine.recovery.result import PassCount
 from engine.recovery.rollback_scan import DatabaseFinder
@@ -70,14 +70,14 @@ class NodeLog:
         return (LoggedNode._make(row) for row in fields)
 
 
-def is_provisional(raw: Raw, ckpt_end_lsn: int) -> bool:
+def is_provisional(raw: RawEntry, ckpt_end_lsn: int) -> bool:
     """Whether recovery ignores the entry (R-REC-24)."""
     if raw.flags & PROVISIONAL:
         return True
     return bool(raw.flags & BEFORE_CKPT_END) and raw.lsn < ckpt_end_lsn
 
 
-def logged_node(raw: Raw) -> tuple[LoggedNode, int]:
+def logged_node(raw: RawEntry) -> tuple[LoggedNode, int]:
     """What a node entry says of itself, and the node's id (0 for old deltas, which have none)."""
     if raw.type_number in (OLD_DELTA_TYPE, 23):
         delta = decode_old_delta(raw.body, raw.version)
@@ -150,7 +150,7 @@ def replay(
             keeper.keep_room()
 
 
-def _head(ctx: TreeContext, lsn: int) -> Node:
+def _head(ctx: TreeContext, lsn: int) -> NodeRecord:
     entry = ctx.access.read(lsn)
     if entry.type_number == OLD_DELTA_TYPE:
         record = entry.record()

@@ -24,7 +24,7 @@ from engine.format.header import BEFORE_CKPT_END, PROVISIONAL, REPLICATED, is_in
 from engine.format.lsn import NULL_LSN
 from engine.format.scan import header_lengths
 from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
-from engine.log.passes import LogRange, Piece, Raw, backward_pieces, forward_pieces, positions, raw_at
+from engine.log.passes import LogRange, RangePiece, RawEntry, backward_pieces, forward_pieces, positions, raw_at
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
@@ -32,7 +32,7 @@ from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn
 from engine.recovery.rollback_scan import RollbackScan
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_lsns import TxnLsns
-from engine.tree.apply import Leaf, Outcome, redo_ln, undo_ln, version_before
+from engine.tree.apply import Leaf, SlotChange, redo_ln, undo_ln, version_before
 from engine.tree.bin_node import UNTIMED, times_from
 from engine.tree.redo import Redo, redo_sorted
 from engine.tree.state import DatabaseState, TreeContext
@@ -55,7 +55,7 @@ _WAITING_BYTES: Final = 250
 _BATCH_PART: Final = 4
 
 
-def leaf_of(raw: Raw, record: LN, db: DatabaseState, *, resurrected: bool) -> Leaf:
+def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> Leaf:
     """What redo needs of a logged LN."""
     embedded = raw.version >= EMBEDDED_RECORDS and bool(record.flags & EMBEDDED)
     content = record.content
@@ -115,7 +115,7 @@ class LNPasses:
                 self._undo_one(raw, count)
         result.rolled_back = self._rollback.take_invisible()
 
-    def _unfinished(self, piece: Piece, count: PassCount) -> Iterator[Raw]:
+    def _unfinished(self, piece: RangePiece, count: PassCount) -> Iterator[RawEntry]:
         """LNs that undo has to look at, the last one first."""
         committed, idle = self._result.fate.committed, self._rollback.is_idle
         lsn, version, data = piece
@@ -135,7 +135,7 @@ class LNPasses:
                 count.read += 1
                 yield raw
 
-    def _undo_one(self, raw: Raw, count: PassCount) -> None:
+    def _undo_one(self, raw: RawEntry, count: PassCount) -> None:
         result = self._result
         committed, aborted, prepared = result.fate
         record = _decode(raw)
@@ -181,7 +181,7 @@ class LNPasses:
                 self._redo_piece(piece, found, count)
         self._apply_batch()
 
-    def _redo_piece(self, piece: Piece, found: list[int], count: PassCount) -> None:
+    def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:
         """Collect the plain versions among the LNs of a piece, and have a closer look at the others."""
         lsn_base, version, data = piece
         lengths = header_lengths(version)
@@ -223,7 +223,7 @@ class LNPasses:
     def _is_batched(self, db: DatabaseState) -> bool:
         return db.id != NAMING_DB_ID and db.order.learned is None and not self._legacy.owns(db)
 
-    def _redo_one(self, piece: Piece, pos: int, count: PassCount) -> None:
+    def _redo_one(self, piece: RangePiece, pos: int, count: PassCount) -> None:
         """Look at one LN of any kind."""
         result = self._result
         committed = result.fate.committed
@@ -276,7 +276,7 @@ class LNPasses:
                 redo_sorted(ctx, db, batch, self._keep_room)
         ctx.used_bytes -= waiting
 
-    def _apply(self, raw: Raw, record: LN, db: DatabaseState, resurrected: bool) -> None:
+    def _apply(self, raw: RawEntry, record: LN, db: DatabaseState, resurrected: bool) -> None:
         if self._legacy.owns(db):
             self._legacy.redo(db, raw, record)
             return
@@ -286,7 +286,7 @@ class LNPasses:
         if isinstance(record.content, NameLN) and not resurrected:
             self._note_naming(record, record.content)
 
-    def _account(self, outcome: Outcome) -> None:
+    def _account(self, outcome: SlotChange) -> None:
         if outcome.node is not None:
             self._ctx.account(outcome.node)
 
@@ -302,7 +302,7 @@ class LNPasses:
         elif operation == _RENAME:
             self._result.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
 
-    def _is_replay(self, raw: Raw, txn_id: int, aborted: TxnLsns) -> bool:
+    def _is_replay(self, raw: RawEntry, txn_id: int, aborted: TxnLsns) -> bool:
         return (
             self.replicated
             and bool(raw.flags & REPLICATED)
@@ -310,7 +310,7 @@ class LNPasses:
             and not is_invisible(raw.flags, raw.version)
         )
 
-    def _resurrect(self, raw: Raw, txn_id: int) -> None:
+    def _resurrect(self, raw: RawEntry, txn_id: int) -> None:
         txn = self._result.resurrected.get(txn_id)
         if txn is None:
             txn = ResurrectedTxn(txn_id, self._result.fate.prepared.get(txn_id))
@@ -329,7 +329,7 @@ def _no_room_is_kept() -> None:
     """Without a keeper all nodes stay."""
 
 
-def _decode(raw: Raw) -> LN:
+def _decode(raw: RawEntry) -> LN:
     codec = codec_of(raw.type_number)
     assert codec is not None
     record = codec.decode(raw.body, raw.version)

@@ -15,7 +15,7 @@ from engine.format.entry_types import BY_NAME
 from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
 from engine.log.access import LogAccess
-from engine.log.passes import LogRange, Raw, forward
+from engine.log.passes import LogRange, RawEntry, forward
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_chain import ChainEntry
 from engine.tree.apply import Version, undo_ln
@@ -98,7 +98,7 @@ class RollbackScan:
         self._open = [period for period in tracker.walk() if period.is_open]
         self.is_idle = not tracker.periods
 
-    def consume(self, raw: Raw, record: LN, db: DatabaseState | None) -> bool:
+    def consume(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> bool:
         """Roll one LN back if it belongs to a period; True when it does, whatever was left to do."""
         if self.is_idle or record.txn_id is None:
             return False

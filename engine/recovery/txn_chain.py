@@ -115,7 +115,7 @@ class TxnChain:
         self.remaining_lsns: list[int] = []
         self.last_valid_vlsn = NULL_VLSN
         self._reverts: dict[int, RevertInfo] = {}
-        waiting = _Records()
+        waiting = _PendingRecords()
         lsn = last_lsn
         while lsn != NULL_LSN:
             entry = self._read(lsn, log)
@@ -155,7 +155,7 @@ class TxnChain:
         return entry
 
     def _add(
-        self, lsn: int, entry: ChainEntry, database: ChainDatabase, matchpoint_lsn: int, waiting: _Records
+        self, lsn: int, entry: ChainEntry, database: ChainDatabase, matchpoint_lsn: int, waiting: _PendingRecords
     ) -> None:
         ln = entry.ln
         record = waiting.name(ln, database)
@@ -191,7 +191,7 @@ class TxnChain:
         )
 
 
-class _Records:
+class _PendingRecords:
     """Which LN of the walk waits for an earlier version of its record.
 
     Records are named by database and key. Under a comparator the key stands for all keys that compare equal to it: the

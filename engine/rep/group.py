@@ -25,8 +25,8 @@ from engine.db.transaction import Transaction
 from engine.errors import DamageError, FormatError, RefusedError, UsageError
 from engine.format.entry.group_db import (
     GROUP_KEY,
-    Group,
     GroupNode,
+    RepGroup,
     decode_group,
     decode_group_node,
     encode_group,
@@ -50,7 +50,7 @@ _NAME_BYTES: Final = 255
 class Membership(NamedTuple):
     """A group and its members; removed ones are left out, except by ``committed_members``."""
 
-    group: Group
+    group: RepGroup
     nodes: tuple[GroupNode, ...]
 
     @property
@@ -110,7 +110,7 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     with env.operation(None) as locker:
         env.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     made = uuid.uuid4().int
-    record = Group(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, 0, LEAST_JE_VERSION)
+    record = RepGroup(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, 0, LEAST_JE_VERSION)
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         return add_to(env, db, txn, Membership(record, ()), (node, host, port))
 

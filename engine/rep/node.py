@@ -44,8 +44,8 @@ from engine.rep.handshake import (
 )
 from engine.rep.mastership import Mastership
 from engine.rep.messages import NodeStatus
-from engine.rep.replica import Ended, Limits, ReplicaSession, hear_terms, replica_config, restore
-from engine.rep.service_dispatcher import Reception
+from engine.rep.replica import JoinLimits, ReplicaSession, SessionEnd, hear_terms, replica_config, restore
+from engine.rep.service_dispatcher import ServiceDispatcher
 from engine.rep.settings import Address, NodeConfig, Role
 from engine.rep.terms import NO_TERMS, Terms
 from engine.rep.voting import Election, Position
@@ -60,7 +60,7 @@ _STAND: Final = 4
 _DEPOSED: Final = "a majority of the voters cannot be reached, or has elected another one"
 
 
-class Node:
+class RepNode:
     """A running node; ``start`` begins, ``stop`` ends.
 
     Arguments:
@@ -97,7 +97,7 @@ class Node:
         self._session: ReplicaSession | None = None
         self._channel: Channel | None = None
         self._master: Address | None = None
-        self._reception = Reception(self, config, self._secret)
+        self._reception = ServiceDispatcher(self, config, self._secret)
         self._thread: threading.Thread | None = None
         self.failure: Exception | None = None
         self.problem: JetoolError | None = None
@@ -376,7 +376,7 @@ class Node:
             return
         terms = hear_terms(channel, self.config.heartbeat_s)
         self._check_master(channel, terms)
-        limits = Limits(self.config.rollback_limit, self.config.restore, self.config.heartbeat_s)
+        limits = JoinLimits(self.config.rollback_limit, self.config.restore, self.config.heartbeat_s)
         if self._env is None:
             restore(self._storage, channel, self._listener)
             self._env = Environment(self._storage, replica_config(self.config.environment), self._listener)
@@ -390,7 +390,7 @@ class Node:
         self._session, self._master, self.problem = session, address, None
         self._become(Role.REPLICA)
         ended = session.follow(lambda: self._stopping or self._wants_master)
-        if ended is Ended.PROMOTED and self._election is None:
+        if ended is SessionEnd.PROMOTED and self._election is None:
             self._wants_master = True
 
     def _check_master(self, channel: Channel, terms: Terms) -> None:

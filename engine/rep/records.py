@@ -37,7 +37,7 @@ _MOST_BYTES: Final = 64 << 20
 _LEAST_ITEM_BYTES: Final = 1
 
 
-class Put(NamedTuple):
+class PutRequest(NamedTuple):
     """Write a record."""
 
     database: str
@@ -46,7 +46,7 @@ class Put(NamedTuple):
     overwrite: bool
 
 
-class Delete(NamedTuple):
+class DeleteRequest(NamedTuple):
     """Delete a record; with duplicates all items of the key, or one."""
 
     database: str
@@ -54,7 +54,7 @@ class Delete(NamedTuple):
     item: bytes | None
 
 
-class Get(NamedTuple):
+class GetRequest(NamedTuple):
     """Read a record; with duplicates all items of the key.
 
     Attributes:
@@ -68,7 +68,7 @@ class Get(NamedTuple):
     wait_ms: int
 
 
-class Written(NamedTuple):
+class WriteReceipt(NamedTuple):
     """What a write has done: the VLSN of its Commit, and how many records it wrote or deleted."""
 
     vlsn: int
@@ -135,7 +135,7 @@ def _put(host: RecordHost, payload: bytes) -> Frame:
             raise RefusedError(
                 f"there is a record of this key in database {wanted.database!r}", consequence="nothing was changed"
             )
-    return Frame(Message.WRITTEN, encode_written(Written(txn.inner.end_vlsn, 1)))
+    return Frame(Message.WRITTEN, encode_written(WriteReceipt(txn.inner.end_vlsn, 1)))
 
 
 def _delete(host: RecordHost, payload: bytes) -> Frame:
@@ -145,7 +145,7 @@ def _delete(host: RecordHost, payload: bytes) -> Frame:
         removed = db.delete(wanted.key, txn, data=wanted.item)
         if not removed:
             raise _no_record(wanted.database, consequence="nothing was changed")
-    return Frame(Message.WRITTEN, encode_written(Written(txn.inner.end_vlsn, removed)))
+    return Frame(Message.WRITTEN, encode_written(WriteReceipt(txn.inner.end_vlsn, removed)))
 
 
 def _get(host: RecordHost, payload: bytes) -> Frame:
@@ -201,57 +201,57 @@ def _no_record(database: str, consequence: str | None = None) -> NotFoundError:
 # Forms on the way. Decoders raise FormatError, and allocate no more than what has come.
 
 
-def encode_put(request: Put) -> bytes:
+def encode_put(request: PutRequest) -> bytes:
     """A request."""
     writer = ByteWriter().string(request.database).byte_array(request.key).byte_array(request.data)
     return writer.u8(request.overwrite).getvalue()
 
 
-def decode_put(payload: bytes) -> Put:
+def decode_put(payload: bytes) -> PutRequest:
     """A request."""
     reader = ByteReader(payload)
-    request = Put(reader.string(), reader.byte_array(), reader.byte_array(), bool(reader.u8()))
+    request = PutRequest(reader.string(), reader.byte_array(), reader.byte_array(), bool(reader.u8()))
     reader.finish()
     return request
 
 
-def encode_delete(request: Delete) -> bytes:
+def encode_delete(request: DeleteRequest) -> bytes:
     """A request."""
     writer = ByteWriter().string(request.database).byte_array(request.key)
     return writer.u8(request.item is not None).byte_array(request.item or b"").getvalue()
 
 
-def decode_delete(payload: bytes) -> Delete:
+def decode_delete(payload: bytes) -> DeleteRequest:
     """A request."""
     reader = ByteReader(payload)
     database, key, named, item = reader.string(), reader.byte_array(), reader.u8(), reader.byte_array()
     reader.finish()
-    return Delete(database, key, item if named else None)
+    return DeleteRequest(database, key, item if named else None)
 
 
-def encode_get(request: Get) -> bytes:
+def encode_get(request: GetRequest) -> bytes:
     """A request."""
     writer = ByteWriter().string(request.database).byte_array(request.key)
     return writer.i64(request.vlsn).i32(request.wait_ms).getvalue()
 
 
-def decode_get(payload: bytes) -> Get:
+def decode_get(payload: bytes) -> GetRequest:
     """A request."""
     reader = ByteReader(payload)
-    request = Get(reader.string(), reader.byte_array(), reader.i64(), reader.i32())
+    request = GetRequest(reader.string(), reader.byte_array(), reader.i64(), reader.i32())
     reader.finish()
     return request
 
 
-def encode_written(written: Written) -> bytes:
+def encode_written(written: WriteReceipt) -> bytes:
     """The reply to a write."""
     return ByteWriter().i64(written.vlsn).i32(written.records).getvalue()
 
 
-def decode_written(payload: bytes) -> Written:
+def decode_written(payload: bytes) -> WriteReceipt:
     """The reply to a write."""
     reader = ByteReader(payload)
-    written = Written(reader.i64(), reader.i32())
+    written = WriteReceipt(reader.i64(), reader.i32())
     reader.finish()
     return written
 

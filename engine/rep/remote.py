@@ -24,11 +24,11 @@ from engine.rep.messages import Message, nonsense
 from engine.rep.operator import OPERATOR
 from engine.rep.records import (
     INCOMPLETE,
-    Delete,
-    Get,
-    Put,
+    DeleteRequest,
+    GetRequest,
+    PutRequest,
     Refusal,
-    Written,
+    WriteReceipt,
     decode_records,
     decode_refusal,
     decode_written,
@@ -52,14 +52,14 @@ class UnknownOutcomeError(JetoolError):
     kind = "unknown_outcome"
 
 
-class Outcome(NamedTuple):
+class RemoteWrite(NamedTuple):
     """A write that was acknowledged, and the master that has done it."""
 
     master: Address
-    written: Written
+    written: WriteReceipt
 
 
-def put_record(address: Address, secret: bytes, request: Put, timeout_s: float) -> Outcome:
+def put_record(address: Address, secret: bytes, request: PutRequest, timeout_s: float) -> RemoteWrite:
     """Write a record through a node; it is durable, and acknowledged as the master's policy asks.
 
     Arguments:
@@ -72,12 +72,12 @@ def put_record(address: Address, secret: bytes, request: Put, timeout_s: float) 
     return _write(address, secret, Frame(Message.PUT, encode_put(request)), timeout_s)
 
 
-def delete_record(address: Address, secret: bytes, request: Delete, timeout_s: float) -> Outcome:
+def delete_record(address: Address, secret: bytes, request: DeleteRequest, timeout_s: float) -> RemoteWrite:
     """Delete a record through a node; arguments and errors as ``put_record``."""
     return _write(address, secret, Frame(Message.DELETE, encode_delete(request)), timeout_s)
 
 
-def get_record(address: Address, secret: bytes, request: Get, timeout_s: float) -> list[bytes]:
+def get_record(address: Address, secret: bytes, request: GetRequest, timeout_s: float) -> list[bytes]:
     """The data items of a key, as that node has them.
 
     Raises:
@@ -90,7 +90,7 @@ def get_record(address: Address, secret: bytes, request: Get, timeout_s: float) 
     return decode_records(frame.payload)
 
 
-def _write(address: Address, secret: bytes, request: Frame, timeout_s: float) -> Outcome:
+def _write(address: Address, secret: bytes, request: Frame, timeout_s: float) -> RemoteWrite:
     try:
         frame = _ask(address, secret, request, timeout_s)
     except NotMasterError as error:
@@ -100,7 +100,7 @@ def _write(address: Address, secret: bytes, request: Frame, timeout_s: float) ->
         frame = _ask(address, secret, request, timeout_s)
     if frame.type != Message.WRITTEN:
         raise nonsense(f"{address[0]}:{address[1]}", f"message {frame.type}")
-    return Outcome(address, decode_written(frame.payload))
+    return RemoteWrite(address, decode_written(frame.payload))
 
 
 def _ask(address: Address, secret: bytes, request: Frame, timeout_s: float) -> Frame:

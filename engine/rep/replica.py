@@ -30,7 +30,15 @@ from engine.rep.messages import Message, nonsense
 from engine.rep.replay import Replay
 from engine.rep.restore import install_files, receive_files
 from engine.rep.rollback import SoftRollback, hard_recover
-from engine.rep.syncup import Action, Answer, AnswerKind, Plan, check_rollback_limit, find_plan, refuse_without_restore
+from engine.rep.syncup import (
+    Action,
+    Answer,
+    AnswerKind,
+    SyncupPlan,
+    check_rollback_limit,
+    find_plan,
+    refuse_without_restore,
+)
 from engine.rep.terms import NO_TERMS, Terms, decode_terms
 from engine.rep.wire import Channel, DisconnectedError, Frame
 from engine.storage.base import Storage
@@ -40,14 +48,14 @@ _SILENCE: Final = 15
 _KINDS: Final = {Message.ENTRY: AnswerKind.ENTRY, Message.ALTERNATE: AnswerKind.ALTERNATE}
 
 
-class Ended(Enum):
+class SessionEnd(Enum):
     """Why a session has ended without an error."""
 
     PROMOTED = "promoted"
     STOPPED = "stopped"
 
 
-class Limits(NamedTuple):
+class JoinLimits(NamedTuple):
     """What a replica may do to join.
 
     Attributes:
@@ -75,7 +83,7 @@ class ReplicaSession:
         replay: once the stream has begun.
     """
 
-    def __init__(self, env: Environment, channel: Channel, limits: Limits, listener: Listener) -> None:
+    def __init__(self, env: Environment, channel: Channel, limits: JoinLimits, listener: Listener) -> None:
         self.env: Environment | None = env
         self._channel = channel
         self._limits = limits
@@ -107,7 +115,7 @@ class ReplicaSession:
         self._channel.send(Message.START, messages.encode_vlsn(plan.start))
         return self.replay
 
-    def follow(self, stopping: Callable[[], bool]) -> Ended:
+    def follow(self, stopping: Callable[[], bool]) -> SessionEnd:
         """Replay and acknowledge until the master is gone, or makes this node the master.
 
         Raises:
@@ -126,11 +134,11 @@ class ReplicaSession:
             now = time.monotonic()
             if promoted:
                 replay.sync()
-                return Ended.PROMOTED
+                return SessionEnd.PROMOTED
             if not self._channel.has_frame() or now - synced > _ACK_INTERVAL_S:
                 synced = now
                 self._channel.send(Message.ACK, messages.encode_vlsn(replay.sync()))
-        return Ended.STOPPED
+        return SessionEnd.STOPPED
 
     def _hear(self, replay: Replay, frame: Frame) -> bool:
         """Do what one message asks for; True when this node shall be the master."""
@@ -147,7 +155,7 @@ class ReplicaSession:
             raise nonsense(self._channel.peer, f"message {frame.type}")
         return frame.type == Message.PROMOTE
 
-    def _begin_again(self, env: Environment, plan: Plan) -> Environment:
+    def _begin_again(self, env: Environment, plan: SyncupPlan) -> Environment:
         """Cut the log or replace it, and open what is then there."""
         if plan.action is Action.HARD_RECOVERY and plan.matchpoint is not None:
             check_rollback_limit(env, plan, self._limits.rollback_limit)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate
 from engine.errors import RefusedError
-from engine.format.entry.group_db import GROUP_KEY, Group, encode_group
+from engine.format.entry.group_db import GROUP_KEY, RepGroup, encode_group
 from engine.format.lsn import file_of
 from engine.format.tuples import string_key
 from engine.rep.group import (
@@ -77,7 +77,7 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     env.checkpoint(force=True)
     last_old = index.range.last
     made = uuid.uuid4().int
-    fresh = Group(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, last_id, LEAST_JE_VERSION)
+    fresh = RepGroup(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, last_id, LEAST_JE_VERSION)
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         db.put(string_key(GROUP_KEY), encode_group(fresh), txn)
         for key, _ in committed_records(env):

@@ -52,7 +52,7 @@ _MAKES_DATABASE: Final = (1, 3)
 _PIECE_BYTES: Final = 1 << 20
 
 
-class Matchpoint(NamedTuple):
+class MatchpointLocation(NamedTuple):
     """Where two nodes agree: VLSN, and LSN on this node."""
 
     vlsn: int
@@ -74,7 +74,7 @@ class SoftRollback:
         listener: hears each step before it is done.
     """
 
-    def __init__(self, env: Environment, matchpoint: Matchpoint, listener: Listener = SILENT) -> None:
+    def __init__(self, env: Environment, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> None:
         self._env = env
         self._to = matchpoint
         self._listener = listener
@@ -228,7 +228,7 @@ def _copy_tail(storage: Storage, path: str, to: str, offset: int) -> None:
     storage.sync_directory(path.rpartition("/")[0])
 
 
-def hard_recover(env: Environment, matchpoint: Matchpoint, listener: Listener = SILENT) -> Environment:
+def hard_recover(env: Environment, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> Environment:
     """Cut the log at the matchpoint and recover what is left; syncup then finds an earlier matchpoint.
 
     Arguments:

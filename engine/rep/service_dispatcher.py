@@ -25,7 +25,7 @@ _REQUEST_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 
 
-class Host(RecordHost, Protocol):
+class ServiceHost(RecordHost, Protocol):
     """What answers; the node."""
 
     def identity(self) -> Identity:
@@ -44,7 +44,7 @@ class Host(RecordHost, Protocol):
         """Give the role of the master to a node; with ``force`` take it, or give it up at once."""
 
 
-class Reception:
+class ServiceDispatcher:
     """Listens and answers.
 
     Arguments:
@@ -53,7 +53,7 @@ class Reception:
         secret: the shared secret, checked.
     """
 
-    def __init__(self, host: Host, config: NodeConfig, secret: bytes) -> None:
+    def __init__(self, host: ServiceHost, config: NodeConfig, secret: bytes) -> None:
         self._host = host
         self._config = config
         self._secret = secret

@@ -31,7 +31,7 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
-from engine.log.passes import LogRange, Raw, forward
+from engine.log.passes import LogRange, RawEntry, forward
 from engine.vlsn.scanner import ForwardScanner
 from engine.vlsn.waiting import LogItem
 
@@ -135,7 +135,7 @@ class StreamReader:
         """Give the files back."""
         self._access.close()
 
-    def _raw(self) -> Iterator[Raw]:
+    def _raw(self) -> Iterator[RawEntry]:
         self._writer.flush(sync=False)
         with self._writer.latch:
             end = self._writer.next_lsn
@@ -160,12 +160,12 @@ class StreamReader:
             yield raw
 
 
-def _standing(entries: Iterable[Raw]) -> Iterator[Raw]:
+def _standing(entries: Iterable[RawEntry]) -> Iterator[RawEntry]:
     """The replicated entries that no rollback has taken back.
 
     Between a Matchpoint that was taken back and its RollbackStart no visible entry stands but others of its kind.
     """
-    held: list[Raw] = []
+    held: list[RawEntry] = []
     for raw in entries:
         if raw.type_number == ROLLBACK_START:
             to = decode_rollback_start(raw.body, raw.version).matchpoint_vlsn
@@ -181,7 +181,7 @@ def _standing(entries: Iterable[Raw]) -> Iterator[Raw]:
     yield from held
 
 
-def form_of(raw: Raw) -> StreamEntry:
+def form_of(raw: RawEntry) -> StreamEntry:
     """The form of an entry of this node's own log.
 
     Raises:

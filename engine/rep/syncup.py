@@ -38,8 +38,8 @@ from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
-from engine.log.passes import LogRange, Raw, backward
-from engine.rep.rollback import Matchpoint, RollbackProhibitedError
+from engine.log.passes import LogRange, RawEntry, backward
+from engine.rep.rollback import MatchpointLocation, RollbackProhibitedError
 from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, entry_at, form_of
 from engine.rep.terms import NO_TERMS, Terms
 from engine.vlsn import decision
@@ -84,7 +84,7 @@ _ACTIONS: Final = {
 }
 
 
-class PassedCommit(NamedTuple):
+class SurplusCommit(NamedTuple):
     """A commit beyond the matchpoint."""
 
     vlsn: int
@@ -94,7 +94,7 @@ class PassedCommit(NamedTuple):
     durable: bool
 
 
-class Passed(NamedTuple):
+class LogSurplus(NamedTuple):
     """What lies between the end of the replica's log and the matchpoint.
 
     Attributes:
@@ -103,7 +103,7 @@ class Passed(NamedTuple):
         gap: the log has a hole, or does not reach back.
     """
 
-    commits: tuple[PassedCommit, ...] = ()
+    commits: tuple[SurplusCommit, ...] = ()
     deleted_files: bool = False
     gap: bool = False
 
@@ -113,7 +113,7 @@ class Passed(NamedTuple):
         return sum(commit.durable for commit in self.commits)
 
 
-class Plan(NamedTuple):
+class SyncupPlan(NamedTuple):
     """What syncup has found.
 
     Attributes:
@@ -122,8 +122,8 @@ class Plan(NamedTuple):
     """
 
     action: Action
-    matchpoint: Matchpoint | None
-    passed: Passed
+    matchpoint: MatchpointLocation | None
+    passed: LogSurplus
     start: int
 
 
@@ -141,11 +141,11 @@ class LocalLog:
         env.writer.flush(sync=False)
         self._access = LogAccess(env.storage, tuple(env.ctx.access.files()))
         self._entries = backward(self._access, LogRange(NULL_LSN, env.writer.next_lsn), _LOOKED_AT, self._saw_gap)
-        self._commits: list[PassedCommit] = []
+        self._commits: list[SurplusCommit] = []
         self._first_dtvlsn: int | None = None
         self._taken_back_to = _END_OF_LOG
         self._deleted_files = self._gap = self._wrote = False
-        self.current: Matchpoint | None = None
+        self.current: MatchpointLocation | None = None
         self._form: StreamEntry | None = None
 
     @property
@@ -162,7 +162,7 @@ class LocalLog:
                 end = decode_ckpt_end(raw.body, raw.version)
                 self._deleted_files = self._deleted_files or bool(end.flags & CLEANED_FILES_TO_DELETE)
             elif raw.type_number in SYNCABLE and raw.vlsn != NULL_VLSN:
-                self.current = Matchpoint(raw.vlsn, raw.lsn)
+                self.current = MatchpointLocation(raw.vlsn, raw.lsn)
                 self._form = form_of(raw)
                 # The form of the stream has no LSNs.
                 ends = raw.type_number != MATCHPOINT
@@ -170,15 +170,15 @@ class LocalLog:
                 return raw.vlsn >= self.range.first
         return False
 
-    def passed(self) -> Passed:
+    def passed(self) -> LogSurplus:
         """What was passed on the way to the current entry, which is not counted itself (R-SYNC-27)."""
-        return Passed(tuple(self._commits), self._deleted_files, self._gap)
+        return LogSurplus(tuple(self._commits), self._deleted_files, self._gap)
 
     def close(self) -> None:
         """Give the files back."""
         self._access.close()
 
-    def _visible(self) -> Iterator[Raw]:
+    def _visible(self) -> Iterator[RawEntry]:
         try:
             for raw in self._entries:
                 if raw.type_number == ROLLBACK_START:
@@ -192,7 +192,7 @@ class LocalLog:
     def _saw_gap(self) -> None:
         self._gap = True
 
-    def _is_taken_back(self, raw: Raw) -> bool:
+    def _is_taken_back(self, raw: RawEntry) -> bool:
         """Whether it is a Matchpoint inside a rollback period: JE leaves those visible."""
         return raw.type_number == MATCHPOINT and raw.lsn > self._taken_back_to
 
@@ -205,10 +205,10 @@ class LocalLog:
         if self.form.type_number == COMMIT:
             known = self._first_dtvlsn <= 0 or self.current.vlsn <= self._first_dtvlsn
             durable = known and self._wrote
-            self._commits.append(PassedCommit(*self.current, end.id, end.time, durable))
+            self._commits.append(SurplusCommit(*self.current, end.id, end.time, durable))
 
 
-def find_plan(env: Environment, ask: Ask, terms: Terms = NO_TERMS) -> Plan:
+def find_plan(env: Environment, ask: Ask, terms: Terms = NO_TERMS) -> SyncupPlan:
     """Find the matchpoint and decide.
 
     Arguments:
@@ -235,10 +235,10 @@ def _begins_alike(env: Environment, ask: Ask, start: int) -> bool:
     return answer.kind is not AnswerKind.ENTRY or entry_at(env, start)[1].agrees(answer.entry)
 
 
-def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> Plan:
+def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> SyncupPlan:
     if log.range.last_sync == NULL_VLSN:
         fresh = log.range.is_empty and ask(FIRST_VLSN).kind is AnswerKind.ENTRY
-        return Plan(Action.START if fresh else Action.NETWORK_RESTORE, None, Passed(), FIRST_VLSN)
+        return SyncupPlan(Action.START if fresh else Action.NETWORK_RESTORE, None, LogSurplus(), FIRST_VLSN)
     found = log.back()
     first = True
     while found:
@@ -256,22 +256,22 @@ def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> Plan:
         while found and floor != NULL_VLSN and log.current.vlsn > floor:
             found = log.back()
         first = False
-    return Plan(Action.NETWORK_RESTORE, None, log.passed(), FIRST_VLSN)
+    return SyncupPlan(Action.NETWORK_RESTORE, None, log.passed(), FIRST_VLSN)
 
 
-def decide(last_txn_end: int, last: int, matchpoint: Matchpoint, passed: Passed) -> Plan:
+def decide(last_txn_end: int, last: int, matchpoint: MatchpointLocation, passed: LogSurplus) -> SyncupPlan:
     """The decision table of ``engine.vlsn.decision``, for a matchpoint that was found.
 
     The limit is not asked for here: ``check_rollback_limit`` refuses with the commits at hand.
     """
-    standing = decision.Standing(last, NULL_VLSN, last_txn_end)
-    seen = decision.Passed(len(passed.commits), passed.durable, passed.deleted_files, passed.gap)
+    standing = decision.ReplicaEnd(last, NULL_VLSN, last_txn_end)
+    seen = decision.MatchpointSearch(len(passed.commits), passed.durable, passed.deleted_files, passed.gap)
     outcome = decision.decide(standing, matchpoint.vlsn, seen, decision.Policy(limit=len(passed.commits))).outcome
     start = FIRST_VLSN if outcome == decision.NETWORK_RESTORE else matchpoint.vlsn + 1
-    return Plan(_ACTIONS[outcome], matchpoint, passed, start)
+    return SyncupPlan(_ACTIONS[outcome], matchpoint, passed, start)
 
 
-def check_rollback_limit(env: Environment, plan: Plan, limit: int) -> None:
+def check_rollback_limit(env: Environment, plan: SyncupPlan, limit: int) -> None:
     """Refuse a hard recovery that would lose too much (R-SYNC-25).
 
     Arguments:
@@ -321,7 +321,7 @@ class Feeder:
         return Answer(AnswerKind.NOT_FOUND)
 
 
-def refuse_without_restore(plan: Plan, root: str) -> None:
+def refuse_without_restore(plan: SyncupPlan, root: str) -> None:
     """Say that only a network restore helps.
 
     Raises:

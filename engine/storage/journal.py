@@ -41,7 +41,7 @@ _ENTRY = struct.Struct(">BiqqI")
 _CRC = struct.Struct(">I")
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One entry of the journal; ``length`` is the length of the file before the change."""
 
     kind: int
@@ -51,14 +51,14 @@ class Entry(NamedTuple):
     data: bytes
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: JournalEntry) -> bytes:
     """The bytes of an entry."""
     path = entry.path.encode("utf-8")
     front = _ENTRY.pack(entry.kind, len(path), entry.offset, entry.length, len(entry.data)) + path + entry.data
     return front + _CRC.pack(zlib.crc32(front))
 
 
-def entries_of(backup: Storage) -> list[Entry]:
+def entries_of(backup: Storage) -> list[JournalEntry]:
     """The whole entries of a journal, in order; what follows the first torn one is ignored."""
     file = _opened(backup)
     try:
@@ -194,14 +194,14 @@ def _places(file: ReadFile) -> list[tuple[int, int]]:
     return found
 
 
-def _read_entry(file: ReadFile, at: int, length: int) -> Entry:
+def _read_entry(file: ReadFile, at: int, length: int) -> JournalEntry:
     raw = file.read(at, length)
     kind, path_length, offset, old_length, _ = _ENTRY.unpack_from(raw)
     path = raw[_ENTRY.size : _ENTRY.size + path_length].decode("utf-8", "replace")
-    return Entry(kind, path, offset, old_length, raw[_ENTRY.size + path_length : -_CRC.size])
+    return JournalEntry(kind, path, offset, old_length, raw[_ENTRY.size + path_length : -_CRC.size])
 
 
-def _undo_entry(storage: Storage, entry: Entry) -> None:
+def _undo_entry(storage: Storage, entry: JournalEntry) -> None:
     if entry.kind == CREATED:
         if storage.stat(entry.path) is not None:
             storage.remove(entry.path)

@@ -18,7 +18,7 @@ from engine.storage.journal import (
     JOURNAL,
     REMOVED,
     RUNNING,
-    Entry,
+    JournalEntry,
     digest_of,
     encode_entry,
     write_manifest,
@@ -122,7 +122,7 @@ class SavingStorage(WrappedStorage):
                 # A block behind the old end has no bytes, but its entry makes undo cut the file again.
                 data = file.read(number * _BLOCK, max(0, min(_BLOCK, old_length - number * _BLOCK)))
                 if data or number == wanted[-1]:
-                    self._append(Entry(BYTES, path, number * _BLOCK, old_length, data))
+                    self._append(JournalEntry(BYTES, path, number * _BLOCK, old_length, data))
         finally:
             file.close()
 
@@ -131,7 +131,7 @@ class SavingStorage(WrappedStorage):
         if not self._appends:
             return
         self.touched.add(path)
-        self._append(Entry(CREATED, path, 0, 0, b""))
+        self._append(JournalEntry(CREATED, path, 0, 0, b""))
         self._sync()
 
     def _note_removed(self, path: str) -> None:
@@ -142,7 +142,7 @@ class SavingStorage(WrappedStorage):
         file = self._base.open(path)
         try:
             for offset in range(0, max(stat.size_bytes, 1), _PIECE):
-                self._append(Entry(REMOVED, path, offset, stat.size_bytes, file.read(offset, _PIECE)))
+                self._append(JournalEntry(REMOVED, path, offset, stat.size_bytes, file.read(offset, _PIECE)))
         finally:
             file.close()
         self._sync()
@@ -155,7 +155,7 @@ class SavingStorage(WrappedStorage):
             self._lengths[path] = None if stat is None else stat.size_bytes
         return self._lengths[path]
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: JournalEntry) -> None:
         if self._journal is None:
             self._journal = self._backup.open_rw(JOURNAL, create=True)
             write_manifest(self._backup, {"database": self._base.root, "state": RUNNING})

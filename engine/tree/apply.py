@@ -102,7 +102,7 @@ class Leaf(NamedTuple):
     tombstone: bool
 
 
-class Applied(Enum):
+class SlotEffect(Enum):
     """What happened to the slot."""
 
     NOTHING = "nothing"
@@ -110,15 +110,15 @@ class Applied(Enum):
     QUEUED = "queued"  # changed or found deleted: the compressor may remove the slot
 
 
-class Outcome(NamedTuple):
+class SlotChange(NamedTuple):
     """What happened, the LSN that the slot had before, and the BIN."""
 
-    applied: Applied
+    applied: SlotEffect
     tree_lsn: int
     node: BIN | None
 
 
-def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: Version) -> Outcome:
+def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: Version) -> SlotChange:
     """Take one LN back; never splits, never inserts (R-REC-44).
 
     Raises:
@@ -126,19 +126,19 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: Version
     """
     node = find_bin(ctx, db, key)
     if node is None:
-        return Outcome(Applied.NOTHING, NULL_LSN, None)
+        return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
     if not exact:
-        return Outcome(Applied.NOTHING, NULL_LSN, node)
+        return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
     tree_lsn = node.lsns[index]
     if tree_lsn == NULL_LSN:
         if not node.states[index] & DELETED:
             raise DamageError(f"a slot of {db.label} has no LSN and is not deleted", lsn=format_lsn(lsn))
-        return Outcome(Applied.QUEUED, NULL_LSN, node)
+        return SlotChange(SlotEffect.QUEUED, NULL_LSN, node)
     if tree_lsn != lsn:
-        return Outcome(Applied.NOTHING, tree_lsn, node)
+        return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
     _revert_slot(ctx, node, index, to)
-    return Outcome(Applied.QUEUED if to.lsn == NULL_LSN else Applied.CHANGED, tree_lsn, node)
+    return SlotChange(SlotEffect.QUEUED if to.lsn == NULL_LSN else SlotEffect.CHANGED, tree_lsn, node)
 
 
 def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: Version) -> None:
@@ -162,7 +162,7 @@ def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: Version) -> None:
         node.note_times(key, to.times)
 
 
-def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN | None = None) -> Outcome:
+def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN | None = None) -> SlotChange:
     """Bring one LN into the tree (R-REC-52). A database without a root is left alone (je-log-format.md 14.3).
 
     Arguments:
@@ -173,37 +173,37 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN
     else:
         node = find_bin(ctx, db, key)
     if node is None:
-        return Outcome(Applied.NOTHING, NULL_LSN, None)
+        return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
     if not exact:
         if leaf.deleted and not leaf.resurrected:
-            return Outcome(Applied.NOTHING, NULL_LSN, node)
+            return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
         if node.needs_split():
             node = bin_for_insert(ctx, db, key)
             index, exact = node.find(key)
         _put_leaf(node, index, key, False, leaf)
-        return _new_tuple(Outcome, (Applied.CHANGED, NULL_LSN, node))
+        return _new_tuple(SlotChange, (SlotEffect.CHANGED, NULL_LSN, node))
     tree_lsn = node.lsns[index]
     if leaf.deleted:
         return _redo_deletion(node, index, key, leaf, tree_lsn)
     known_deleted = node.states[index] & KNOWN_DELETED or tree_lsn == NULL_LSN
     if leaf.lsn > tree_lsn or (known_deleted and tree_lsn == NULL_LSN):
         _put_leaf(node, index, key, True, leaf)
-        return _new_tuple(Outcome, (Applied.CHANGED, tree_lsn, node))
-    return Outcome(Applied.QUEUED if known_deleted else Applied.NOTHING, tree_lsn, node)
+        return _new_tuple(SlotChange, (SlotEffect.CHANGED, tree_lsn, node))
+    return SlotChange(SlotEffect.QUEUED if known_deleted else SlotEffect.NOTHING, tree_lsn, node)
 
 
-def _redo_deletion(node: BIN, index: int, key: Key, leaf: Leaf, tree_lsn: int) -> Outcome:
+def _redo_deletion(node: BIN, index: int, key: Key, leaf: Leaf, tree_lsn: int) -> SlotChange:
     if node.states[index] & KNOWN_DELETED:
-        return Outcome(Applied.QUEUED, tree_lsn, node)
+        return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     if leaf.lsn < tree_lsn:
-        return Outcome(Applied.NOTHING, tree_lsn, node)
+        return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
     if leaf.lsn == tree_lsn:
         if not leaf.resurrected:
             node.set_known_deleted(index)
-        return Outcome(Applied.QUEUED, tree_lsn, node)
+        return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     _put_leaf(node, index, key, True, leaf)
-    return Outcome(Applied.QUEUED, tree_lsn, node)
+    return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
 
 
 def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: Leaf) -> None:

@@ -50,11 +50,11 @@ class LearnedOrder:
 
     def sort_key(self, stored: bytes) -> Any:
         """A key that is compared in the direction that has been learned by then."""
-        return _Learned(stored, self)
+        return _LearnedKey(stored, self)
 
 
 @total_ordering
-class _Learned:
+class _LearnedKey:
     """A key whose order is learned."""
 
     __slots__ = ("order", "stored")
@@ -64,9 +64,9 @@ class _Learned:
         self.order = order
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Learned) and self.stored == other.stored
+        return isinstance(other, _LearnedKey) and self.stored == other.stored
 
-    def __lt__(self, other: _Learned) -> bool:
+    def __lt__(self, other: _LearnedKey) -> bool:
         if not self.order.direction:
             raise unknown_order(self.order.name)
         return self.stored < other.stored if self.order.direction > 0 else self.stored > other.stored
@@ -111,7 +111,7 @@ TWO_PART: Final = KeyOrder(True, split_two_part_key, _join, None)
 
 
 @total_ordering
-class Ordered:
+class RegisteredKey:
     """A key under a registered order: compares by the sort key, remembers the stored bytes."""
 
     __slots__ = ("sort", "stored")
@@ -121,9 +121,9 @@ class Ordered:
         self.sort = sort
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ordered) and bool(self.sort == other.sort)
+        return isinstance(other, RegisteredKey) and bool(self.sort == other.sort)
 
-    def __lt__(self, other: Ordered) -> bool:
+    def __lt__(self, other: RegisteredKey) -> bool:
         return bool(self.sort < other.sort)
 
     def __hash__(self) -> int:
@@ -131,7 +131,7 @@ class Ordered:
 
 
 @total_ordering
-class Descending:
+class DescendingKey:
     """Unsigned bytes in descending order; the sort key of a reversing comparator."""
 
     __slots__ = ("stored",)
@@ -140,9 +140,9 @@ class Descending:
         self.stored = stored
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Descending) and self.stored == other.stored
+        return isinstance(other, DescendingKey) and self.stored == other.stored
 
-    def __lt__(self, other: Descending) -> bool:
+    def __lt__(self, other: DescendingKey) -> bool:
         return self.stored > other.stored
 
     def __hash__(self) -> int:
@@ -180,7 +180,7 @@ def key_order(
     learned = LearnedOrder(label) if unknown else None
     first, second = (_sort_key(name, registered, learned) for name in names)
     if not duplicates:
-        return KeyOrder(False, lambda stored: Ordered(stored, first(stored)), _unwrap_one, label, learned)
+        return KeyOrder(False, lambda stored: RegisteredKey(stored, first(stored)), _unwrap_one, label, learned)
     return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned)
 
 
@@ -215,7 +215,7 @@ def _unwrap_one(key: Key) -> bytes:
 
 def _wrap_pair(stored: bytes, first: SortKey, second: SortKey) -> Key:
     key, data = split_two_part_key(stored)
-    return Ordered(key, first(key)), Ordered(data, second(data))
+    return RegisteredKey(key, first(key)), RegisteredKey(data, second(data))
 
 
 def _unwrap_pair(key: Key) -> bytes:

@@ -31,7 +31,7 @@ from engine.format.entry.node import (
     SLOT_EMBEDDED,
     SLOT_NO_DATA,
     SLOT_TOMBSTONE,
-    Node,
+    NodeRecord,
     Slot,
 )
 from engine.format.lsn import NULL_LSN, format_lsn
@@ -50,7 +50,7 @@ _NO_BASE: Final = -1
 _NO_HINT: Final = -1
 
 
-def node_from(db: DatabaseState, record: Node) -> IN:
+def node_from(db: DatabaseState, record: NodeRecord) -> IN:
     """The node that a complete logged version describes; clean."""
     order = PLAIN if db.old_duplicates else db.order
     make = BIN if record.height == 1 else IN
@@ -73,7 +73,7 @@ def node_from(db: DatabaseState, record: Node) -> IN:
     return node
 
 
-def apply_delta(node: BIN, record: Node) -> None:
+def apply_delta(node: BIN, record: NodeRecord) -> None:
     """Put the slots of a delta over the full version that is in memory (R-TREE-35)."""
     order = PLAIN if node.db.old_duplicates else node.db.order
     prefix = record.key_prefix or b""
@@ -94,7 +94,7 @@ def apply_old_delta(node: BIN, delta: OldDelta) -> None:
     node.dirty = False
 
 
-def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -> Node:
+def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -> NodeRecord:
     """The logged form of a node.
 
     Arguments:
@@ -138,7 +138,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
         )
         max_entries = max(node.max_entries, count)
     base_file = compact_base([slot.lsn for slot in slots]) if version < LONG_LSNS_ONLY else None
-    return Node(
+    return NodeRecord(
         node.db.id, node.full_lsn, node.full_size, delta_lsn, delta_size, base, created_base, modified_base,
         node.node_id, unwrap(node.ident), flags, prefix, _NO_HINT, count, node.level, max_entries, base_file, slots,
         len(node) if delta else 0, max(node.max_entries, len(node)) if delta else 0, bloom, None, None,
@@ -211,7 +211,7 @@ def _in_unit(expiration: int, hours: bool) -> int:
     return -expiration if expiration < 0 else expiration * _HOURS_A_DAY
 
 
-def _add_slot(node: BIN, record: Node, slot: Slot, key: Key, dirt: int) -> None:
+def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) -> None:
     expiration = 0
     if slot.expiration:
         value = record.expiration_base + slot.expiration - 1
@@ -236,7 +236,7 @@ def _add_slot(node: BIN, record: Node, slot: Slot, key: Key, dirt: int) -> None:
     node.dirty = False
 
 
-def _add_times(node: BIN, record: Node, keys: Iterable[Key]) -> None:
+def _add_times(node: BIN, record: NodeRecord, keys: Iterable[Key]) -> None:
     """The times of the slots of a logged node, whose keys are given, from their offsets.
 
     An offset is 0 for none, else one more than the distance to the base.

@@ -21,7 +21,7 @@ from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
-from engine.tree.state import Expiring, TreeContext
+from engine.tree.state import ExpirationListener, TreeContext
 from engine.tree.usual import encode_usual
 
 INSERTION: Final = 34
@@ -78,7 +78,7 @@ def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: b
     return encode_node(record, version, number), record.expiration_base != -1
 
 
-def _count_expiring(expiring: Expiring, node: BIN, lsn: int, size: int, delta: bool) -> None:
+def _count_expiring(expiring: ExpirationListener, node: BIN, lsn: int, size: int, delta: bool) -> None:
     """Each slot that expires takes its share of the bytes along (R-CLN-51)."""
     logged = [at for at, state in enumerate(bytes(node.states)) if not delta or state & DIRTY]
     for at in logged:

@@ -197,7 +197,7 @@ class TreeContext:
         self.max_embedded = DEFAULT_MAX_EMBEDDED
         self.delta_percent = DEFAULT_BIN_DELTA_PERCENT
         self.blind_puts = False
-        self.expiring: Expiring | None = None
+        self.expiring: ExpirationListener | None = None
         self.splits_watch: list[SplitWatcher] = []
         self.locks: SlotLocks | None = None
         self.root_logged: Callable[[DatabaseState], None] | None = None
@@ -218,7 +218,7 @@ class TreeContext:
         node.accounted = now
 
 
-class Expiring(Protocol):
+class ExpirationListener(Protocol):
     """Told of what expires while it is logged (R-CLN-51)."""
 
     def expires(self, lsn: int, expiration: int, size: int) -> None:

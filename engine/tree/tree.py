@@ -13,7 +13,7 @@ from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_fields import plain_data
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, Node
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, NodeRecord
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
@@ -47,10 +47,10 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
             _check_order(db, usual, entry)
             return usual
     record = entry.record()
-    if isinstance(record, Node) and entry.type_number in (IN_TYPE, BIN_TYPE):
+    if isinstance(record, NodeRecord) and entry.type_number in (IN_TYPE, BIN_TYPE):
         node = node_from(db, record)
         node.full_lsn, node.full_size = entry.lsn, entry.total_bytes
-    elif isinstance(record, Node) and entry.type_number == DELTA_TYPE:
+    elif isinstance(record, NodeRecord) and entry.type_number == DELTA_TYPE:
         node = _full_version(ctx, db, record.prev_full_lsn)
         apply_delta(node, record)
         node.delta_lsn, node.delta_size = entry.lsn, entry.total_bytes

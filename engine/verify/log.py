@@ -36,7 +36,7 @@ from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.parallel import map_small
-from engine.log.check import Evidence, FileCheck, FoundCheckpoint, SeenDamage, check_file
+from engine.log.check import DamagedStretch, Evidence, FileCheck, LoggedCkptEnd, check_file
 from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
@@ -170,7 +170,7 @@ def _file_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
         yield finding(rules.VLSN_ORDER, f"{step.vlsn} after {step.before}", lsn=lsn, file=check.file.path)
 
 
-def _damage_finding(rule: Rule, seen: SeenDamage, *, extra: str = "") -> Finding:
+def _damage_finding(rule: Rule, seen: DamagedStretch, *, extra: str = "") -> Finding:
     damage = seen.damage
     what = f" of what says it is {type_name(damage.type_number)}" if damage.type_number else ""
     message = f"{REASONS[damage.reason]}{what} (expected {damage.expected}, found {damage.found})"
@@ -293,7 +293,7 @@ def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
 
 def _missing_findings(files: LogFiles, checks: list[FileCheck]) -> Iterator[Finding]:
     words = {}
-    checkpoint: FoundCheckpoint | None = None
+    checkpoint: LoggedCkptEnd | None = None
     for check in checks:
         words.update(check.file_words)
         checkpoint = check.checkpoint or checkpoint

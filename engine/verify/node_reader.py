@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.errors import DamageError, FormatError
 from engine.format.entry.legacy import OldDelta
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, Node
+from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, NodeRecord
 from engine.format.lsn import format_lsn, is_null
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
@@ -74,7 +74,7 @@ class NodeReader:
             self._findings.add(rules.UNREADABLE, error.what, lsn=lsn, db=db)
             return None
 
-    def _record(self, db: DatabaseState, entry: LogEntry) -> Node | OldDelta | None:
+    def _record(self, db: DatabaseState, entry: LogEntry) -> NodeRecord | OldDelta | None:
         if entry.type_number not in (IN_TYPE, BIN_TYPE, DELTA_TYPE, OLD_DELTA_TYPE):
             self._findings.add(rules.WRONG_TYPE, f"found {entry.type_name}", lsn=entry.lsn, db=db)
             return None
@@ -83,14 +83,14 @@ class NodeReader:
         except FormatError as error:
             self._findings.add(rules.UNREADABLE, str(error), lsn=entry.lsn, db=db)
             return None
-        assert isinstance(record, (Node, OldDelta))
+        assert isinstance(record, (NodeRecord, OldDelta))
         if record.db_id != db.id:
             message = f"{entry.type_name} of database {record.db_id} in the tree of database {db.id}"
             self._findings.add(rules.WRONG_DATABASE, message, lsn=entry.lsn, db=db)
             return None
         return record
 
-    def _whole(self, db: DatabaseState, entry: LogEntry, record: Node) -> IN | None:
+    def _whole(self, db: DatabaseState, entry: LogEntry, record: NodeRecord) -> IN | None:
         if (record.height == 1) != (entry.type_number == BIN_TYPE):
             message = f"{entry.type_name} says that it is of level 0x{record.level:x}"
             self._findings.add(rules.WRONG_LEVEL, message, lsn=entry.lsn, db=db)
@@ -104,7 +104,7 @@ class NodeReader:
         node.full_lsn = entry.lsn
         return node
 
-    def _with_delta(self, db: DatabaseState, entry: LogEntry, record: Node) -> IN | None:
+    def _with_delta(self, db: DatabaseState, entry: LogEntry, record: NodeRecord) -> IN | None:
         full = self._full(db, entry, record.prev_full_lsn)
         if full is None:
             return None
@@ -137,5 +137,5 @@ class NodeReader:
             self._findings.add(rules.BAD_DELTA, message, lsn=delta.lsn, db=db)
             return None
         record = self._record(db, entry)
-        node = self._whole(db, entry, record) if isinstance(record, Node) else None
+        node = self._whole(db, entry, record) if isinstance(record, NodeRecord) else None
         return node if isinstance(node, BIN) else None

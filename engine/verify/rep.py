@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError, JetoolError
-from engine.format.entry.group_db import GROUP_KEY, Group, GroupNode, decode_group, decode_group_node
+from engine.format.entry.group_db import GROUP_KEY, GroupNode, RepGroup, decode_group, decode_group_node
 from engine.format.entry.internal_db import RANGE_KEY, decode_vlsn_bucket, decode_vlsn_range
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, decode_header, is_invisible
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
@@ -104,7 +104,7 @@ def check_merged(access: LogAccess, facts: StreamFacts, merged: VLSNIndex) -> It
 
 def check_group(records: Mapping[bytes, bytes], facts: StreamFacts) -> Iterator[Finding]:
     """The group database: readable, one group, ids that fit."""
-    group: Group | None = None
+    group: RepGroup | None = None
     nodes: list[GroupNode] = []
     for key, data in records.items():
         name = key.hex()

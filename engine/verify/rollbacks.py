@@ -41,7 +41,7 @@ from engine.verify.report import Finding, finding
 _FIRST_REPLICATED_TXN: Final = -10
 
 
-class Period(NamedTuple):
+class LoggedPeriod(NamedTuple):
     """One rollback period.
 
     Attributes:
@@ -111,24 +111,24 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
     yield from _entries_inside(LogReader(storage, files._replace(marker=None)), periods, inside, paths)
 
 
-def _periods(checks: Iterable[FileCheck]) -> list[Period]:
+def _periods(checks: Iterable[FileCheck]) -> list[LoggedPeriod]:
     """All periods, by matchpoint, the outer one first."""
-    starts: dict[int, Period] = {}
+    starts: dict[int, LoggedPeriod] = {}
     for check in checks:
         for found in check.rollbacks:
             record = found.record
             if isinstance(record, RollbackStart):
-                starts[found.lsn] = Period(record.matchpoint_lsn, found.lsn, False, record.active_txn_ids)
+                starts[found.lsn] = LoggedPeriod(record.matchpoint_lsn, found.lsn, False, record.active_txn_ids)
             else:
                 # The RollbackStart may be in a file that is gone.
                 known = starts.get(record.rollback_start_lsn)
                 start, txns = record.rollback_start_lsn, known.txns if known is not None else ()
-                starts[start] = Period(known.matchpoint if known else record.matchpoint_lsn, start, True, txns)
+                starts[start] = LoggedPeriod(known.matchpoint if known else record.matchpoint_lsn, start, True, txns)
     return sorted(starts.values(), key=lambda period: (period.matchpoint, -period.start))
 
 
-def _intersections(periods: list[Period], paths: dict[int, str]) -> Iterator[Finding]:
-    around: list[Period] = []
+def _intersections(periods: list[LoggedPeriod], paths: dict[int, str]) -> Iterator[Finding]:
+    around: list[LoggedPeriod] = []
     for period in periods:
         while around and around[-1].start < period.matchpoint:
             around.pop()
@@ -144,7 +144,7 @@ def _intersections(periods: list[Period], paths: dict[int, str]) -> Iterator[Fin
 
 
 def _entries_inside(
-    log: LogReader, periods: list[Period], inside: Stretches, paths: dict[int, str]
+    log: LogReader, periods: list[LoggedPeriod], inside: Stretches, paths: dict[int, str]
 ) -> Iterator[Finding]:
     by_txn: dict[int, list[tuple[int, int]]] = {}
     for period in periods:

@@ -20,7 +20,7 @@ from itertools import islice
 from operator import lt
 from typing import Final, NamedTuple
 
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, is_null
 from engine.log.access import LogAccess
@@ -167,7 +167,7 @@ class TreeWalk:
         # In memory a root is one by its place, so the log is asked.
         entry = self._access.read(lsn)
         record = entry.record()
-        if isinstance(record, Node) and not record.is_root:
+        if isinstance(record, NodeRecord) and not record.is_root:
             self._findings.add(rules.ROOT_FLAG, f"node {root.node_id} is the root", lsn=lsn, db=db)
         if not db.deferred and entry.provisional is not Provisional.NO:
             self._findings.add(rules.PROVISIONAL_ROOT, f"node {root.node_id}", lsn=lsn, db=db)

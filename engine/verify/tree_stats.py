@@ -63,13 +63,13 @@ def tree_stats(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
         UnsupportedError: a file is of a log version that this program does not read.
         StorageError: a file cannot be read.
     """
-    counting = _Counting()
+    counting = _TreeCounter()
     found = walk_trees(storage, files, counting, listener=listener)
     trees = tuple(counting.counts[db_id].stats() for db_id in sorted(counting.counts))
     return StatsReport(trees, not found.recovered or any(one.severity == ERROR for one in found.findings))
 
 
-class _Counting:
+class _TreeCounter:
     def __init__(self) -> None:
         self.counts: dict[int, _Counts] = {}
 

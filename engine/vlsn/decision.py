@@ -58,7 +58,7 @@ class Policy(NamedTuple):
     disabled: bool = False
 
 
-class Standing(NamedTuple):
+class ReplicaEnd(NamedTuple):
     """The replica's end of the stream; NULL_VLSN for what there is none of."""
 
     last: int
@@ -66,7 +66,7 @@ class Standing(NamedTuple):
     last_txn_end: int
 
 
-class Passed(NamedTuple):
+class MatchpointSearch(NamedTuple):
     """What a search for the matchpoint has passed on its way back (R-SYNC-5).
 
     Attributes:
@@ -90,7 +90,7 @@ class Decision(NamedTuple):
 
 
 def decide(
-    standing: Standing, matchpoint: int, passed: Passed, policy: Policy, feeder_first: int = FIRST_VLSN
+    standing: ReplicaEnd, matchpoint: int, passed: MatchpointSearch, policy: Policy, feeder_first: int = FIRST_VLSN
 ) -> Decision:
     """The outcome by the table above.
 
@@ -117,7 +117,7 @@ def decide(
     return _hard(passed, policy)
 
 
-def _hard(passed: Passed, policy: Policy) -> Decision:
+def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
     if passed.barrier:
         return Decision(NETWORK_RESTORE, "a checkpoint behind the matchpoint has deleted log files")
     if passed.gap:
@@ -142,7 +142,7 @@ class Prediction(NamedTuple):
     matchpoint: SyncPoint | None
     feeder_matchpoint: SyncPoint | None
     surplus: Surplus
-    passed: Passed
+    passed: MatchpointSearch
 
 
 def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, policy: Policy) -> Prediction:
@@ -158,7 +158,7 @@ def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, po
     own, other = found if found is not None else (None, None)
     surplus = surplus_behind(replica, NULL_VLSN if own is None else own.vlsn)
     behind = NULL_VLSN if own is None else own.lsn
-    passed = Passed(
+    passed = MatchpointSearch(
         surplus.commits,
         surplus.durable_commits,
         barrier=any(lsn > behind for lsn in replica.barriers),
@@ -166,6 +166,6 @@ def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, po
     )
     ends = (point.vlsn for point in reversed(replica.sync_points) if point.is_txn_end)
     last_sync = replica.sync_points[-1].vlsn if len(replica.sync_points) else NULL_VLSN
-    standing = Standing(replica.last, last_sync, next(ends, NULL_VLSN))
+    standing = ReplicaEnd(replica.last, last_sync, next(ends, NULL_VLSN))
     decision = decide(standing, NULL_VLSN if own is None else own.vlsn, passed, policy, feeder.first)
     return Prediction(decision, own, other, surplus, passed)

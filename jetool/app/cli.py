@@ -24,7 +24,7 @@ _HELP = """Administration toolkit for Berkeley DB Java Edition logs, without a J
 ENV is the directory of an environment. Results go to standard output, messages to standard error."""
 
 
-class Root(command.Group):
+class Root(command.CommandGroup):
     """The program: commands by table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
@@ -66,11 +66,11 @@ class Root(command.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
-def _aliases(row: table.Row) -> str:
+def _aliases(row: table.CommandRow) -> str:
     return f" (also {', '.join(row.aliases)})" if row.aliases else ""
 
 
-def load(row: table.Row) -> click.Command:
+def load(row: table.CommandRow) -> click.Command:
     """Import the module of a command and give its ``command``."""
     found = getattr(import_module(f"jetool.commands.{row.module}"), row.module.partition(".")[0])
     assert isinstance(found, click.Command)
@@ -81,7 +81,7 @@ def commands() -> Iterator[tuple[str, command.Command]]:
     """All commands with the words that call them (``vlsn map``), in the order of the help. Loads every module."""
     for row in table.COMMANDS:
         found = load(row)
-        if isinstance(found, command.Group):
+        if isinstance(found, command.CommandGroup):
             yield from ((f"{row.name} {name}", one) for name, one in found.commands.items() if _is_ours(one))
         elif _is_ours(found):
             yield row.name, found

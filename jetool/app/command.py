@@ -177,7 +177,7 @@ def _without_effect(ctx: click.Context, name: str) -> click.UsageError:
     return click.UsageError(f"{name} has no effect on {ctx.command_path}; leave it out", ctx)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A command that has commands (``vlsn``), or the program itself.
 
     Attributes:
@@ -244,7 +244,7 @@ def command(
     exits: Mapping[int, str],
     formats: Sequence[str] = options.FORMATS,
     features: Sequence[str] = (),
-    parent: Group | None = None,
+    parent: CommandGroup | None = None,
     only: str | None = None,
 ) -> Callable[[Callable[Concatenate[options.Run, P], int]], Command]:
     """Make a command of a function. Put it above the function's own options.
@@ -286,7 +286,7 @@ def environment(function: Callable[P, int]) -> Callable[P, int]:
     return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
 
 
-def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> Group:
+def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> CommandGroup:
     """A command that has commands.
 
     Arguments:
@@ -294,7 +294,7 @@ def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> Group
         help: what its commands are about.
         examples: as for ``command``.
     """
-    made = Group(
+    made = CommandGroup(
         name,
         help=help,
         no_args_is_help=False,

@@ -18,7 +18,7 @@ import click
 
 from engine.version import VERSION
 from jetool.app import cli, exits, table
-from jetool.app.command import Command, Group
+from jetool.app.command import Command, CommandGroup
 from jetool.output.messages import Messages
 
 
@@ -43,7 +43,7 @@ def pages(directory: Path) -> Iterator[tuple[str, str]]:
         name = f"jetool-{row.name}.1"
         if isinstance(found, Command):
             yield name, "".join(_command(found, context, row.help, row.aliases, _extra(directory, name)))
-        elif isinstance(found, Group):
+        elif isinstance(found, CommandGroup):
             yield name, "".join(_group(found, context, row.help, _extra(directory, name)))
             for inner in found.commands.values():
                 assert isinstance(inner, Command)
@@ -99,7 +99,7 @@ def _command(command: Command, context: click.Context, about: str, aliases: Sequ
     yield _see_also(["jetool"])
 
 
-def _group(group: Group, context: click.Context, about: str, extra: str) -> Iterator[str]:
+def _group(group: CommandGroup, context: click.Context, about: str, extra: str) -> Iterator[str]:
     path = str(context.info_name).replace(" ", "-")
     yield _head(str(context.info_name), about)
     yield _synopsis(group, context)

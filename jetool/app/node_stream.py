@@ -7,7 +7,7 @@ from engine.format.lsn import format_lsn
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.log_stream import LogStream, joined, stream_of_file
-from engine.inspect.stream_diff import Side, stream
+from engine.inspect.stream_diff import StreamSide, stream
 from engine.log.entry import REASONS
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
@@ -16,7 +16,7 @@ from jetool.app.opening import require_je
 from jetool.app.options import Run
 
 
-class Node:
+class StreamNode:
     """One environment and its stream.
 
     Arguments:
@@ -54,9 +54,9 @@ class Node:
         return self.log.facts
 
     @property
-    def side(self) -> Side:
+    def side(self) -> StreamSide:
         """The node as ``diff_streams`` takes it."""
-        return Side(self.storage, self.files, self.facts)
+        return StreamSide(self.storage, self.files, self.facts)
 
     @property
     def is_replicated(self) -> bool:

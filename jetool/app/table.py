@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """One command.
 
     Attributes:
@@ -29,32 +29,34 @@ class Row(NamedTuple):
 GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
 
 COMMANDS: Final = (
-    Row("create", "Drive", "create", "New environment"),
-    Row("load", "Drive", "load.command", "Records from a JE dump file or standard input"),
-    Row("put", "Drive", "put", "Write one record"),
-    Row("get", "Drive", "get", "The record of one key"),
-    Row("delete", "Drive", "delete", "Delete one record"),
-    Row("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
-    Row("crash", "Drive", "crash.command", "Simulate a crash, on a copy by default"),
-    Row(
+    CommandRow("create", "Drive", "create", "New environment"),
+    CommandRow("load", "Drive", "load.command", "Records from a JE dump file or standard input"),
+    CommandRow("put", "Drive", "put", "Write one record"),
+    CommandRow("get", "Drive", "get", "The record of one key"),
+    CommandRow("delete", "Drive", "delete", "Delete one record"),
+    CommandRow("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
+    CommandRow("crash", "Drive", "crash.command", "Simulate a crash, on a copy by default"),
+    CommandRow(
         "node", "Drive", "node.command", "Nodes of a replication group: run, status, transfer-master, put, get, delete"
     ),
-    Row("info", "Look", "info.command", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
-    Row("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
-    Row("scan", "Look", "scan", "Records by range or prefix"),
-    Row("dump", "Look", "dump", "A whole database, as DbDump writes it or as rows"),
-    Row("export", "Look", "export", "A whole database as Parquet, CSV, JSON or ORC, on Spark"),
-    Row("dump-log", "Look", "dump_log.command", "Print the log, entry by entry", ("print-log",)),
-    Row("txns", "Look", "txns", "What became of every transaction in the log"),
-    Row("history", "Look", "history", "All versions of one key, with the fate of each"),
-    Row("rollbacks", "Look", "rollbacks.command", "Rollback periods as a nested list and a timeline"),
-    Row("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
-    Row("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
-    Row("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
-    Row("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
-    Row("recover", "Repair", "recover.command", "Run recovery, preview first"),
-    Row("undo", "Repair", "undo", "Take back what a repair changed"),
-    Row("fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"),
-    Row("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
-    Row("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
+    CommandRow("info", "Look", "info.command", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
+    CommandRow("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
+    CommandRow("scan", "Look", "scan", "Records by range or prefix"),
+    CommandRow("dump", "Look", "dump", "A whole database, as DbDump writes it or as rows"),
+    CommandRow("export", "Look", "export", "A whole database as Parquet, CSV, JSON or ORC, on Spark"),
+    CommandRow("dump-log", "Look", "dump_log.command", "Print the log, entry by entry", ("print-log",)),
+    CommandRow("txns", "Look", "txns", "What became of every transaction in the log"),
+    CommandRow("history", "Look", "history", "All versions of one key, with the fate of each"),
+    CommandRow("rollbacks", "Look", "rollbacks.command", "Rollback periods as a nested list and a timeline"),
+    CommandRow("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
+    CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
+    CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
+    CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
+    CommandRow("recover", "Repair", "recover.command", "Run recovery, preview first"),
+    CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
+    CommandRow(
+        "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"
+    ),
+    CommandRow("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
+    CommandRow("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )

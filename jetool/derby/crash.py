@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.derby import crash_drill
-from engine.derby.crash_drill import LogPlace, Operation
-from engine.derby.database import NEWEST_RECOVERED, Database
+from engine.derby.crash_drill import LogPlace, RecoveryOperation
+from engine.derby.database import NEWEST_RECOVERED, DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.recovery import unlock
 from engine.errors import NotFoundError, RefusedError, UsageError
@@ -47,7 +47,7 @@ def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: st
         RefusedError: the directory for the copy is not empty; in place without ``--yes``.
     """
     disk = DiskStorage(env)
-    _require_readable(Database(disk))
+    _require_readable(DerbyDatabase(disk))
     files = crash_drill.files_of(disk)
     found = find_place(files, place, env)
     modes = crash_drill.LOG_MODES if isinstance(found, LogPlace) else crash_drill.WORK_MODES
@@ -60,7 +60,7 @@ def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: st
         hit: tuple[int, int | None, str] = (found.record.instant, None, found.name)
     else:
         image = crash_drill.crash_in_work(files, found.number, CrashMode(mode), seed)
-        left = crash_drill.Left(0, 0, tuple(sorted(files.keys() - image.contents().keys())))
+        left = crash_drill.CrashDamage(0, 0, tuple(sorted(files.keys() - image.contents().keys())))
         hit = (0, found.number, found.what)
     if not run.dry_run:
         _put(run, disk, image, target, in_place=in_place)
@@ -79,7 +79,7 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
     if mode not in crash_drill.WORK_MODES:
         raise UsageError("the matrix has no such mode", expected=" or ".join(crash_drill.WORK_MODES), found=mode)
     disk = DiskStorage(env)
-    _require_readable(Database(disk))
+    _require_readable(DerbyDatabase(disk))
     files = crash_drill.files_of(disk)
     operations = crash_drill.operations_of(files)
     if count is not None and count < len(operations):
@@ -96,19 +96,19 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
     return exits.FINDINGS if failed else exits.DONE
 
 
-def _require_readable(database: Database) -> None:
+def _require_readable(database: DerbyDatabase) -> None:
     """UnsupportedError when the database is enciphered, or of a release that recovery was not compared for."""
     database.require_clear()
     database.require_version(database.controls(), NEWEST_RECOVERED)
 
 
-def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Operation:
+def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | RecoveryOperation:
     """The place that ``--at`` names. UsageError when it names none; NotFoundError when there is none."""
     found = _NUMBERED.fullmatch(place)
     kind, name, nth = (found[1], found[2], found[3]) if found else ("end" if place == "end" else "at", place, None)
     if kind in ("entry", "write") and not name.isdigit():
         raise UsageError(f"{place!r} names no place", expected=f"{kind}:N", found=place)
-    chosen: Sequence[LogPlace | Operation]
+    chosen: Sequence[LogPlace | RecoveryOperation]
     if kind in ("write", "step"):
         operations = crash_drill.operations_of(files)
         if kind == "write":
@@ -116,7 +116,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Oper
         else:
             chosen = _numbered([one for one in operations if one.step == name], nth)
     else:
-        places = crash_drill.log_places(Database(MemoryStorage(files)))
+        places = crash_drill.log_places(DerbyDatabase(MemoryStorage(files)))
         if kind == "entry":
             chosen = places[int(name) - 1 : int(name)] if int(name) else []
         elif kind == "type":
@@ -135,7 +135,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Oper
     return chosen[-1]
 
 
-def _numbered(found: Sequence[LogPlace | Operation], nth: str | None) -> Sequence[LogPlace | Operation]:
+def _numbered(found: Sequence[LogPlace | RecoveryOperation], nth: str | None) -> Sequence[LogPlace | RecoveryOperation]:
     if nth is None:
         return found
     return found[int(nth) - 1 : int(nth)] if int(nth) else []
@@ -159,7 +159,7 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
             file=target,
             hint="add --yes, or leave out --in-place for a copy",
         )
-    database = Database(disk)
+    database = DerbyDatabase(disk)
     wait_for_lock(run, database)
     lock = database.lock()
     try:

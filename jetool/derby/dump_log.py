@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.explain import explain
 from engine.derby.format import instant
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import Record
-from engine.derby.log import LogFiles
-from engine.derby.walk import Damage, Selection, walk
+from engine.derby.log import DerbyLogFiles
+from engine.derby.walk import DerbyDamage, RecordSelection, walk
 from engine.errors import DamageError
 from engine.storage.base import Storage
 from jetool.app import addresses, exits
@@ -28,12 +28,12 @@ from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
 from jetool.derby.log_rows import BAD, ENTRY, bad_row, entry_row
 from jetool.derby.log_text import HEADING, text_line
 from jetool.derby.selecting import refuse_foreign, selection
-from jetool.output.base import Stream
+from jetool.output.base import OutputStream
 
 _BATCH: Final = 500
 _STEP: Final = 4096
 
-Item = Record | Damage
+Item = Record | DerbyDamage
 
 
 def dump_database(run: Run, storage: Storage, options: dict[str, Any]) -> int:
@@ -65,13 +65,13 @@ class _Dump:
     """One run."""
 
     def __init__(self, run: Run, storage: Storage, options: dict[str, Any]) -> None:
-        database = Database(storage)
+        database = DerbyDatabase(storage)
         database.require_clear()
         controls = database.controls()
         database.require_version(controls)
         self._run, self._options = run, options
         self._database, self._controls = database, controls
-        self._log = LogFiles(database)
+        self._log = DerbyLogFiles(database)
         self._ends = find_ends(self._log, controls)
         self._selection = selection(database, self._log, options, self._ends)
         self._append = self._ends.end.append if self._ends.end else 0
@@ -102,22 +102,22 @@ class _Dump:
         counting.print_counts(self._run, totals, SUMMARY.row(summary))
         return self._code()
 
-    def _write(self, stream: Stream, items: Iterable[Item]) -> None:
+    def _write(self, stream: OutputStream, items: Iterable[Item]) -> None:
         batch: list[tuple[str, Any]] = []
         for item in items:
             self._note(item)
             batch.append(self._row(item))
-            stop = isinstance(item, Damage) and not self._options["keep_going"]
+            stop = isinstance(item, DerbyDamage) and not self._options["keep_going"]
             if stop or len(batch) >= _BATCH:
                 stream.write(stream.encoder.rows(batch))
                 batch = []
-            if stop and isinstance(item, Damage):
+            if stop and isinstance(item, DerbyDamage):
                 raise self._stopped(item)
         if batch:
             stream.write(stream.encoder.rows(batch))
 
     def _note(self, item: Item) -> None:
-        if isinstance(item, Damage):
+        if isinstance(item, DerbyDamage):
             self._bad += 1
             self._skipped += item.skipped_bytes
             return
@@ -125,7 +125,7 @@ class _Dump:
         self._behind += self._is_behind(item)
 
     def _row(self, item: Item) -> tuple[str, Any]:
-        if isinstance(item, Damage):
+        if isinstance(item, DerbyDamage):
             return "bad", bad_row(item, self._log.path(instant.file_of(item.at)))
         matches = self._log.group_matches(item) if isinstance(item.operation, Checksum) else None
         behind = self._is_behind(item)
@@ -163,7 +163,7 @@ class _Dump:
         """The log files that are looked at."""
         return [number for number in self._log.numbers() if _wants_file(self._selection, number)]
 
-    def _stopped(self, damage: Damage) -> DamageError:
+    def _stopped(self, damage: DerbyDamage) -> DamageError:
         return DamageError(
             f"stopped at the first damage: {damage.reason}",
             file=self._database.name(self._log.path(instant.file_of(damage.at))),
@@ -188,7 +188,7 @@ def _first(items: Iterator[Item], count: int) -> Iterator[Item]:
             return
 
 
-def _wants_file(wanted: Selection, number: int) -> bool:
+def _wants_file(wanted: RecordSelection, number: int) -> bool:
     if wanted.files and number not in wanted.files:
         return False
     if wanted.start and number < instant.file_of(wanted.start):

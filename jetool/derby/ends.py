@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.derby.database import Controls, Database
+from engine.derby.database import Controls, DerbyDatabase
 from engine.derby.findings import ERROR
 from engine.derby.format import instant
-from engine.derby.log import ForwardScan, LogFiles, ScanEnd
+from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.recovery_start import Start, find_start
-from engine.derby.tail import look_behind
+from engine.derby.tail import look_after_end
 from engine.derby.verify_log import check_log
 from engine.errors import DamageError
 from engine.events import SILENT
@@ -17,7 +17,7 @@ from jetool.app.options import Run
 from jetool.output.values import instant_text
 
 
-class Ends(NamedTuple):
+class LogBounds(NamedTuple):
     """Where the log starts and ends for recovery.
 
     Attributes:
@@ -33,27 +33,27 @@ class Ends(NamedTuple):
     problem: str | None
 
 
-def find_ends(log: LogFiles, controls: Controls) -> Ends:
+def find_ends(log: DerbyLogFiles, controls: Controls) -> LogBounds:
     """Where recovery would start and end to read."""
     try:
         start = find_start(log, controls)
     except DamageError as error:
-        return Ends(None, None, instant.NONE, str(error))
+        return LogBounds(None, None, instant.NONE, str(error))
     scan = ForwardScan(log, start.undo_lwm)
     last = instant.NONE
     for one in scan:
         last = one.instant
-    return Ends(start, scan.end, last, None)
+    return LogBounds(start, scan.end, last, None)
 
 
-def warn_of_ends(run: Run, database: Database, log: LogFiles, ends: Ends) -> None:
+def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: LogBounds) -> None:
     """Say what is wrong with the end of the log, printed or not."""
     hint = f"jetool verify {database.storage.root}"
     if ends.end is None:
         what = f"the end of the log cannot be told: {ends.problem}"
         run.messages.warning(what, hint=hint, consequence="records behind it are not marked")
         return
-    behind = look_behind(log, ends.end)
+    behind = look_after_end(log, ends.end)
     if behind.records:
         run.messages.warning(
             f"{behind.records} valid records, {behind.commits} of them commits, lie behind the end of the log",
@@ -63,12 +63,12 @@ def warn_of_ends(run: Run, database: Database, log: LogFiles, ends: Ends) -> Non
         )
 
 
-def is_harmful(log: LogFiles, controls: Controls) -> bool:
+def is_harmful(log: DerbyLogFiles, controls: Controls) -> bool:
     """Whether the damage is more than a torn tail."""
     return any(found.severity == ERROR for found in check_log(log, controls, SILENT).findings)
 
 
-def note_holder(run: Run, database: Database) -> None:
+def note_holder(run: Run, database: DerbyDatabase) -> None:
     """Say that a JVM has the database open, if one has."""
     holder = database.lock_holder()
     if holder is not None:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final
 
 from engine.derby.format.operations import registry
-from engine.derby.textbook import Compared
+from engine.derby.textbook import TextbookComparison
 from jetool.output.shape import Field, Shape, row_of
 from jetool.output.values import Row
 
@@ -41,7 +41,7 @@ EXPLAINED: Final = Shape(
 )
 
 
-def explained_row(root: str, found: list[Compared]) -> Row:
+def explained_row(root: str, found: list[TextbookComparison]) -> Row:
     """Both verdicts as a row of the shape EXPLAINED; records that neither of them reads are counted only."""
     counts = Counter((one.derby.action, one.textbook) for one in found)
     read = [one for one in found if one.derby.action != "unread"]
@@ -55,7 +55,7 @@ def explained_row(root: str, found: list[Compared]) -> Row:
     )
 
 
-def _record(one: Compared) -> tuple[Any, ...]:
+def _record(one: TextbookComparison) -> tuple[Any, ...]:
     record = one.derby.record
     operation = record.operation
     place = (getattr(operation, name, None) for name in ("container", "page", "version"))

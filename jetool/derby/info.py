@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, Database
+from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
 from engine.derby.info import Info, gather
 from engine.storage.base import Storage
 from jetool.app import exits
@@ -19,7 +19,7 @@ def print_info(run: Run, storage: Storage) -> int:
     Returns:
         The exit code: FINDINGS for what ``verify`` would call an error, UNSUPPORTED when the database is encrypted.
     """
-    database = Database(storage)
+    database = DerbyDatabase(storage)
     found = gather(database, listener=run.listener)
     lock_files = [path for path in (OWNER_FILE, LOCK_FILE) if storage.stat(path) is not None]
     run.out.document(DERBY_INFO, info_row(found, lock_files))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.derby.database import Controls, Copy
+from engine.derby.database import ControlCopy, Controls
 from engine.derby.format import control
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.info import Analysis, Info, OpenTransaction
@@ -135,7 +135,7 @@ def _release(found: tuple[int, int] | None) -> str | None:
     return None if found is None else f"{found[0]}.{found[1]}"
 
 
-def _control(copy: Copy, controls: Controls) -> Any:
+def _control(copy: ControlCopy, controls: Controls) -> Any:
     read = copy.control
     flags = [
         name

@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from engine.derby.explain import Explained
+from engine.derby.explain import RecordExplanation
 from engine.derby.format import describe, instant, row
 from engine.derby.format.operations import page, registry
 from engine.derby.format.operations.container import KIND_NAMES, ContainerOperation
-from engine.derby.format.operations.transaction import Checkpoint, Checksum, TableEntry
+from engine.derby.format.operations.transaction import CheckpointRecord, Checksum, TableEntry
 from engine.derby.format.record import Record
-from engine.derby.walk import Damage
+from engine.derby.walk import DerbyDamage
 from engine.errors import FormatError
 from jetool.derby.info_rows import global_id_text
 from jetool.output.shape import Field, Shape, row_of
@@ -116,7 +116,7 @@ _RENAMED: Final = {
 
 
 def entry_row(
-    one: Record, *, behind_end: bool, checksum_ok: bool | None, data: bool, explained: Explained | None = None
+    one: Record, *, behind_end: bool, checksum_ok: bool | None, data: bool, explained: RecordExplanation | None = None
 ) -> list[tuple[str, str, Any]]:
     """A record as a row of the shape ENTRY.
 
@@ -161,7 +161,7 @@ def _flags(group: int) -> tuple[str, ...]:
     return tuple(describe.group_names(group).split("|")) if group else ()
 
 
-def bad_row(damage: Damage, path: str) -> Row:
+def bad_row(damage: DerbyDamage, path: str) -> Row:
     """Damage as a row of the shape BAD."""
     at = damage.at
     number, position = instant.file_of(at), instant.position_of(at)
@@ -184,7 +184,7 @@ def _value(operation: registry.Operation, name: str, value: Any) -> Any:
         return KIND_NAMES[value]
     if name == "global_id":
         return global_id_text(value)
-    if isinstance(operation, Checkpoint) and name == "table":
+    if isinstance(operation, CheckpointRecord) and name == "table":
         return [_table_entry(entry) for entry in value or ()]
     if isinstance(operation, page.CopyRows) and name == "rows":
         return [row_of(_COPIED, copied) for copied in value]
@@ -195,9 +195,9 @@ def _table_entry(entry: TableEntry) -> Row:
     return row_of(_TABLE, (entry.transaction, global_id_text(entry.global_id), *entry[2:]))
 
 
-def _image(part: row.Row | row.Field) -> Row:
+def _image(part: row.DecodedRow | row.RowField) -> Row:
     """A row, or a single field of an update."""
-    if isinstance(part, row.Field):
+    if isinstance(part, row.RowField):
         return _field(part)
     header = part.header
     found: list[tuple[str, str, Any]] = [("status", "hex", header.status), ("record_id", "int", header.record_id)]
@@ -209,7 +209,7 @@ def _image(part: row.Row | row.Field) -> Row:
     return found
 
 
-def _field(field: row.Field) -> Row:
+def _field(field: row.RowField) -> Row:
     if field.unchanged:
         return [("unchanged", "bool", True)]
     return [("status", "hex", field.status), ("data_hex", "bytes", field.data)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from engine.derby.database import Database
-from engine.derby.recovery import Options, recover, take_back
+from engine.derby.database import DerbyDatabase
+from engine.derby.recovery import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.storage.base import Storage
 from engine.storage.journal import undo
@@ -50,8 +50,8 @@ def recover_database(run: Run, storage: Storage, *, accept_loss: bool, force_che
         UnsupportedError: encrypted, or of a release that was not verified for recovery.
         DamageError: something that recovery needs is missing or damaged.
     """
-    wait_for_lock(run, Database(storage))
-    options = Options(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
+    wait_for_lock(run, DerbyDatabase(storage))
+    options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
     started = time.monotonic()
     with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
         try:
@@ -85,7 +85,7 @@ def explain_database(run: Run, storage: Storage) -> int:
         UnsupportedError: encrypted, or of a release that is not known.
         DamageError: a log file or a page that recovery needs is missing or damaged.
     """
-    database = Database(storage)
+    database = DerbyDatabase(storage)
     database.require_clear()
     database.require_version(database.controls())
     note_holder(run, database)
@@ -108,7 +108,7 @@ def undo_database(run: Run, storage: Storage, *, force: bool) -> int:
         NotFoundError: there are no saved bytes.
         RefusedError: a JVM has the database open; without ``force`` as above.
     """
-    wait_for_lock(run, Database(storage))
+    wait_for_lock(run, DerbyDatabase(storage))
     backup = last_backup(storage, run.backup_dir)
     if run.dry_run:
         entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)
@@ -118,7 +118,7 @@ def undo_database(run: Run, storage: Storage, *, force: bool) -> int:
     return exits.DONE
 
 
-def wait_for_lock(run: Run, database: Database) -> None:
+def wait_for_lock(run: Run, database: DerbyDatabase) -> None:
     """Wait as long as ``--lock-timeout`` says for a JVM to close the database; a dry run does not."""
     end = time.monotonic() + run.lock_timeout_s
     while not run.dry_run and database.lock_holder() is not None and time.monotonic() < end:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.derby.checkpoint import CheckpointResult
-from engine.derby.recovery import Recovered
+from engine.derby.recovery import DerbyRecoveryResult
 from jetool.output.shape import Field, Shape, row_of
 
 _PASS_FIELDS: Final = (
@@ -57,7 +57,9 @@ RECOVERED: Final = Shape(
 )
 
 
-def recovered_row(root: str, found: Recovered, *, dry_run: bool, saved_in: str | None, duration_ms: int) -> Any:
+def recovered_row(
+    root: str, found: DerbyRecoveryResult, *, dry_run: bool, saved_in: str | None, duration_ms: int
+) -> Any:
     """The result of recovery as a row of the shape RECOVERED."""
     return RECOVERED.row(
         (
@@ -80,7 +82,7 @@ def recovered_row(root: str, found: Recovered, *, dry_run: bool, saved_in: str |
     )
 
 
-def _passes(found: Recovered) -> list[tuple[Any, ...]]:
+def _passes(found: DerbyRecoveryResult) -> list[tuple[Any, ...]]:
     start, append = found.analysis.start, found.analysis.end.append
     clrs = sum(one.clrs for one in found.undone)
     return [

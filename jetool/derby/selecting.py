@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
-from engine.derby.log import LogFiles
-from engine.derby.walk import Selection
+from engine.derby.log import DerbyLogFiles
+from engine.derby.walk import RecordSelection
 from engine.errors import NotFoundError
 from jetool.app import kinds
 from jetool.app.params import Address
-from jetool.derby.ends import Ends
+from jetool.derby.ends import LogBounds
 
 # Parameters that mean nothing here, and how the user writes them.
 _ONLY_JE: Final = {
@@ -46,7 +46,7 @@ def refuse_foreign(options: dict[str, Any], form: str) -> None:
         raise kinds.not_for(kinds.DERBY, ", ".join(wrong))
 
 
-def selection(database: Database, log: LogFiles, options: dict[str, Any], ends: Ends) -> Selection:
+def selection(database: DerbyDatabase, log: DerbyLogFiles, options: dict[str, Any], ends: LogBounds) -> RecordSelection:
     """What the options select.
 
     Raises:
@@ -63,7 +63,7 @@ def selection(database: Database, log: LogFiles, options: dict[str, Any], ends: 
                 file=database.name(log.path(number)),
                 hint="jetool info lists the log files",
             )
-    return Selection(
+    return RecordSelection(
         start=start,
         stop=resolve(database, last, ends) + 1 if last else instant.NONE,
         files=numbers,
@@ -74,7 +74,7 @@ def selection(database: Database, log: LogFiles, options: dict[str, Any], ends: 
     )
 
 
-def resolve(database: Database, address: Address, ends: Ends) -> int:
+def resolve(database: DerbyDatabase, address: Address, ends: LogBounds) -> int:
     """The instant of an address: ``ckpt`` the checkpoint record, ``first-active`` undoLWM, ``end`` the last record.
 
     Raises:

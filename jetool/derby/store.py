@@ -10,7 +10,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.log_writer import DEFAULT_SWITCH_BYTES
 from engine.derby.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
 from engine.derby.store.page_store import PageStore, StoreOptions
@@ -147,7 +147,7 @@ def behind_prefix(prefix: bytes) -> bytes | None:
     return front[:-1] + bytes((front[-1] + 1,)) if front else None
 
 
-class Loading:
+class LoadProgress:
     """How far a load has come."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ def load_records(
     """
     if reader.header.duplicates:
         raise kinds.not_for(kinds.DERBY, "a dump with duplicates=1")
-    done = Loading()
+    done = LoadProgress()
     with _to_write(run, env) as store:
         created = name not in store.tables()
         if created and not create:
@@ -188,7 +188,9 @@ def load_records(
     return created, done.records, done.rejected, done.transactions
 
 
-def _load(txn: StoreTransaction, name: str, part: list[tuple[bytes, bytes]], done: Loading, *, overwrite: bool) -> None:
+def _load(
+    txn: StoreTransaction, name: str, part: list[tuple[bytes, bytes]], done: LoadProgress, *, overwrite: bool
+) -> None:
     for key, value in part:
         written = txn.put(name, key, value, overwrite=overwrite)
         done.records += written
@@ -198,7 +200,7 @@ def _load(txn: StoreTransaction, name: str, part: list[tuple[bytes, bytes]], don
 @contextmanager
 def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
     """Recover a store in memory; nothing is locked or changed. Says what cannot be seen."""
-    note_holder(run, Database(DiskStorage(env)))
+    note_holder(run, DerbyDatabase(DiskStorage(env)))
     with PageStore(DiskStorage(env), StoreOptions(accept_loss=True), read_only=True, listener=run.listener) as store:
         if store.recovered.lost_commits:
             run.messages.warning(
@@ -217,7 +219,7 @@ def reading_code(store: PageStore) -> int:
 @contextmanager
 def _to_write(run: Run, env: str) -> Iterator[PageStore]:
     """Open a store for writing: recovered, locked, with a checkpoint at the end; a dry run works in memory."""
-    wait_for_lock(run, Database(DiskStorage(env)))
+    wait_for_lock(run, DerbyDatabase(DiskStorage(env)))
     with backup_of(DiskStorage(env), run.backup_dir, dry_run=run.dry_run) as backup:
         with PageStore(DiskStorage(env), read_only=run.dry_run, backup=backup, listener=run.listener) as store:
             yield store

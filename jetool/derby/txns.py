@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.derby.database import Database
-from engine.derby.fates import ABORTED, COMMITTED, OPEN, PREPARED, Fate, fates
+from engine.derby.database import DerbyDatabase
+from engine.derby.fates import ABORTED, COMMITTED, OPEN, PREPARED, XactFate, fates
 from engine.derby.format.record import Record
-from engine.derby.log import LogFiles
-from engine.derby.walk import Damage, walk
+from engine.derby.log import DerbyLogFiles
+from engine.derby.walk import DerbyDamage, walk
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
@@ -49,10 +49,10 @@ SUMMARY: Final = Shape(
 _STEP: Final = 4096
 
 
-class _Reader:
+class _RecordCounter:
     """The records of the log, counted on the way."""
 
-    def __init__(self, run: Run, log: LogFiles) -> None:
+    def __init__(self, run: Run, log: DerbyLogFiles) -> None:
         self._run, self._log = run, log
         self.records = self.bad = 0
 
@@ -60,7 +60,7 @@ class _Reader:
         total = sum(self._log.size(number) for number in self._log.numbers())
         done = 0
         for item in walk(self._log):
-            if isinstance(item, Damage):
+            if isinstance(item, DerbyDamage):
                 self.bad += 1
                 continue
             self.records += 1
@@ -83,15 +83,15 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     Returns:
         The exit code.
     """
-    database = Database(storage)
+    database = DerbyDatabase(storage)
     database.require_clear()
     controls = database.controls()
     database.require_version(controls)
     note_holder(run, database)
-    log = LogFiles(database)
+    log = DerbyLogFiles(database)
     ends = find_ends(log, controls)
     append = ends.end.append if ends.end else 0
-    reader = _Reader(run, log)
+    reader = _RecordCounter(run, log)
     found = fates(reader)
     chosen = [one for one in found if (not wanted or one.outcome in wanted) and (not ids or one.number in ids)]
     behind = sum(bool(append) and one.last >= append for one in found)
@@ -105,7 +105,7 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     return exits.FINDINGS if harmful else exits.DONE
 
 
-def _row(one: Fate, append: int) -> Row:
+def _row(one: XactFate, append: int) -> Row:
     behind = bool(append) and one.last >= append
     return TXN.row(
         (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.derby.database import Database
-from engine.derby.findings import ERROR, NOTE, WARNING, Finding
-from engine.derby.log import LogFiles
-from engine.derby.verify import Report, verify
+from engine.derby.database import DerbyDatabase
+from engine.derby.findings import ERROR, NOTE, WARNING, DerbyFinding
+from engine.derby.log import DerbyLogFiles
+from engine.derby.verify import DerbyReport, verify
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
@@ -52,7 +52,7 @@ _LOG_CHECKS: Final = ("control files", "log", "tail")
 _PAGE_CHECKS: Final = ("containers", "pages", "page versions against the log")
 
 
-class Shown(NamedTuple):
+class DerbyFindingView(NamedTuple):
     """A finding as the renderers take it."""
 
     code: str
@@ -82,8 +82,8 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
     Returns:
         The exit code.
     """
-    database = Database(storage)
-    files = len(LogFiles(database).numbers())
+    database = DerbyDatabase(storage)
+    files = len(DerbyLogFiles(database).numbers())
     report = verify(database, pages=not log_only, listener=run.listener)
     found = run.out.findings(RULES)
     for one in report.findings:
@@ -95,16 +95,16 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
     return _code(report, strict=strict)
 
 
-def _code(report: Report, *, strict: bool) -> int:
+def _code(report: DerbyReport, *, strict: bool) -> int:
     severities = {one.severity for one in report.findings}
     if ERROR in severities:
         return exits.FINDINGS
     return exits.WARNINGS if WARNING in severities and strict else exits.DONE
 
 
-def shown(one: Finding) -> Shown:
+def shown(one: DerbyFinding) -> DerbyFindingView:
     """A finding of the engine for the renderers."""
-    return Shown(
+    return DerbyFindingView(
         one.code,
         one.severity,
         None,

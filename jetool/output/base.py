@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from jetool.output.findings import Finding
+from jetool.output.findings import FindingView
 from jetool.output.shape import Shape
 from jetool.output.values import Row, Style
 
@@ -28,7 +28,7 @@ from jetool.output.values import Row, Style
 TextLine = Callable[[str, Row, Style], str]
 
 
-class Plan(NamedTuple):
+class StreamLayout(NamedTuple):
     """What a stream looks like.
 
     Attributes:
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Renders the rows of a stream. Holds a ``Plan`` and no state: any process can render any part."""
+    """Renders the rows of a stream. Holds a ``StreamLayout`` and no state: any process can render any part."""
 
     @property
     def between(self) -> bytes:
@@ -61,7 +61,7 @@ class Encoder(Protocol):
         """What comes after the last row."""
 
 
-class Stream(Protocol):
+class OutputStream(Protocol):
     """A stream of rows. Use as a context manager, and call ``end`` last."""
 
     @property
@@ -85,7 +85,7 @@ class Stream(Protocol):
     def end(self, summary: Row) -> None:
         """Print the summary."""
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> OutputStream:
         """Nothing happens yet."""
 
     def __exit__(
@@ -97,7 +97,7 @@ class Stream(Protocol):
 class FindingStream(Protocol):
     """A stream of findings."""
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: FindingView) -> None:
         """Print one finding."""
 
     def end(self, summary: Row) -> None:
@@ -125,7 +125,7 @@ class Output(Protocol):
     def table(self, shape: Shape, rows: Iterable[Row]) -> None:
         """Print rows of one shape."""
 
-    def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> Stream:
+    def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> OutputStream:
         """Start a stream.
 
         Arguments:

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jetool.output import jsonl, select
-from jetool.output.base import Plan
+from jetool.output.base import StreamLayout
 from jetool.output.shape import Shape
 from jetool.output.values import Row, Style, to_json
 
 
 def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, style: Style) -> bytes:
     """Rows of one shape with their column names."""
-    encoder = CsvEncoder(Plan((shape,), tuple(selected) if selected is not None else None, style))
+    encoder = CsvEncoder(StreamLayout((shape,), tuple(selected) if selected is not None else None, style))
     return encoder.head() + encoder.rows((shape.rec, row) for row in rows)
 
 
@@ -38,7 +38,7 @@ class CsvEncoder:
 
     between = b""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StreamLayout) -> None:
         self._style = plan.style
         self._columns = select.columns(plan.shapes, plan.selected)
 

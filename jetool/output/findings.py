@@ -17,7 +17,7 @@ SEVERITIES = ("error", "warning", "note")
 COLLECTED_FORMATS = ("junit", "sarif", "prometheus")
 
 
-class Finding(Protocol):
+class FindingView(Protocol):
     """What a renderer needs to know of a finding. ``engine.verify`` has the record.
 
     Attributes:
@@ -78,14 +78,14 @@ _PLACE: Final = tuple(field for field in FINDING.fields if field.optional)
 _ALWAYS: Final = Shape("finding", "", tuple(field for field in FINDING.fields if not field.optional))
 
 
-def row(finding: Finding) -> Row:
+def row(finding: FindingView) -> Row:
     """A finding as a row; a Derby place is there when the finding has one."""
     always = _ALWAYS.row([getattr(finding, name) for name in _ALWAYS.names()])
     place = [(field.name, field.kind, getattr(finding, field.name, None)) for field in _PLACE]
     return [*always, *(field for field in place if field[2] is not None)]
 
 
-def byte_offset(finding: Finding) -> int | None:
+def byte_offset(finding: FindingView) -> int | None:
     """The offset in the damaged file, in bytes, or None. LSNs and instants both have it in their lower half."""
     at: int | None = finding.lsn if finding.lsn is not None else getattr(finding, "instant", None)
     return None if at is None else at & 0xFFFFFFFF

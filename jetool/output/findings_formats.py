@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from engine.version import VERSION
 from jetool.output import jsonl
-from jetool.output.findings import SEVERITIES, Finding, byte_offset, place_words, row
+from jetool.output.findings import SEVERITIES, FindingView, byte_offset, place_words, row
 from jetool.output.values import PLAIN, Row, Style, lsn_text, printable, to_json
 
 _KEPT: Final = 1000
@@ -24,7 +24,7 @@ _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
 Rules = Sequence[tuple[str, str]]
 
 
-class Collected:
+class FindingTally:
     """Findings by code, the first ``_KEPT`` of each in full and all of them counted.
 
     Arguments:
@@ -33,10 +33,10 @@ class Collected:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = dict(rules)
-        self.kept: dict[str, list[Finding]] = {code: [] for code, _ in rules}
+        self.kept: dict[str, list[FindingView]] = {code: [] for code, _ in rules}
         self.counts: Counter[tuple[str, str]] = Counter()
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: FindingView) -> None:
         """Count a finding, and keep it while there are few of its code."""
         kept = self.kept.setdefault(finding.code, [])
         self.rules.setdefault(finding.code, finding.message)
@@ -49,24 +49,24 @@ class Collected:
         return sum(self.counts[code, severity] for severity in SEVERITIES)
 
 
-def render(form: str, found: Collected, summary: Row, style: Style) -> bytes:
+def render(form: str, found: FindingTally, summary: Row, style: Style) -> bytes:
     """The report in one of ``COLLECTED_FORMATS``."""
     return {"junit": _junit, "sarif": _sarif, "prometheus": _prometheus}[form](found, summary, style)
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: FindingView) -> str:
     lsn = lsn_text(finding.lsn) if finding.lsn is not None else None
     parts = [finding.file, lsn, f"database {finding.db}" if finding.db is not None else None]
     named = place_words([field for field in row(finding) if field[0] in _DERBY_PLACE], PLAIN)
     return " ".join([*(part for part in parts if part), *named])
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: FindingView) -> str:
     parts = (finding.message, finding.consequence, finding.remedy)
     return printable("; ".join(part for part in parts if part))
 
 
-def _junit(found: Collected, summary: Row, style: Style) -> bytes:
+def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
     cases = [_case(code, kept, found.count(code)) for code, kept in found.kept.items()]
     failures = sum("<failure" in case for case in cases)
     properties = "".join(
@@ -81,7 +81,7 @@ def _junit(found: Collected, summary: Row, style: Style) -> bytes:
     ).encode("utf-8", "xmlcharrefreplace")
 
 
-def _case(code: str, kept: Sequence[Finding], count: int) -> str:
+def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
     failing = [finding for finding in kept if finding.severity != "note"]
     start = f'    <testcase classname="jetool" name={quoteattr(code)}'
     if not failing:
@@ -94,7 +94,7 @@ def _case(code: str, kept: Sequence[Finding], count: int) -> str:
     return f"{start}>\n      <failure message={message}>{body}</failure>\n    </testcase>\n"
 
 
-def _sarif(found: Collected, summary: Row, style: Style) -> bytes:
+def _sarif(found: FindingTally, summary: Row, style: Style) -> bytes:
     rules = [{"id": code, "shortDescription": {"text": text}} for code, text in found.rules.items()]
     run = {
         "tool": {"driver": {"name": "jetool", "version": VERSION, "rules": rules}},
@@ -105,7 +105,7 @@ def _sarif(found: Collected, summary: Row, style: Style) -> bytes:
     return jsonl.pretty({"$schema": schema, "version": "2.1.0", "runs": [run]})
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: FindingView) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": finding.severity,
@@ -120,7 +120,7 @@ def _result(finding: Finding) -> dict[str, Any]:
     return result
 
 
-def _prometheus(found: Collected, summary: Row, style: Style) -> bytes:
+def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
     lines = ["# HELP jetool_findings Findings of the last jetool verify.", "# TYPE jetool_findings gauge"]
     for code in found.kept:
         for severity in SEVERITIES:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jetool.output import select
-from jetool.output.base import Plan
+from jetool.output.base import StreamLayout
 from jetool.output.shape import Shape
 from jetool.output.values import Row, Style, row_to_json
 
@@ -57,7 +57,7 @@ class NdjsonEncoder:
 
     between = b""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StreamLayout) -> None:
         self._plan = plan
         self._principal = plan.shapes[0].rec
 
@@ -90,7 +90,7 @@ class JsonEncoder(NdjsonEncoder):
 
     between = b",\n"
 
-    def __init__(self, plan: Plan, name: str = "records") -> None:
+    def __init__(self, plan: StreamLayout, name: str = "records") -> None:
         super().__init__(plan)
         self._name = name
 

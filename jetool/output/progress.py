@@ -17,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.events import Counting, Listener, Silent
+from engine.events import Listener, RecordCountListener, SilentListener
 from jetool.output.messages import is_terminal
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _DRAW_S: Final = 0.1
 _REPORT_S: Final = 0.5
 
 
-class Reporter(Listener, Counting, Protocol):
+class Reporter(Listener, RecordCountListener, Protocol):
     """A listener that may have to leave the terminal."""
 
     def pause(self) -> None:
@@ -38,7 +38,7 @@ class Reporter(Listener, Counting, Protocol):
         """Erase what is drawn. Steps heard later are ignored. Closing twice is harmless."""
 
 
-class Nothing(Silent):
+class NoProgress(SilentListener):
     """No progress."""
 
     __slots__ = ()
@@ -155,4 +155,4 @@ def make(choice: str, *, quiet: bool) -> Reporter:
         return JsonLines()
     if choice == "auto" and not quiet and is_terminal(sys.stderr):
         return Bar()
-    return Nothing()
+    return NoProgress()

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from jetool.output import select
-from jetool.output.base import Encoder, FindingStream, Plan, TextLine
-from jetool.output.findings import COLLECTED_FORMATS, FINDING, Finding, row, text_line
+from jetool.output.base import Encoder, FindingStream, StreamLayout, TextLine
+from jetool.output.findings import COLLECTED_FORMATS, FINDING, FindingView, row, text_line
 from jetool.output.shape import Shape
 from jetool.output.sink import Sink
 from jetool.output.values import Row, Style
@@ -64,7 +64,7 @@ class Renderer:
 
             self._sink.write(csv.table(shape, picked, self.selected, self.style))
         elif self.format == "ndjson":
-            encoder = self._encoder(Plan((shape,), None, self.style), "")
+            encoder = self._encoder(StreamLayout((shape,), None, self.style), "")
             self._sink.write(encoder.rows((shape.rec, row) for row in picked))
             self._sink.write(encoder.foot([("count", "int", len(picked))]))
         else:
@@ -75,7 +75,7 @@ class Renderer:
     def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> RowStream:
         """Start a stream."""
         select.check(self.selected, shapes)
-        plan = Plan(shapes, self.selected, self.style, line)
+        plan = StreamLayout(shapes, self.selected, self.style, line)
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
     def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
@@ -83,14 +83,14 @@ class Renderer:
         select.check(self.selected, (FINDING,))
         if self.format in COLLECTED_FORMATS:
             return _CollectedFindings(self.format, rules, self.style, self._sink)
-        plan = Plan((FINDING,), self.selected, self.style, text_line)
+        plan = StreamLayout((FINDING,), self.selected, self.style, text_line)
         return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
 
     def text(self, text: str) -> None:
         """Print a text as it is."""
         self._sink.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape"))
 
-    def _encoder(self, plan: Plan, name: str) -> Encoder:
+    def _encoder(self, plan: StreamLayout, name: str) -> Encoder:
         if self.format in ("json", "ndjson"):
             from jetool.output import jsonl
 
@@ -157,7 +157,7 @@ class _StreamedFindings:
     def __init__(self, stream: RowStream) -> None:
         self._stream = stream
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: FindingView) -> None:
         self._stream.row("finding", row(finding))
 
     def end(self, summary: Row) -> None:
@@ -170,12 +170,12 @@ class _CollectedFindings:
         from jetool.output import findings_formats
 
         self._form = form
-        self._found = findings_formats.Collected(rules)
+        self._found = findings_formats.FindingTally(rules)
         self._render = findings_formats.render
         self._style = style
         self._sink = sink
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: FindingView) -> None:
         self._found.add(finding)
 
     def end(self, summary: Row) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jetool.output import select, values
-from jetool.output.base import Plan
+from jetool.output.base import StreamLayout
 from jetool.output.shape import Shape
 from jetool.output.values import KINDS, Row, Style, to_text
 
@@ -89,7 +89,7 @@ class TextEncoder:
 
     between = b""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StreamLayout) -> None:
         self._plan = plan
         self._columns = select.columns(plan.shapes, plan.selected)
         kinds = {field.name: field.kind for shape in reversed(plan.shapes) for field in shape.fields}

@@ -149,7 +149,7 @@ def _record_text(record: Any, style: Style) -> str:
     return "{" + " ".join(f"{name}={to_text(kind, value, style)}" for name, kind, value in fields_of(record)) + "}"
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """How values of one kind look.
 
     Attributes:
@@ -177,30 +177,38 @@ def _or_dash(text: str | None) -> str:
     return "-" if text is None else text
 
 
-KINDS: Final[dict[str, Kind]] = {
-    "int": Kind(lambda v, _: str(v), lambda v, _: v, _INTEGER, right=True),
-    "float": Kind(lambda v, _: f"{v:g}", lambda v, _: v, {"type": "number"}, right=True),
-    "hex": Kind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
-    "level": Kind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
-    "bool": Kind(lambda v, _: "yes" if v else "no", lambda v, _: v, {"type": "boolean"}),
-    "text": Kind(lambda v, _: printable(v), lambda v, _: v, _STRING),
-    "bytes": Kind(lambda v, _: f"0x{v.hex()}", lambda v, _: v.hex(), {"type": "string", "pattern": "^([0-9a-f]{2})*$"}),
-    "key": Kind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: keyformats.show(v, s.key_format), _STRING),
-    "data": Kind(lambda v, s: _bytes_text(v, s.data_format), lambda v, s: keyformats.show(v, s.data_format), _STRING),
-    "lsn": Kind(lambda v, _: _or_dash(lsn_text(v)), lambda v, _: lsn_text(v), _LSN_SCHEMA, null=True),
-    "instant": Kind(lambda v, _: _or_dash(instant_text(v)), lambda v, _: instant_text(v), _INSTANT_SCHEMA, null=True),
-    "vlsn": Kind(
+KINDS: Final[dict[str, ValueKind]] = {
+    "int": ValueKind(lambda v, _: str(v), lambda v, _: v, _INTEGER, right=True),
+    "float": ValueKind(lambda v, _: f"{v:g}", lambda v, _: v, {"type": "number"}, right=True),
+    "hex": ValueKind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
+    "level": ValueKind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
+    "bool": ValueKind(lambda v, _: "yes" if v else "no", lambda v, _: v, {"type": "boolean"}),
+    "text": ValueKind(lambda v, _: printable(v), lambda v, _: v, _STRING),
+    "bytes": ValueKind(
+        lambda v, _: f"0x{v.hex()}", lambda v, _: v.hex(), {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
+    ),
+    "key": ValueKind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: keyformats.show(v, s.key_format), _STRING),
+    "data": ValueKind(
+        lambda v, s: _bytes_text(v, s.data_format), lambda v, s: keyformats.show(v, s.data_format), _STRING
+    ),
+    "lsn": ValueKind(lambda v, _: _or_dash(lsn_text(v)), lambda v, _: lsn_text(v), _LSN_SCHEMA, null=True),
+    "instant": ValueKind(
+        lambda v, _: _or_dash(instant_text(v)), lambda v, _: instant_text(v), _INSTANT_SCHEMA, null=True
+    ),
+    "vlsn": ValueKind(
         lambda v, _: "-" if v == NULL_VLSN else str(v),
         lambda v, _: None if v == NULL_VLSN else v,
         _INTEGER,
         null=True,
         right=True,
     ),
-    "time": Kind(lambda v, s: time_text(v, s.tz), lambda v, s: time_text(v, s.tz), _STRING),
-    "expiration": Kind(lambda v, _: _or_dash(expiration_text(v)), lambda v, _: expiration_text(v), _STRING, null=True),
-    "duration_ms": Kind(lambda v, _: f"{v / 1000:.3f} s", lambda v, _: v, _INTEGER, right=True),
-    "size_bytes": Kind(lambda v, _: size_text(v), lambda v, _: v, _INTEGER, right=True),
-    "record": Kind(_record_text, row_to_json, {"type": "object"}),
+    "time": ValueKind(lambda v, s: time_text(v, s.tz), lambda v, s: time_text(v, s.tz), _STRING),
+    "expiration": ValueKind(
+        lambda v, _: _or_dash(expiration_text(v)), lambda v, _: expiration_text(v), _STRING, null=True
+    ),
+    "duration_ms": ValueKind(lambda v, _: f"{v / 1000:.3f} s", lambda v, _: v, _INTEGER, right=True),
+    "size_bytes": ValueKind(lambda v, _: size_text(v), lambda v, _: v, _INTEGER, right=True),
+    "record": ValueKind(_record_text, row_to_json, {"type": "object"}),
 }
 
 # Kinds whose values are JSON already. Streams have millions of rows, most of whose fields are of these.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from jetool.output.base import Stream
+from jetool.output.base import OutputStream
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row, Style, to_text
 
@@ -32,7 +32,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the si
     return "  ".join(to_text(kind, value, style) for _, kind, value in row)
 
 
-def write_records(stream: Stream, records: Iterable[tuple[bytes, bytes]]) -> int:
+def write_records(stream: OutputStream, records: Iterable[tuple[bytes, bytes]]) -> int:
     """Print records in batches; returns how many there were."""
     count, rest = 0, iter(records)
     while batch := list(islice(rest, _BATCH)):

@@ -24,10 +24,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.info import analyse
-from engine.derby.log import LogFiles
-from engine.derby.recovery import Options, recover
+from engine.derby.log import DerbyLogFiles
+from engine.derby.recovery import RecoveryOptions, recover
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.storage.disk import DiskStorage
 from tests.derby.derby_java import HERE, JAR
@@ -35,7 +35,7 @@ from tests.derby.derby_java import HERE, JAR
 _FILE_BYTES: Final = 33_554_432
 _BATCH: Final = 100
 _WIDE: Final = StoreOptions(checkpoint_bytes=0, cache_pages=1 << 20)
-_ALL_IN_MEMORY: Final = Options(cache_pages=1 << 20, switch_bytes=_FILE_BYTES)
+_ALL_IN_MEMORY: Final = RecoveryOptions(cache_pages=1 << 20, switch_bytes=_FILE_BYTES)
 
 
 class Figure(NamedTuple):
@@ -66,8 +66,8 @@ def generate(directory: Path, megabytes: float, value_bytes: int) -> int:
 
 def scan(directory: Path) -> int:
     """Read and decode the whole log; how many records there are."""
-    database = Database(DiskStorage(directory))
-    return analyse(LogFiles(database), database.controls()).records
+    database = DerbyDatabase(DiskStorage(directory))
+    return analyse(DerbyLogFiles(database), database.controls()).records
 
 
 def redo(directory: Path) -> int:

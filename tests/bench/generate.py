@@ -293,7 +293,7 @@ class _Application:
     def _node(self, kind: int, node_id: int, level: int, slots: tuple[node.Slot, ...], before: int) -> int:
         is_root = level == 3
         flags = (node.ROOT if is_root else 0) | (node.HAS_SIZES if kind == _BIN else 0)
-        record = node.Node(
+        record = node.NodeRecord(
             db_id=self._db_id, prev_full_lsn=before, prev_full_size=0, prev_delta_lsn=NULL_LSN, prev_delta_size=0,
             expiration_base=-1, creation_base=-1, modification_base=-1, node_id=node_id, identifier_key=slots[0].key,
             flags=flags, key_prefix=None, compact_max_key_size=-1, n_entries=len(slots), level=_MAIN_LEVEL | level,
@@ -321,7 +321,7 @@ class _Application:
         roots = NULL_LSN
         for kind, level, flags in ((_BIN, 1, node.HAS_SIZES), (_IN, 2, node.ROOT)):
             slot = leaf if kind == _BIN else node.Slot(key, roots, 0, None, None, None, None, None, None)
-            record = node.Node(
+            record = node.NodeRecord(
                 0, NULL_LSN, 0, NULL_LSN, 0, -1, -1, -1, 2 + level, key, flags, None, -1, 1,
                 node.MAPPING_TREE | _MAIN_LEVEL | level, _FANOUT, _base_file((slot,)), (slot,), 0, 0, None, None, None,
             )  # fmt: skip

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.rep.acks import AckPolicy
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.settings import NodeConfig, Role
 from tests.harness import environment
 from tests.rep.nodes import SECRET, eventually, free_ports
@@ -54,7 +54,7 @@ def _measure(home: Path, policy: AckPolicy, commits: int, threads: Sequence[int]
     home.mkdir()
     addresses = free_ports(3)
     config = NodeConfig("n0", addresses[0], (), SECRET, "GROUP", master=True, policy=policy, ack_timeout_s=30)
-    master = Node(home / "n0", config)
+    master = RepNode(home / "n0", config)
     master.start()
     assert master.await_role(Role.MASTER, 10), master.failure
     replicas = [_replica(home, n, addresses) for n in (1, 2)]
@@ -74,7 +74,7 @@ def _replica(home: Path, n: int, addresses: Sequence[tuple[str, int]]) -> subpro
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
 
 
-def _write(master: Node, commits: int, threads: int) -> float:
+def _write(master: RepNode, commits: int, threads: int) -> float:
     """Commits per second of some threads together."""
     env = master.environment
     share = commits // threads

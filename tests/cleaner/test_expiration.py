@@ -11,7 +11,7 @@ from engine.cleaner.expiration import DATABASE_NAME, decode_histogram, encode_hi
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.format.entry.ln import LN
-from engine.format.entry.node import EXPIRES_IN_HOURS, Node
+from engine.format.entry.node import EXPIRES_IN_HOURS, NodeRecord
 from engine.format.packed import sorted_unpack
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -33,7 +33,7 @@ def histogram(storage: Storage, number: int) -> dict[int, int]:
             record = entry.record()
             if isinstance(record, LN) and record.expiration:
                 found[_hour(record.expiration)] += entry.total_bytes
-            elif isinstance(record, Node) and record.expiration_base != -1:
+            elif isinstance(record, NodeRecord) and record.expiration_base != -1:
                 for slot in record.slots:
                     if slot.expiration:
                         value = record.expiration_base + slot.expiration - 1

@@ -208,11 +208,12 @@ MADE = {
 
 cli_load = cli.load
 ROWS = tuple(
-    table.Row(name, "Look", "sample", f"Test {name}", ("old-sample",) if name == "sample" else ()) for name in MADE
+    table.CommandRow(name, "Look", "sample", f"Test {name}", ("old-sample",) if name == "sample" else ())
+    for name in MADE
 )
 
 
-def load(row: table.Row) -> click.Command:
+def load(row: table.CommandRow) -> click.Command:
     """In place of ``cli.load``."""
     return MADE[row.name] if row in ROWS else cli_load(row)
 

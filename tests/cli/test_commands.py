@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 
 from jetool.app import cli, exits, schemas, table
-from jetool.app.command import Command, Group
+from jetool.app.command import Command, CommandGroup
 from tests.harness import REPOSITORY, run
 
 COMMANDS = dict(cli.commands())
-GROUPS = [row.name for row in table.COMMANDS if isinstance(cli.load(row), Group)]
+GROUPS = [row.name for row in table.COMMANDS if isinstance(cli.load(row), CommandGroup)]
 
 
 @pytest.fixture(params=sorted(COMMANDS))
@@ -67,7 +67,7 @@ def test_examples_parse(named: tuple[str, Command]) -> None:
         assert words[: len(named[0].split())] == named[0].split()
         context: click.Context | None = cli.root().make_context("jetool", words)
         command: click.Command = cli.root()
-        while context is not None and isinstance(command, Group):
+        while context is not None and isinstance(command, CommandGroup):
             rest = [*context._protected_args, *context.args]
             _, found, rest = command.resolve_command(context, rest)
             assert found is not None

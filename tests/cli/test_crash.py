@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.db.environment import Environment as Engine
-from engine.inspect.crash_matrix import Model, run_case
+from engine.inspect.crash_matrix import CommittedModel, run_case
 from engine.inspect.crash_points import MODES, crash_points
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
@@ -133,7 +133,7 @@ def test_matrices_of_other_environments(environment: Environment | None, tmp_pat
 def test_the_matrix_notices_what_is_wrong() -> None:
     storage = DiskStorage(named(TXN_CRASH).path / "env")
     files = list_log_files(storage)
-    model = Model(storage, files)
+    model = CommittedModel(storage, files)
     point = crash_points(storage, files)[-1]
     assert run_case(storage, files, model, point, "lost-tail", 0).passed
     model._steps = [step for step in model._steps if step.data is None or step.lsn % 7]

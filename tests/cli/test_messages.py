@@ -139,11 +139,11 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
 
 
 def test_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(progress.make("auto", quiet=False), progress.Nothing)
+    assert isinstance(progress.make("auto", quiet=False), progress.NoProgress)
     monkeypatch.setattr(progress, "is_terminal", lambda _: True)
     assert isinstance(progress.make("auto", quiet=False), progress.Bar)
-    assert isinstance(progress.make("auto", quiet=True), progress.Nothing)
-    assert isinstance(progress.make("never", quiet=False), progress.Nothing)
+    assert isinstance(progress.make("auto", quiet=True), progress.NoProgress)
+    assert isinstance(progress.make("never", quiet=False), progress.NoProgress)
 
 
 def test_real_bar_on_a_real_terminal() -> None:

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from jetool.output import findings_formats, jsonl, text
-from jetool.output.base import Plan
+from jetool.output.base import StreamLayout
 from jetool.output.csv import CsvEncoder
 from jetool.output.findings import FINDING
 from jetool.output.render import Renderer
@@ -98,7 +98,7 @@ def test_stream_as_json_has_commas_between_parts_of_any_size() -> None:
 
 @pytest.mark.parametrize("make", [jsonl.NdjsonEncoder, jsonl.JsonEncoder, CsvEncoder, text.TextEncoder])
 def test_encoders_can_go_to_worker_processes(make: type) -> None:
-    plan = Plan((ENTRY, BAD), ("lsn", "type"), Style(key_format="text"), sample_line)
+    plan = StreamLayout((ENTRY, BAD), ("lsn", "type"), Style(key_format="text"), sample_line)
     encoder = make(plan)
     rows = [("entry", ENTRY.row(entry)) for entry in sample.ENTRIES]
     assert pickle.loads(pickle.dumps(encoder)).rows(rows) == encoder.rows(rows) != b""

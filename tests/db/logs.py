@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.db.environment import Environment
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.format.header import Provisional
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -36,6 +36,6 @@ def node_flags(env: Environment, after: int, db_id: int) -> list[tuple[str, int,
     found = []
     for entry in entries(env, after):
         record: Any = entry.record()
-        if isinstance(record, Node) and record.db_id == db_id:
+        if isinstance(record, NodeRecord) and record.db_id == db_id:
             found.append((entry.type_name, record.height, entry.provisional))
     return found

@@ -9,7 +9,7 @@ import pytest
 from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import UnsupportedError
-from engine.format.entry.node import SLOT_EMBEDDED, Node
+from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
 from engine.format.entry_types import type_name
 from engine.format.versions import LN_KEY_FIRST
 from engine.log.files import list_log_files
@@ -72,7 +72,7 @@ def test_nodes_say_how_large_what_they_refer_to_is(version: int) -> None:
     checked = 0
     for entry in stored_entries(storage):
         node: Any = entry.record()
-        if entry.version != version or not isinstance(node, Node):
+        if entry.version != version or not isinstance(node, NodeRecord):
             continue
         live = [slot for slot in node.slots if not slot.state & (SLOT_EMBEDDED | 0x09)]
         before = (sizes.get(node.prev_full_lsn, 0), sizes.get(node.prev_delta_lsn, 0))

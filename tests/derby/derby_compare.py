@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from engine.derby.format import allocation, container, instant, page
-from engine.derby.recovery import Recovered
+from engine.derby.recovery import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import sha256
 
@@ -61,7 +61,7 @@ def logged_content(storage: MemoryStorage) -> dict[str, Any]:
     return found
 
 
-def assert_as_derby(storage: MemoryStorage, result: Recovered, expected: dict[str, Any]) -> None:
+def assert_as_derby(storage: MemoryStorage, result: DerbyRecoveryResult, expected: dict[str, Any]) -> None:
     """The parts of an expectation that do not need SQL."""
     assert [one.transaction for one in result.undone] == expected["undo_order"]
     assert sum(one.clrs for one in result.undone) == expected.get("clr", 0)

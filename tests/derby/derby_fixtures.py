@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import container, instant
 from engine.derby.format.operations import container as containers
 from engine.derby.format.operations import registry, transaction
 from engine.derby.format.record import Record
-from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.storage.memory import MemoryStorage
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "fixtures" / "derby"
@@ -86,7 +86,7 @@ def lines_of(name: str, file: str) -> list[str]:
 
 def records_of(name: str) -> list[Record]:
     """Every record from the first log file on."""
-    log = LogFiles(Database(storage_of(name)))
+    log = DerbyLogFiles(DerbyDatabase(storage_of(name)))
     return list(ForwardScan(log, instant.make(1, 24)))
 
 
@@ -152,7 +152,7 @@ def _other_operation(op: Any) -> dict[str, Any]:
         return {"algo": op.algorithm, "dlen": op.length, "value": op.value}
     if isinstance(op, transaction.Begin | transaction.End):
         return {"status": op.status, "gid": _gid(op.global_id)}
-    if isinstance(op, transaction.Checkpoint):
+    if isinstance(op, transaction.CheckpointRecord):
         table = [
             {
                 "xid": e.transaction,
@@ -171,7 +171,7 @@ def _other_operation(op: Any) -> dict[str, Any]:
     return out
 
 
-def as_fixture(record: Record, log: LogFiles | None = None) -> dict[str, Any]:
+def as_fixture(record: Record, log: DerbyLogFiles | None = None) -> dict[str, Any]:
     """A record in the form of records.jsonl.gz."""
     line = registry.type_of(record.operation)
     op = _page_operation(record.operation) if line.family == registry.PAGE else _other_operation(record.operation)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.derby.format import instant
-from engine.derby.recovery import Recovered
+from engine.derby.recovery import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
 
 JAR = Path(os.environ.get("DERBY_JAR", "/usr/share/java/derby.jar"))
@@ -61,7 +61,7 @@ def keep_log(directory: Path) -> None:
         properties.write("derby.storage.keepTransactionLog=true\n")
 
 
-def same_log(ours: Path, derbys: Path, result: Recovered) -> bool:
+def same_log(ours: Path, derbys: Path, result: DerbyRecoveryResult) -> bool:
     """Whether the undo part has the same bytes in both logs, headers of files that it went on in included."""
     first, last = instant.file_of(result.undo_from), instant.file_of(result.undo_to)
     for number in range(first, last + 1):

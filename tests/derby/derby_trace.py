@@ -15,7 +15,7 @@ def trace_line(record: Record) -> str:
     """One line of derby-trace.txt.gz; a checkpoint shows its first line only."""
     number = "Null" if record.transaction is None else str(record.transaction)
     op = record.operation
-    if isinstance(op, transaction.Checkpoint):
+    if isinstance(op, transaction.CheckpointRecord):
         return f"scanned {number} : Checkpoint : \tredoLWM {instant.show(op.redo_lwm)}"
     where = f" instant = {instant.show(record.instant)}"
     if record.undo_instant is not None:

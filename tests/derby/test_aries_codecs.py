@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.derby.format import allocation, btree, codec, container, control, describe, instant, log_file, page, record
 from engine.derby.format import row as rows
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import registry
 from engine.errors import FormatError, UsageError
 from tests.derby.derby_fixtures import NAMES, files_of, json_of, records_of, sha256
@@ -19,7 +19,7 @@ def test_cint_comes_back_in_the_shortest_form(value: int) -> None:
     out = bytearray()
     codec.put_cint(out, value)
     assert len(out) == (1 if value < 64 else 2 if value < 16384 else 4)
-    assert Cursor(bytes(out)).cint() == value
+    assert FieldCursor(bytes(out)).cint() == value
 
 
 @given(st.integers(0, codec.MAX_CLONG))
@@ -27,7 +27,7 @@ def test_clong_comes_back_in_the_shortest_form(value: int) -> None:
     out = bytearray()
     codec.put_clong(out, value)
     assert len(out) == (2 if value < 16384 else 4 if value < 2**30 else 8)
-    assert Cursor(bytes(out)).clong() == value
+    assert FieldCursor(bytes(out)).clong() == value
 
 
 @pytest.mark.parametrize("value", [-1, 2**31])
@@ -39,7 +39,7 @@ def test_cint_refuses_what_does_not_fit(value: int) -> None:
 @pytest.mark.parametrize("raw", ["4005", "80000005", "80003fff"])
 def test_longer_forms_are_refused(raw: str) -> None:
     with pytest.raises(FormatError, match="shortest"):
-        Cursor(bytes.fromhex(raw)).cint()
+        FieldCursor(bytes.fromhex(raw)).cint()
 
 
 def test_five_as_clong_is_two_bytes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.info import gather
 from engine.derby.recovery import recover, take_back
@@ -36,7 +36,7 @@ def interrupted(start: MemoryStorage, at: int, torn_bytes: int = 0, backup: Memo
 def assert_same(again: MemoryStorage, reference: MemoryStorage, expected: dict[str, Any]) -> None:
     assert logged_content(again) == logged_content(reference)
     assert log_part(again, expected["undo_part"]) == expected["undo_part"]["sha256"]
-    analysis = gather(Database(again)).analysis
+    analysis = gather(DerbyDatabase(again)).analysis
     assert analysis is not None
     assert analysis.clean
 
@@ -140,5 +140,5 @@ def test_checkpoint_without_its_control_file_is_an_internal_loser() -> None:
         interrupted(storage, at)
         orders.add(tuple((one.transaction, one.internal) for one in recover(storage).undone))
     assert ((201, True),) in orders
-    assert instant.show(gather(Database(reference)).controls.checkpoint) == "(1,43174)"
+    assert instant.show(gather(DerbyDatabase(reference)).controls.checkpoint) == "(1,43174)"
     assert_as_derby(reference, recover(reference, dry_run=True)._replace(undone=()), {"undo_order": []})

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from engine.derby.checkpoint import STEPS
-from engine.derby.database import Database
-from engine.derby.explain import Explained, explain
+from engine.derby.database import DerbyDatabase
+from engine.derby.explain import RecordExplanation, explain
 from engine.derby.format import control, instant, page, row
-from engine.derby.format.operations.transaction import INTERNAL, Begin, Checkpoint, End
-from engine.derby.log import LogFiles
+from engine.derby.format.operations.transaction import INTERNAL, Begin, CheckpointRecord, End
+from engine.derby.log import DerbyLogFiles
 from engine.derby.recovery import recover
 from engine.derby.store.page_store import PageStore
 from engine.storage.crash import COUNTED, CrashMode, CrashStorage, SimulatedCrashError
@@ -31,7 +31,7 @@ class Life(NamedTuple):
 
 
 @functools.cache
-def explained() -> tuple[Explained, ...]:
+def explained() -> tuple[RecordExplanation, ...]:
     return tuple(explain(storage_of(FIVE)))
 
 
@@ -100,8 +100,8 @@ def test_transaction_5_takes_the_checkpoint() -> None:
     """Its record is written when everything is clean, though the action began at redoLWM."""
     found = life(198).actions
     assert list(found) == ["(1,41689)", "(1,41725)", "(1,41891)"]
-    record = LogFiles(Database(storage_of(FIVE))).record(instant.parse("(1,41725)"))
-    assert isinstance(record.operation, Checkpoint)
+    record = DerbyLogFiles(DerbyDatabase(storage_of(FIVE))).record(instant.parse("(1,41725)"))
+    assert isinstance(record.operation, CheckpointRecord)
     marks = record.operation
     assert (instant.show(marks.undo_lwm), instant.show(marks.redo_lwm)) == (UNDO_LWM, REDO_LWM)
     assert len(rows_after()) == 12
@@ -163,11 +163,11 @@ def taken() -> Taken:
     return Taken(storage, store, watch, first)
 
 
-def checkpoint_of(taken: Taken) -> tuple[int, Checkpoint]:
-    database = Database(taken.storage.image(CrashMode.NO_FSYNC))
+def checkpoint_of(taken: Taken) -> tuple[int, CheckpointRecord]:
+    database = DerbyDatabase(taken.storage.image(CrashMode.NO_FSYNC))
     at = database.controls().checkpoint
-    operation = LogFiles(database).record(at).operation
-    assert isinstance(operation, Checkpoint)
+    operation = DerbyLogFiles(database).record(at).operation
+    assert isinstance(operation, CheckpointRecord)
     return at, operation
 
 
@@ -180,15 +180,15 @@ def test_step_1_switches_the_log_when_it_is_long(taken: Taken) -> None:
     store.create_table("t")
     with store.begin() as txn:
         txn.put("t", b"k", b"x" * 120_000)
-    switched = [number for number in LogFiles(Database(storage)).numbers() if number > 1]
+    switched = [number for number in DerbyLogFiles(DerbyDatabase(storage)).numbers() if number > 1]
     assert switched == [2]
-    assert LogFiles(Database(storage)).header(2).previous_end >> 32 == 1
+    assert DerbyLogFiles(DerbyDatabase(storage)).header(2).previous_end >> 32 == 1
 
 
 def test_step_2_takes_a_number_and_logs_nothing(taken: Taken) -> None:
     at, _ = checkpoint_of(taken)
     assert taken.watch.of("transaction") == []
-    log = LogFiles(Database(taken.storage.image(CrashMode.NO_FSYNC)))
+    log = DerbyLogFiles(DerbyDatabase(taken.storage.image(CrashMode.NO_FSYNC)))
     begin = log.record(at - 36)
     assert isinstance(begin.operation, Begin)
     assert begin.operation.status == INTERNAL
@@ -231,7 +231,7 @@ def test_step_6_writes_the_control_files_one_after_the_other(taken: Taken) -> No
 def test_step_7_writes_the_end_record_only(taken: Taken) -> None:
     """The checkpoint counts already; a crash here leaves an internal loser without work (R-DRB-25)."""
     at, _ = checkpoint_of(taken)
-    log = LogFiles(Database(taken.storage.image(CrashMode.LOST_TAIL, 1)))
+    log = DerbyLogFiles(DerbyDatabase(taken.storage.image(CrashMode.LOST_TAIL, 1)))
     record = log.record(at)
     # A group of its own: its checksum record, then the end.
     end = log.record(record.end + 37)
@@ -241,7 +241,7 @@ def test_step_7_writes_the_end_record_only(taken: Taken) -> None:
 
 def test_step_8_truncates_the_log(taken: Taken) -> None:
     """Files in front of the file of undoLWM go, once the transaction that held them has ended (R-DRB-24)."""
-    assert LogFiles(Database(taken.storage)).numbers()[0] == taken.first >> 32 == 1
+    assert DerbyLogFiles(DerbyDatabase(taken.storage)).numbers()[0] == taken.first >> 32 == 1
     assert not any(what.startswith("remove") for what in taken.watch.of("truncate"))
     taken.watch.store = taken.store
     taken.store._core.abort_all()
@@ -264,12 +264,12 @@ def test_a_stop_in_each_step_leaves_one_checkpoint_or_the_other(step: str) -> No
     store = PageStore.create(storage, SMALL)
     store.create_table("t")
     store.put("t", b"k", b"v")
-    before = Database(storage).controls().checkpoint
+    before = DerbyDatabase(storage).controls().checkpoint
     store._listener = stop
     with pytest.raises(SimulatedCrashError):
         store.checkpoint()
     image = storage.image(CrashMode.NO_FSYNC)
-    after = Database(image).controls().checkpoint
+    after = DerbyDatabase(image).controls().checkpoint
     assert (after > before) == (STEPS.index(step) > STEPS.index("checkpoint.control"))
     with PageStore(image) as again:
         assert dict(again.scan("t")) == {b"k": b"v"}

@@ -9,14 +9,14 @@ import pytest
 from engine.derby import explain
 from engine.derby.cache import PageCache
 from engine.derby.containers import Containers
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import describe, instant, page, record
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import page as operations
 from engine.derby.format.operations import registry
-from engine.derby.format.operations.transaction import Checkpoint, Checksum
+from engine.derby.format.operations.transaction import CheckpointRecord, Checksum
 from engine.derby.format.record import Record
-from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.loggable import raised_by
 from engine.derby.recovery import recover
 from engine.derby.redo import Redo
@@ -38,12 +38,12 @@ def at(text: str) -> int:
 
 
 def record_at(name: str, text: str) -> Record:
-    return LogFiles(Database(storage_of(name))).record(at(text))
+    return DerbyLogFiles(DerbyDatabase(storage_of(name))).record(at(text))
 
 
-def redo_of(storage: MemoryStorage) -> tuple[Redo, PageCache, LogFiles]:
-    database = Database(storage)
-    log = LogFiles(database)
+def redo_of(storage: MemoryStorage) -> tuple[Redo, PageCache, DerbyLogFiles]:
+    database = DerbyDatabase(storage)
+    log = DerbyLogFiles(database)
     cache = PageCache(Containers(database), NoLog())
     return Redo(log, cache), cache, log
 
@@ -88,7 +88,7 @@ def test_1_versions_go_on_when_a_page_is_reused() -> None:
 def test_2_no_dirty_page_table_no_analysis_pass() -> None:
     """The checkpoint wrote every page, so redo starts at redoLWM; the transaction table is never read."""
     one = record_at(FIVE, "(1,41725)")
-    assert isinstance(one.operation, Checkpoint)
+    assert isinstance(one.operation, CheckpointRecord)
     assert one.operation._fields == ("redo_lwm", "undo_lwm", "truncation_points", "table")
     decided = {e.record.instant: e.action for e in explain.explain(storage_of(FIVE))}
     page_records = [r for r in records_of(FIVE) if registry.is_page_operation(r.operation)]
@@ -98,7 +98,7 @@ def test_2_no_dirty_page_table_no_analysis_pass() -> None:
 def test_2_the_transaction_table_in_the_record_is_not_read() -> None:
     """With other transactions in the table, and the group's checksum made to fit, recovery is the same."""
     one = record_at(FIVE, "(1,41725)")
-    assert isinstance(one.operation, Checkpoint)
+    assert isinstance(one.operation, CheckpointRecord)
     assert one.operation.table is not None
     assert {entry.transaction for entry in one.operation.table} == {194, 196, 198}
     table = tuple(entry._replace(transaction=entry.transaction + 1000) for entry in one.operation.table)
@@ -129,7 +129,7 @@ def test_3_undo_instant_against_undo_next() -> None:
         assert found.undo_instant == at(undone)
     storage = storage_of("crash-mixed")
     recover(storage)
-    log = LogFiles(Database(storage))
+    log = DerbyLogFiles(DerbyDatabase(storage))
     mine = [r for r in ForwardScan(log, at("(1,212082)")) if r.transaction == 207 and r.undo_instant is not None]
     undone_now = [instant.show(r.undo_instant or 0) for r in mine[:5]]
     assert undone_now == ["(1,211755)", "(1,211683)", "(1,211621)", "(1,211543)", "(1,83758)"]
@@ -176,8 +176,8 @@ def test_6_the_end_of_the_log_is_found_not_known() -> None:
     for position in range(42284, 42645, 19):
         log = bytearray(files["log/log1.dat"])
         log[position] ^= 0x10
-        database = Database(MemoryStorage({**files, "log/log1.dat": bytes(log)}))
-        end = ForwardScan(LogFiles(database), at("(1,40674)")).run()
+        database = DerbyDatabase(MemoryStorage({**files, "log/log1.dat": bytes(log)}))
+        end = ForwardScan(DerbyLogFiles(database), at("(1,40674)")).run()
         assert instant.show(end.append) == "(1,42284)"
         assert end.fuzzy
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.findings import NOTE
 from engine.derby.format import instant
 from engine.derby.info import gather
-from engine.derby.recovery import Options, recover
+from engine.derby.recovery import RecoveryOptions, recover
 from engine.derby.verify import verify
 from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage
@@ -79,7 +79,7 @@ def test_derby_finds_its_own_contents_after_damage(look: Look, tmp_path: Path) -
     for number, case in enumerate(json_of(name, "damage.json")["cases"]):
         storage = damaged_of(name, case)
         try:
-            recover(storage, Options(accept_loss=True))
+            recover(storage, RecoveryOptions(accept_loss=True))
         except (DamageError, UnsupportedError):
             continue
         wanted = case["expected"].get("contents_sha256", base)
@@ -99,7 +99,7 @@ def test_accepted_loss_leaves_what_derby_leaves(look: Look, tmp_path: Path) -> N
     image["service.properties"] += b"derby.storage.keepTransactionLog=true\n"
     derbys = put(MemoryStorage(image), tmp_path / "derby")
     storage = MemoryStorage(image)
-    result = recover(storage, Options(accept_loss=True, switch_bytes=SWITCH_BYTES))
+    result = recover(storage, RecoveryOptions(accept_loss=True, switch_bytes=SWITCH_BYTES))
     ours = put(storage, tmp_path / "ours")
     mine, theirs = look([ours, derbys])
     assert contents(mine) == contents(theirs)
@@ -152,9 +152,9 @@ def recovered_by_both(classes: Path, look: Look, directory: Path, seeds: Sequenc
         for seed, (ours, derbys) in zip(part, places, strict=True):
             crashed(classes, ours, seed)
             shutil.copytree(ours, derbys)
-            results.append(recover(DiskStorage(ours), Options(switch_bytes=SWITCH_BYTES)))
-        severities = [{one.severity for one in verify(Database(DiskStorage(ours))).findings} for ours, _ in places]
-        analyses = [gather(Database(DiskStorage(ours))).analysis for ours, _ in places]
+            results.append(recover(DiskStorage(ours), RecoveryOptions(switch_bytes=SWITCH_BYTES)))
+        severities = [{one.severity for one in verify(DerbyDatabase(DiskStorage(ours))).findings} for ours, _ in places]
+        analyses = [gather(DerbyDatabase(DiskStorage(ours))).analysis for ours, _ in places]
         found = [contents(one) for one in look([path for pair in places for path in pair])]
         for at, (pair, result) in enumerate(zip(places, results, strict=True)):
             mine, theirs = found[2 * at : 2 * at + 2]
@@ -192,7 +192,7 @@ def test_a_database_that_a_jvm_has_open_is_refused(classes: Path, tmp_path: Path
     process = subprocess.Popen(command)
     try:
         wait_for_log(directory)
-        database = Database(DiskStorage(directory))
+        database = DerbyDatabase(DiskStorage(directory))
         assert database.lock_holder() == process.pid
         with pytest.raises(RefusedError, match="in use"):
             recover(DiskStorage(directory))
@@ -201,7 +201,7 @@ def test_a_database_that_a_jvm_has_open_is_refused(classes: Path, tmp_path: Path
         process.kill()
         process.wait()
     recover(DiskStorage(directory))
-    assert Database(DiskStorage(directory)).lock_holder() is None
+    assert DerbyDatabase(DiskStorage(directory)).lock_holder() is None
 
 
 def wait_for_log(directory: Path) -> None:
@@ -287,7 +287,7 @@ def test_second_allocation_page(classes: Path, look: Look, tmp_path: Path) -> No
     for directory in (ours, cut):
         result = recover(DiskStorage(directory))
         assert [one.clrs for one in result.undone if one.clrs] != []
-        codes = {one.code for one in verify(Database(DiskStorage(directory))).findings if one.severity != "note"}
+        codes = {one.code for one in verify(DerbyDatabase(DiskStorage(directory))).findings if one.severity != "note"}
         # The script ran without syncing, which the control file remembers.
         assert codes <= {"DRB-CTL-006"}
     found = [contents(one) for one in look([ours, cut, derbys])]

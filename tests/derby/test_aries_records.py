@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import describe, instant, record
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.log_file import OVERHEAD
-from engine.derby.log import ForwardScan, LogFiles, backward
+from engine.derby.log import DerbyLogFiles, ForwardScan, backward
 from tests.derby.derby_fixtures import NAMES, as_fixture, json_of, lines_of, records_of, storage_of
 from tests.derby.derby_trace import trace_line
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_records_equal_the_recorded_ones(name: str) -> None:
-    log = LogFiles(Database(storage_of(name)))
+    log = DerbyLogFiles(DerbyDatabase(storage_of(name)))
     found = [as_fixture(one, log) for one in ForwardScan(log, instant.make(1, 24))]
     assert found == [json.loads(line) for line in lines_of(name, "records.jsonl.gz")]
 
@@ -32,7 +32,7 @@ def test_records_equal_derbys_trace(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_encoding_gives_the_same_bytes(name: str) -> None:
-    log = LogFiles(Database(storage_of(name)))
+    log = DerbyLogFiles(DerbyDatabase(storage_of(name)))
     for one in ForwardScan(log, instant.make(1, 24)):
         number, position = instant.file_of(one.instant), instant.position_of(one.instant)
         assert record.encode(one) == log.read(number, position, one.length + OVERHEAD)
@@ -55,7 +55,7 @@ def test_rows_in_records_leave_no_byte_over(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scan_ends_where_the_manifest_says(name: str) -> None:
-    scan = ForwardScan(LogFiles(Database(storage_of(name))), instant.make(1, 24))
+    scan = ForwardScan(DerbyLogFiles(DerbyDatabase(storage_of(name))), instant.make(1, 24))
     end = scan.run()
     manifest = json_of(name, "manifest.json")["scan"]
     assert instant.show(end.append) == manifest["append_position"]
@@ -66,7 +66,7 @@ def test_scan_ends_where_the_manifest_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_backward_scan_is_the_forward_scan_reversed(name: str) -> None:
-    log = LogFiles(Database(storage_of(name)))
+    log = DerbyLogFiles(DerbyDatabase(storage_of(name)))
     scan = ForwardScan(log, instant.make(1, 24))
     forward = list(scan)
     assert scan.end is not None
@@ -127,4 +127,4 @@ def test_annotated_begin_of_the_format_document() -> None:
     assert one.transaction == 194
     assert one.group == 0x101
     assert record.encode(one) == raw
-    assert Cursor(body).short() == 129
+    assert FieldCursor(body).short() == 129

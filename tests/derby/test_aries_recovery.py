@@ -10,13 +10,13 @@ import pytest
 
 from engine.derby import verify
 from engine.derby.checkpoint import STEPS
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.findings import NOTE
 from engine.derby.format import container, control, instant, page, record, row
-from engine.derby.format.operations.transaction import Checkpoint
+from engine.derby.format.operations.transaction import CheckpointRecord
 from engine.derby.info import gather
-from engine.derby.log import LogFiles
-from engine.derby.recovery import Options, recover
+from engine.derby.log import DerbyLogFiles
+from engine.derby.recovery import RecoveryOptions, recover
 from engine.errors import DamageError, JetoolError, RefusedError, UnsupportedError
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_compare import assert_as_derby, log_part, logged_content, page_state, pages_of
@@ -42,10 +42,10 @@ def assert_settled(storage: MemoryStorage) -> None:
     again = recover(storage)
     assert again.clean
     assert storage.contents() == before
-    analysis = gather(Database(storage)).analysis
+    analysis = gather(DerbyDatabase(storage)).analysis
     assert analysis is not None
     assert (analysis.to_redo, analysis.losers, analysis.clean) == (0, (), True)
-    assert {one.severity for one in verify.verify(Database(storage)).findings} <= {NOTE}
+    assert {one.severity for one in verify.verify(DerbyDatabase(storage)).findings} <= {NOTE}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -54,7 +54,7 @@ def test_fixtures_recover_as_derby_does(name: str) -> None:
     result = recover(storage)
     expected = expected_of(name)
     assert_as_derby(storage, result, expected)
-    left = sorted(number for number in LogFiles(Database(storage)).numbers())
+    left = sorted(number for number in DerbyLogFiles(DerbyDatabase(storage)).numbers())
     assert left == expected.get("log_files_after", [1])
     assert result.clean == (name == "clean-shutdown")
     assert_settled(storage)
@@ -90,8 +90,8 @@ def test_checkpoint_record_equals_derbys(name: str) -> None:
         assert result.checkpoint is None
         return
     assert result.checkpoint is not None
-    found = LogFiles(Database(storage)).record(result.checkpoint.at)
-    assert isinstance(found.operation, Checkpoint)
+    found = DerbyLogFiles(DerbyDatabase(storage)).record(result.checkpoint.at)
+    assert isinstance(found.operation, CheckpointRecord)
     marks = found.operation
     assert (instant.show(found.instant), found.length, found.transaction) == (
         wanted["instant"],
@@ -115,7 +115,7 @@ def test_cuts_recover_as_derby_does(name: str, number: int) -> None:
     storage = cut_of(name, cuts[number])
     result = recover(storage)
     assert_as_derby(storage, result, cuts[number]["expected"])
-    assert LogFiles(Database(storage)).numbers() == cuts[number]["expected"]["log_files_after"]
+    assert DerbyLogFiles(DerbyDatabase(storage)).numbers() == cuts[number]["expected"]["log_files_after"]
     assert_settled(storage)
 
 
@@ -179,7 +179,7 @@ def test_every_damage_case_is_run() -> None:
 )
 def test_accepted_loss_gives_derbys_result(name: str) -> None:
     case, storage = damage_named(name)
-    result = recover(storage, Options(accept_loss=True))
+    result = recover(storage, RecoveryOptions(accept_loss=True))
     assert result.lost_commits == (2 if name.startswith("one byte") else 1)
     assert_as_derby(storage, result, case["expected"])
     assert_settled(storage)
@@ -188,13 +188,13 @@ def test_accepted_loss_gives_derbys_result(name: str) -> None:
 def test_derby_default_goes_without_mirror_and_checksums() -> None:
     """R-DRB-42."""
     case, storage = damage_named("log.ctrl is missing, the mirror is good")
-    result = recover(storage, Options(derby_default=True))
+    result = recover(storage, RecoveryOptions(derby_default=True))
     assert_as_derby(storage, result, case["expected"])
 
 
 def test_foreign_next_log_file_is_put_aside_when_accepted() -> None:
     _, storage = damage_named("next log file exists, file number wrong")
-    result = recover(storage, Options(accept_loss=True))
+    result = recover(storage, RecoveryOptions(accept_loss=True))
     assert "log/log2.dat.aside" in storage.contents()
     assert "log/log2.dat" not in storage.contents()
     assert any("put aside" in note for note in result.notes)
@@ -212,10 +212,10 @@ def test_later_log_files_are_put_aside_when_their_loss_is_accepted() -> None:
     storage = damaged_in_file_two()
     with pytest.raises(RefusedError, match="committed transactions follow"):
         recover(storage)
-    result = recover(storage, Options(accept_loss=True))
+    result = recover(storage, RecoveryOptions(accept_loss=True))
     assert result.lost_commits > 50
     assert instant.file_of(result.undo_from) == 2
-    assert LogFiles(Database(storage)).numbers() == [2]
+    assert DerbyLogFiles(DerbyDatabase(storage)).numbers() == [2]
     assert {"log/log3.dat.aside", "log/log4.dat.aside"} <= storage.contents().keys()
     assert_settled(storage)
 
@@ -226,7 +226,9 @@ def test_log_that_ends_before_its_checkpoint_is_refused_even_with_loss_accepted(
     log = bytearray(files["log/log1.dat"])
     log[41287:41289] = b"\xff\xff"
     with pytest.raises(DamageError, match="ends in front of its last checkpoint"):
-        recover(MemoryStorage({**files, "log/log1.dat": bytes(log)}), Options(accept_loss=True, derby_default=True))
+        recover(
+            MemoryStorage({**files, "log/log1.dat": bytes(log)}), RecoveryOptions(accept_loss=True, derby_default=True)
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -247,7 +249,7 @@ def test_small_cache_gives_the_same_pages() -> None:
     for name in ("crash-mixed", "crash-log-files", "crash-ddl"):
         wide, narrow = storage_of(name), storage_of(name)
         recover(wide)
-        result = recover(narrow, Options(cache_pages=4))
+        result = recover(narrow, RecoveryOptions(cache_pages=4))
         assert logged_content(narrow) == logged_content(wide)
         assert result.pages_written > 20
         assert_settled(narrow)
@@ -257,7 +259,7 @@ def test_small_cache_gives_the_same_pages() -> None:
 def test_smaller_log_buffers_only_move_the_groups(buffer_bytes: int) -> None:
     usual, small = storage_of("crash-mixed"), storage_of("crash-mixed")
     recover(usual)
-    result = recover(small, Options(buffer_bytes=buffer_bytes))
+    result = recover(small, RecoveryOptions(buffer_bytes=buffer_bytes))
     assert sum(one.clrs for one in result.undone) == 45
     assert logged_content(small) == logged_content(usual)
     assert_settled(small)
@@ -266,11 +268,11 @@ def test_smaller_log_buffers_only_move_the_groups(buffer_bytes: int) -> None:
 def test_log_switch_during_undo_and_before_the_checkpoint() -> None:
     """R-DRB-11: every flush behind the interval goes on in a new file; the checkpoint drops the old ones."""
     storage = storage_of("crash-log-files")
-    result = recover(storage, Options(switch_bytes=57_000))
+    result = recover(storage, RecoveryOptions(switch_bytes=57_000))
     assert instant.file_of(result.undo_from) == 4
     assert instant.file_of(result.undo_to) == 5
-    assert LogFiles(Database(storage)).numbers() == [5]
-    header = LogFiles(Database(storage)).header(5)
+    assert DerbyLogFiles(DerbyDatabase(storage)).numbers() == [5]
+    header = DerbyLogFiles(DerbyDatabase(storage)).header(5)
     assert instant.file_of(header.previous_end) == 4
     assert sum(one.clrs for one in result.undone) == expected_of("crash-log-files")["clr"]
     other = storage_of("crash-log-files")
@@ -288,7 +290,7 @@ def test_prepared_transactions_are_kept() -> None:
     assert instant.show(result.checkpoint.undo_lwm) == "(1,41281)"
     again = recover(storage)
     assert (again.clean, again.in_doubt) == (True, ())
-    analysis = gather(Database(storage)).analysis
+    analysis = gather(DerbyDatabase(storage)).analysis
     assert analysis is not None
     assert [(one.number, one.prepared) for one in analysis.in_doubt] == [(186, True), (194, True)]
     assert analysis.in_doubt[0].global_id is not None
@@ -301,16 +303,16 @@ def test_archive_mode_in_the_property_table() -> None:
     image = bytearray(files["seg0/c10.dat"][4096:8192])
     stored = page.decode(bytes(image))
     texts = (b"derby.storage.keepTransactionLog", b"true")
-    fields = tuple(row.Field(0, b"\x00\x01" + len(text).to_bytes(2, "big") + text) for text in texts)
+    fields = tuple(row.RowField(0, b"\x00\x01" + len(text).to_bytes(2, "big") + text) for text in texts)
     header = row.RowHeader(0, stored.header.next_record_id, 0, 0, 0, 2, 0)
     last = max(stored.rows, key=lambda one: one.offset)
     offset = last.offset + len(last.record) + len(last.slack)
-    new = page.StoredRow(offset, row.encode_row(row.Row(header, fields)), b"")
+    new = page.StoredRow(offset, row.encode_row(row.DecodedRow(header, fields)), b"")
     changed = page.StoredPage(stored.header._replace(next_record_id=header.record_id + 1), (*stored.rows, new))
     files["seg0/c10.dat"] = files["seg0/c10.dat"][:4096] + page.encode(changed, 4096)
     storage = MemoryStorage(files)
     assert any("archiving is on" in note for note in recover(storage).notes)
-    assert LogFiles(Database(storage)).numbers() == [1, 2, 3, 4]
+    assert DerbyLogFiles(DerbyDatabase(storage)).numbers() == [1, 2, 3, 4]
 
 
 def test_archive_mode_keeps_the_log() -> None:
@@ -320,7 +322,7 @@ def test_archive_mode_keeps_the_log() -> None:
     result = recover(storage)
     assert result.checkpoint is not None
     assert result.checkpoint.log_files_removed == ()
-    assert LogFiles(Database(storage)).numbers() == [1, 2, 3, 4]
+    assert DerbyLogFiles(DerbyDatabase(storage)).numbers() == [1, 2, 3, 4]
 
 
 def test_eight_steps_of_the_checkpoint_in_their_order() -> None:
@@ -477,14 +479,14 @@ def test_random_damage_ends_in_a_result_or_a_clear_error(seed: int) -> None:
     storage = MemoryStorage(files)
     preview = None
     with contextlib.suppress(JetoolError):
-        preview = recover(storage, Options(accept_loss=True), dry_run=True)
+        preview = recover(storage, RecoveryOptions(accept_loss=True), dry_run=True)
     assert storage.contents() == files
     if preview is None:
         with pytest.raises(JetoolError) as caught:
-            recover(storage, Options(accept_loss=True))
+            recover(storage, RecoveryOptions(accept_loss=True))
         assert caught.value.consequence or caught.value.found
     else:
-        assert recover(storage, Options(accept_loss=True)) == preview._replace(changed={})
+        assert recover(storage, RecoveryOptions(accept_loss=True)) == preview._replace(changed={})
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -500,15 +502,15 @@ def test_records_without_checksums_are_not_trusted(seed: int) -> None:
     storage = MemoryStorage({**files, "log/log1.dat": bytes(log)})
     before = storage.contents()
     with contextlib.suppress(JetoolError):
-        assert recover(storage, Options(accept_loss=True), dry_run=True).redo_seen > 0
+        assert recover(storage, RecoveryOptions(accept_loss=True), dry_run=True).redo_seen > 0
     assert storage.contents() == before
 
 
 def test_forced_checkpoint_of_a_clean_database() -> None:
     storage = storage_of("clean-shutdown")
-    result = recover(storage, Options(force_checkpoint=True))
+    result = recover(storage, RecoveryOptions(force_checkpoint=True))
     assert result.clean
     assert result.checkpoint is not None
     assert instant.show(result.checkpoint.redo_lwm) == "(1,120877)"
-    assert gather(Database(storage)).controls.checkpoint == result.checkpoint.at
+    assert gather(DerbyDatabase(storage)).controls.checkpoint == result.checkpoint.at
     assert_settled(storage)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.derby import explain, textbook
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.store.page_store import PageStore
-from engine.derby.textbook import Compared, compare
+from engine.derby.textbook import TextbookComparison, compare
 from engine.errors import UnsupportedError
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
@@ -18,7 +18,7 @@ from tests.derby.store_workload import SMALL
 FIVE = "crash-five-transactions"
 
 
-def by_instant(storage: MemoryStorage) -> dict[str, Compared]:
+def by_instant(storage: MemoryStorage) -> dict[str, TextbookComparison]:
     return {instant.show(one.derby.record.instant): one for one in compare(storage)}
 
 
@@ -86,4 +86,4 @@ def test_an_encrypted_database_is_named() -> None:
     files["service.properties"] += b"dataEncryption=true\n"
     with pytest.raises(UnsupportedError, match="encrypted"):
         list(compare(MemoryStorage(files)))
-    assert Database(MemoryStorage(files)).encrypted
+    assert DerbyDatabase(MemoryStorage(files)).encrypted

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engine.derby import findings, info, verify
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format import control, instant, page
-from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.errors import JetoolError, NotFoundError, UnsupportedError
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import NAMES, damaged_of, files_of, json_of, storage_of
@@ -20,7 +20,7 @@ FIVE = "crash-five-transactions"
 
 
 def codes(storage: MemoryStorage) -> set[str]:
-    return {found.code for found in verify.verify(Database(storage)).findings}
+    return {found.code for found in verify.verify(DerbyDatabase(storage)).findings}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,7 +28,7 @@ def test_databases_after_a_crash_have_no_warning(name: str) -> None:
     """What a crash leaves is open transactions and stubs: notes."""
     before = storage_of(name).contents()
     storage = storage_of(name)
-    report = verify.verify(Database(storage))
+    report = verify.verify(DerbyDatabase(storage))
     assert {found.severity for found in report.findings} <= {findings.NOTE}
     assert report.containers > 70
     assert report.pages > 200
@@ -39,7 +39,7 @@ def test_databases_after_a_crash_have_no_warning(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_info_agrees_with_the_manifest(name: str) -> None:
     manifest = json_of(name, "manifest.json")
-    found = info.gather(Database(storage_of(name)))
+    found = info.gather(DerbyDatabase(storage_of(name)))
     assert found.problem is None
     assert found.release == (10, 14)
     assert instant.show(found.controls.checkpoint) == manifest["control_files"]["log.ctrl"]["checkpoint"]
@@ -68,7 +68,7 @@ def test_info_agrees_with_the_manifest(name: str) -> None:
 
 def test_five_transactions_of_the_diagram() -> None:
     """Section C of the behaviour document: only T4 (196) is left, with nothing of T1 or T3."""
-    analysis = info.gather(Database(storage_of(FIVE))).analysis
+    analysis = info.gather(DerbyDatabase(storage_of(FIVE))).analysis
     assert analysis is not None
     assert [(one.number, instant.show(one.first), one.records) for one in analysis.losers] == [(196, "(1,40998)", 10)]
     assert analysis.to_redo == 9
@@ -123,12 +123,12 @@ def test_every_damage_case_is_in_the_table() -> None:
 
 def test_valid_records_behind_the_end_are_named() -> None:
     case = next(c for c in cases() if c["damage"].startswith("one byte changed"))
-    report = verify.verify(Database(damaged_of(FIVE, case)))
+    report = verify.verify(DerbyDatabase(damaged_of(FIVE, case)))
     found = next(one for one in report.findings if one.code == "DRB-LOG-002")
     assert found.severity == findings.ERROR
     assert "14 valid records, 2 of them commits" in found.message
     assert "(1,42612)" in found.message
-    analysis = info.gather(Database(damaged_of(FIVE, case))).analysis
+    analysis = info.gather(DerbyDatabase(damaged_of(FIVE, case))).analysis
     assert analysis is not None
     assert analysis.behind.transactions == (194, 200)
 
@@ -158,7 +158,7 @@ def test_page_behind_the_log() -> None:
     data = page_of("seg0/c490.dat", 1)
     assert int.from_bytes(data[6:14], "big") == 14
     data[6:14] = (13).to_bytes(8, "big")
-    report = verify.verify(Database(with_page("seg0/c490.dat", 1, data)))
+    report = verify.verify(DerbyDatabase(with_page("seg0/c490.dat", 1, data)))
     found = next(one for one in report.findings if one.code == "DRB-PAGE-004")
     assert found.message == "page version 13, the first record for it needs 14"
     assert (instant.show(found.instant), found.container, found.page) == ("(1,41924)", 0x490, 1)
@@ -211,8 +211,8 @@ def test_encrypted_database_is_refused() -> None:
     files = dict(files_of(FIVE))
     files["service.properties"] += b"dataEncryption=true\n"
     with pytest.raises(UnsupportedError, match="encrypted"):
-        verify.verify(Database(MemoryStorage(files)))
-    found = info.gather(Database(MemoryStorage(files)))
+        verify.verify(DerbyDatabase(MemoryStorage(files)))
+    found = info.gather(DerbyDatabase(MemoryStorage(files)))
     assert (found.encrypted, found.analysis) == (True, None)
 
 
@@ -220,12 +220,12 @@ def test_unknown_release_is_refused() -> None:
     files = dict(files_of(FIVE))
     files["log/log.ctrl"] = control.encode(control.Control(1, 11, 0))
     with pytest.raises(UnsupportedError, match=r"release 11\.0"):
-        info.gather(Database(MemoryStorage(files)))
+        info.gather(DerbyDatabase(MemoryStorage(files)))
 
 
 def test_other_directories_are_no_database() -> None:
     with pytest.raises(NotFoundError, match="no Derby database"):
-        Database(MemoryStorage({"00000000.jdb": b""}))
+        DerbyDatabase(MemoryStorage({"00000000.jdb": b""}))
 
 
 def test_every_code_is_complete() -> None:
@@ -250,10 +250,10 @@ def test_random_damage_never_breaks_the_readers(seed: int) -> None:
         content[at : at + length] = draw.choice([draw.randbytes(length), bytes(length), b"\xff" * length])
         files[path] = bytes(content)
     with contextlib.suppress(JetoolError):
-        report = verify.verify(Database(MemoryStorage(files)))
+        report = verify.verify(DerbyDatabase(MemoryStorage(files)))
         assert report.containers > 70
-        assert info.gather(Database(MemoryStorage(files))).analysis is not None or report.findings
-        ForwardScan(LogFiles(Database(MemoryStorage(files))), instant.make(1, 24)).run()
+        assert info.gather(DerbyDatabase(MemoryStorage(files))).analysis is not None or report.findings
+        ForwardScan(DerbyLogFiles(DerbyDatabase(MemoryStorage(files))), instant.make(1, 24)).run()
 
 
 def test_container_whose_creation_was_interrupted_is_a_note() -> None:
@@ -261,7 +261,7 @@ def test_container_whose_creation_was_interrupted_is_a_note() -> None:
     first = bytearray(4096)
     first[108:189] = files_of(FIVE)["seg0/c490.dat"][108:189]
     storage = MemoryStorage({**files_of(FIVE), "seg0/c720.dat": bytes(first)})
-    report = verify.verify(Database(storage))
+    report = verify.verify(DerbyDatabase(storage))
     found = next(one for one in report.findings if one.container == 0x720)
     assert (found.code, found.severity) == ("DRB-PAGE-007", findings.NOTE)
 
@@ -269,12 +269,12 @@ def test_container_whose_creation_was_interrupted_is_a_note() -> None:
 def test_catalogue_against_files() -> None:
     """A table file that nothing in the log names is missed all the same."""
     files = dict(files_of("clean-shutdown"))
-    report = verify.verify(Database(MemoryStorage(files)))
+    report = verify.verify(DerbyDatabase(MemoryStorage(files)))
     assert report.findings == ()
     assert "tables and indexes of the catalogue against their files" not in report.not_checked
     moved = files.pop("seg0/c490.dat")
     files["seg0/c9990.dat"] = moved
-    found = verify.verify(Database(MemoryStorage(files))).findings
+    found = verify.verify(DerbyDatabase(MemoryStorage(files))).findings
     assert [(one.code, one.container) for one in found] == [("DRB-CONT-002", 0x490), ("DRB-CONT-005", 0x9990)]
-    crashed = verify.verify(Database(storage_of("crash-mixed")))
+    crashed = verify.verify(DerbyDatabase(storage_of("crash-mixed")))
     assert "tables and indexes of the catalogue against their files" in crashed.not_checked

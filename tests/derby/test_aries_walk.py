@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.fates import fates
 from engine.derby.format import instant
 from engine.derby.format.record import Record
-from engine.derby.log import LogFiles
+from engine.derby.log import DerbyLogFiles
 from engine.derby.recovery import recover
-from engine.derby.walk import Damage, Selection, walk
+from engine.derby.walk import DerbyDamage, RecordSelection, walk
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import NAMES, damaged_of, files_of, json_of, records_of, storage_of
 
 FIVE = "crash-five-transactions"
 
 
-def log_of(storage: MemoryStorage) -> LogFiles:
-    return LogFiles(Database(storage))
+def log_of(storage: MemoryStorage) -> DerbyLogFiles:
+    return DerbyLogFiles(DerbyDatabase(storage))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,28 +30,28 @@ def test_selection_by_every_kind() -> None:
     log = log_of(storage_of("crash-mixed"))
     everything = records_of("crash-mixed")
 
-    def chosen(selection: Selection) -> list[Record]:
+    def chosen(selection: RecordSelection) -> list[Record]:
         found = list(walk(log, selection))
         assert all(isinstance(one, Record) for one in found)
         return [one for one in found if isinstance(one, Record)]
 
-    mine = chosen(Selection(transactions=frozenset((207, 251))))
+    mine = chosen(RecordSelection(transactions=frozenset((207, 251))))
     assert mine == [one for one in everything if one.transaction in (207, 251)]
-    on_page = chosen(Selection(containers=frozenset((1201,)), pages=frozenset((7,))))
+    on_page = chosen(RecordSelection(containers=frozenset((1201,)), pages=frozenset((7,))))
     assert {getattr(one.operation, "page", None) for one in on_page} == {7}
-    both = chosen(Selection(operations=frozenset(("checkpoint", "containerundo"))))
+    both = chosen(RecordSelection(operations=frozenset(("checkpoint", "containerundo"))))
     assert [instant.show(one.instant) for one in both] == ["(1,76900)"]
     start, stop = instant.parse("1,77043"), instant.parse("1,77600")
-    part = chosen(Selection(start=start, stop=stop))
+    part = chosen(RecordSelection(start=start, stop=stop))
     assert part == [one for one in everything if start <= one.instant < stop]
     assert part
-    assert chosen(Selection(files=frozenset((2,)))) == []
+    assert chosen(RecordSelection(files=frozenset((2,)))) == []
 
 
 def test_walk_goes_on_behind_damage() -> None:
     case = next(c for c in json_of(FIVE, "damage.json")["cases"] if c["damage"].startswith("one byte changed"))
     found = list(walk(log_of(damaged_of(FIVE, case))))
-    damage = [one for one in found if isinstance(one, Damage)]
+    damage = [one for one in found if isinstance(one, DerbyDamage)]
     assert [(instant.show(one.at), one.skipped_bytes) for one in damage] == [("(1,41854)", 0), ("(1,41891)", 33)]
     assert instant.show(damage[1].resumed_at) == "(1,41924)"
     records = [one for one in found if isinstance(one, Record)]
@@ -63,12 +63,12 @@ def test_walk_names_bytes_that_lead_nowhere() -> None:
     log = bytearray(files["log/log1.dat"])
     log[43_000:43_007] = b"garbage"
     found = list(walk(log_of(MemoryStorage({**files, "log/log1.dat": bytes(log)}))))
-    assert isinstance(found[-1], Damage)
+    assert isinstance(found[-1], DerbyDamage)
     assert found[-1].resumed_at == instant.NONE
     assert found[-1].reason == "zeros where a record should be"
     short = MemoryStorage({**files, "log/log2.dat": b"\0\0\0\x80"})
     last = list(walk(log_of(short)))[-1]
-    assert isinstance(last, Damage)
+    assert isinstance(last, DerbyDamage)
     assert "shorter than its header" in last.reason
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from engine import PageStore, StoreOptions
 from engine.derby import loggable
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.fates import fates
 from engine.derby.findings import NOTE
 from engine.derby.format import container, describe, instant, row
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import page as operations
 from engine.derby.format.operations import registry
-from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.pages import LivePage, Page
 from engine.derby.recovery import recover
 from engine.derby.verify import verify
@@ -46,7 +46,7 @@ def store(files: MemoryStorage) -> PageStore:
 
 
 def assert_clean(files: MemoryStorage) -> None:
-    assert {one.severity for one in verify(Database(files)).findings} <= {NOTE}
+    assert {one.severity for one in verify(DerbyDatabase(files)).findings} <= {NOTE}
 
 
 def test_records_come_back_in_order(files: MemoryStorage, store: PageStore) -> None:
@@ -337,7 +337,7 @@ def test_log_files_are_switched_and_kept_when_archived(files: MemoryStorage) -> 
     for number in range(40):
         store.put("t", b"%d" % number, b"x" * 9000)
     store.checkpoint()
-    kept = LogFiles(Database(files)).numbers()
+    kept = DerbyLogFiles(DerbyDatabase(files)).numbers()
     assert kept == list(range(1, kept[-1] + 1))
     assert len(kept) > 3
     store.set_archive(keep=False)
@@ -358,7 +358,7 @@ def test_a_long_transaction_holds_the_log(files: MemoryStorage) -> None:
     for number in range(40):
         store.put("t", b"%d" % number, b"x" * 9000)
     assert store.checkpoint().undo_lwm < long.last_instant
-    assert LogFiles(Database(files)).numbers()[0] == first
+    assert DerbyLogFiles(DerbyDatabase(files)).numbers()[0] == first
     long.commit()
     assert store.checkpoint().log_files_removed[0] == first
 
@@ -366,10 +366,10 @@ def test_a_long_transaction_holds_the_log(files: MemoryStorage) -> None:
 def test_checkpoints_come_by_themselves(files: MemoryStorage) -> None:
     store = PageStore.create(files, StoreOptions(checkpoint_bytes=50_000))
     store.create_table("t")
-    before = Database(files).controls().checkpoint
+    before = DerbyDatabase(files).controls().checkpoint
     for number in range(10):
         store.put("t", b"%d" % number, b"x" * 9000)
-    assert Database(files).controls().checkpoint > before
+    assert DerbyDatabase(files).controls().checkpoint > before
 
 
 def test_a_small_cache_writes_behind_the_log(files: MemoryStorage) -> None:
@@ -411,7 +411,7 @@ def test_the_log_says_what_happened(files: MemoryStorage, store: PageStore) -> N
             txn.put("t", b"%03d" % number, b"x" * 30)
     list(store.scan("t"))
     store.flush()
-    records = list(ForwardScan(LogFiles(Database(files)), start))
+    records = list(ForwardScan(DerbyLogFiles(DerbyDatabase(files)), start))
     found = fates(records)
     user = [one for one in found if one.number == txn.number]
     assert len(user) == 1
@@ -432,7 +432,7 @@ def test_copied_rows_carry_the_ids_that_the_operation_gives_them(files: MemorySt
         for number in range(400):
             txn.put("t", b"%03d" % (number * 7 % 400), b"")
     store.flush()
-    records = list(ForwardScan(LogFiles(Database(files)), start))
+    records = list(ForwardScan(DerbyLogFiles(DerbyDatabase(files)), start))
     gone: set[int] = set()
     for copied, purged in pairwise(records):
         if not isinstance(copied.operation, operations.CopyRows):
@@ -440,7 +440,7 @@ def test_copied_rows_carry_the_ids_that_the_operation_gives_them(files: MemorySt
         # A split copies rows, then purges them from the page on which they were.
         assert isinstance(purged.operation, operations.Purge)
         gone |= set(purged.operation.record_ids)
-        cursor = Cursor(copied.data)
+        cursor = FieldCursor(copied.data)
         rows = [row.read_row(cursor) for _ in copied.operation.rows]
         assert cursor.remaining() == 0
         assert [one.header.record_id for one in rows] == [one.record_id for one in copied.operation.rows]

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.findings import NOTE
 from engine.derby.format import instant
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import CHECKSUM_RECORD_SIZE, Record, encode_checksum
-from engine.derby.log import ForwardScan, LogFiles
+from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.page_copies import COPIES
 from engine.derby.recovery import recover
 from engine.derby.store.page_store import PageStore
@@ -40,7 +40,7 @@ def reopened(image: MemoryStorage) -> Contents:
     """What a store holds after recovery: twice the same, and nothing to find fault with."""
     with PageStore(image) as store:
         found = contents_of(store)
-    assert {one.severity for one in verify(Database(image)).findings} <= {NOTE}
+    assert {one.severity for one in verify(DerbyDatabase(image)).findings} <= {NOTE}
     with PageStore(image) as store:
         assert store.recovered.clean
         assert contents_of(store) == found
@@ -69,8 +69,8 @@ def test_crash_at_every_write_and_sync_of_longer_runs(seed: int) -> None:
 
 
 def records_behind_the_checkpoint(storage: MemoryStorage) -> list[Record]:
-    database = Database(storage)
-    return list(ForwardScan(LogFiles(database), database.controls().checkpoint))
+    database = DerbyDatabase(storage)
+    return list(ForwardScan(DerbyLogFiles(database), database.controls().checkpoint))
 
 
 def cut(storage: MemoryStorage, last: Record, guard: Record) -> MemoryStorage:
@@ -138,7 +138,7 @@ def test_torn_pages_are_mended_from_their_copies() -> None:
     page = bytearray(files["seg0/c30.dat"])
     page[4096 + 80 : 4096 + 200] = bytes(120)
     torn = MemoryStorage({**files, "seg0/c30.dat": bytes(page)})
-    assert {one.code for one in verify(Database(torn)).findings} >= {"DRB-PAGE-001"}
+    assert {one.code for one in verify(DerbyDatabase(torn)).findings} >= {"DRB-PAGE-001"}
     assert any("1 pages were torn" in note for note in recover(torn).notes)
     assert COPIES not in torn.contents()
     assert reopened(torn) == {"t": {b"a": b"1", b"b": b"2" * 100}}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from engine.derby.format import column
-from engine.derby.recovery import Options, Recovered, recover
+from engine.derby.recovery import DerbyRecoveryResult, RecoveryOptions, recover
 from engine.derby.store.page_store import PageStore
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError
 from engine.storage.disk import DiskStorage
@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
     ours: Path
     derbys: Path
-    result: Recovered
+    result: DerbyRecoveryResult
     contents: Contents
 
 
@@ -47,7 +47,7 @@ def pairs(directory: Path, seed: int, transactions: int, step: int) -> list[Pair
         image = storage.image(CrashMode.LOST_TAIL if at % 2 else CrashMode.NO_FSYNC, at)
         ours, derbys = (put(image, directory / f"{seed}-{at}-{who}") for who in ("ours", "derbys"))
         keep_log(ours)
-        result = recover(DiskStorage(ours), Options(switch_bytes=SWITCH_BYTES))
+        result = recover(DiskStorage(ours), RecoveryOptions(switch_bytes=SWITCH_BYTES))
         with PageStore(DiskStorage(ours), read_only=True) as found:
             contents = contents_of(found)
         assert workload.allows(contents), (seed, at)

@@ -14,7 +14,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
 from engine.format.bloom import bloom_filter, may_contain
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, Node
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -39,7 +39,7 @@ def filters(env: Path) -> tuple[int, int]:
                 if not isinstance(entry, LogEntry) or entry.type_name != "NewBINDelta":
                     continue
                 delta = entry.record()
-                assert isinstance(delta, Node)
+                assert isinstance(delta, NodeRecord)
                 left = _keys_left_out(access, delta)
                 if delta.bloom_filter is not None and left is not None and len(left) == len(delta.bloom_filter):
                     tried += 1
@@ -48,13 +48,13 @@ def filters(env: Path) -> tuple[int, int]:
     return tried, same
 
 
-def _keys_left_out(access: LogAccess, delta: Node) -> list[bytes] | None:
+def _keys_left_out(access: LogAccess, delta: NodeRecord) -> list[bytes] | None:
     """Keys of the complete BIN that are not in the delta, without the delta's prefix; None when it is gone."""
     try:
         full = access.read(delta.prev_full_lsn).record()
     except JetoolError:
         return None
-    assert isinstance(full, Node)
+    assert isinstance(full, NodeRecord)
     inside = {delta.full_key(slot) for slot in delta.slots}
     prefix = delta.key_prefix or b""
     left = [full.full_key(slot) for slot in full.slots if full.full_key(slot) not in inside]
@@ -108,7 +108,7 @@ def test_deltas_that_we_write(prefixing: bool) -> None:
             node = edge_bin(env.ctx, db.state)
             assert node is not None
             delta = env.ctx.access.read(node.delta_lsn).record()
-        assert isinstance(delta, Node)
+        assert isinstance(delta, NodeRecord)
         assert [delta.full_key(slot) for slot in delta.slots] == keys[10:15]
         prefix = delta.key_prefix or b""
         assert len(prefix) == (9 if prefixing else 0)

@@ -16,7 +16,7 @@ from engine.format.entry import ln as ln_module
 from engine.format.entry import ln_content as lc
 from engine.format.entry import node as node_module
 from engine.format.entry.ln import LN
-from engine.format.entry.node import Node, Slot
+from engine.format.entry.node import NodeRecord, Slot
 from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
 
 NULL = -1
@@ -216,7 +216,7 @@ def nodes(version: int, number: int) -> Records:
     is_bin = number in (13, 37)
 
     @st.composite
-    def build(draw: st.DrawFn) -> Node:
+    def build(draw: st.DrawFn) -> NodeRecord:
         def when(present: object, values: Records, absent: object) -> Any:
             return draw(values) if present else absent
 
@@ -227,7 +227,7 @@ def nodes(version: int, number: int) -> Records:
         found = [slots(draw, version, flags, is_bin, expiration_base != -1, base) for _ in range(count)]
         delta = number == 37 and version >= 10
         dup_count = st.one_of(st.none(), st.builds(node_module.DupCountRef, BYTES, LSN, U8))
-        return Node(
+        return NodeRecord(
             draw(LONG), draw(LSN), when(version >= 21, LONG, 0), when(version >= 8, LSN, NULL),
             when(version >= 21, LONG, 0), expiration_base, when(is_bin and version >= 26, LONG, -1),
             when(is_bin and version >= 19, LONG, -1), draw(LONG), draw(BYTES), flags, when(flags & 0x02, BYTES, None),
@@ -285,7 +285,7 @@ def test_what_is_encoded_is_decoded(number: int, data: st.DataObject) -> None:
     assert again == record
     assert encode_body(number, version, again) == body
     assert describe(again, delta=number == 37)
-    if isinstance(again, Node):
+    if isinstance(again, NodeRecord):
         assert len(describe_slots(again, delta=number == 37)) == again.n_entries
         summary = node_module.decode_node(body, version, number, with_slots=False)
         assert summary.slots == ()

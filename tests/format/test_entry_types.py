@@ -6,9 +6,9 @@ import pytest
 
 from engine.errors import FormatError
 from engine.format.describe import SHAPES, describe, describe_slots
-from engine.format.entry.node import DELTA_TYPE, Node
+from engine.format.entry.node import DELTA_TYPE, NodeRecord
 from engine.format.entry_types import BY_NAME, BY_NUMBER, ENTRY_TYPES, GROUPS, decode_body, is_valid_type, type_name
-from engine.format.fields import KINDS, Field, FieldValue, shape
+from engine.format.fields import KINDS, FieldValue, RecordField, shape
 from engine.format.versions import HIGHEST_TYPE, JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, is_supported
 from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
 
@@ -90,7 +90,7 @@ def test_a_shape_that_does_not_fit_is_refused(text: str) -> None:
 
 def test_shape_with_another_name() -> None:
     fields = shape(type("Pair", (tuple,), {"_fields": ("a", "b")}), "a=shown:int b:lsn")
-    assert fields == (Field("shown", "int"), Field("b", "lsn"))
+    assert fields == (RecordField("shown", "int"), RecordField("b", "lsn"))
 
 
 FITS: dict[str, type | tuple[type, ...]] = {
@@ -119,6 +119,6 @@ def test_fields_of_real_entries(environment: str) -> None:
         for entry in entries(read(file.data, number=file.number, is_last=file.is_last)):
             record = entry.record()
             assert_described(describe(record, delta=entry.type_number == DELTA_TYPE))
-            if isinstance(record, Node):
+            if isinstance(record, NodeRecord):
                 for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
                     assert_described(slot)

@@ -13,7 +13,7 @@ import pytest
 
 from engine.format.describe import describe, describe_slots
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN, NameLN
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import BY_NAME, decode_body, encode_body
 from engine.format.header import Provisional, decode_header, encode_entry, provisional_of
 from engine.format.packed import sorted_pack
@@ -330,7 +330,7 @@ def test_provisional_of_the_examples() -> None:
 
 def test_slots_as_users_see_them() -> None:
     node = decode_body(13, 17, bytes.fromhex(by_name("BIN").body))
-    assert isinstance(node, Node)
+    assert isinstance(node, NodeRecord)
     (slot,) = describe_slots(node, delta=False)
     shown = {field.name: field.value for field in slot}
     assert (shown["key"], shown["data"], shown["lsn"]) == (b"hello", b"world", 0x646)

@@ -99,7 +99,7 @@ def test_real_group(shared: Path) -> None:
             record = codec.decode(data)
             found[record.name] = record
     nodes = [record for record in found.values() if isinstance(record, group_db.GroupNode)]
-    (group,) = (record for record in found.values() if isinstance(record, group_db.Group))
+    (group,) = (record for record in found.values() if isinstance(record, group_db.RepGroup))
     assert (group.format_version, group.last_node_id) == (3, 3)
     assert sorted((node.id, node.name, node.host, node.je_version) for node in nodes) == [
         (number, f"node{number}", "localhost", "18.3.20") for number in (1, 2, 3)
@@ -128,8 +128,8 @@ SAMPLES: list[tuple[Codec, Any, str]] = [
     ),
     (BUCKET, internal_db.GhostBucketRecord(4, 2 << 32, (2 << 32) | 9), "01 01 04 7c89ffffff01 7c92ffffff01"),
     (RESERVED, internal_db.ReservedFile(0, -1, -1, (5, -258)), "80 ff ff 02 05 888b"),
-    (EXPIRATION, internal_db.ExpirationProfile(False, ()), ""),
-    (EXPIRATION, internal_db.ExpirationProfile(True, ((5, 100), (7, 20))), "01 05 64 02 14"),
+    (EXPIRATION, internal_db.ExpirationRecord(False, ()), ""),
+    (EXPIRATION, internal_db.ExpirationRecord(True, ((5, 100), (7, 20))), "01 05 64 02 14"),
     (
         EXTINCTION,
         internal_db.RecordExtinction(0, True, (3, 9), b"a", None, b"ff", "label", 9, b"k"),
@@ -140,12 +140,12 @@ SAMPLES: list[tuple[Codec, Any, str]] = [
     (SEQUENCE, internal_db.Sequence(1, 1, -119, 119, 0), "01 01 89 77 00"),
     (
         GROUP,
-        group_db.Group("g", -1, 1, 3, 7, 2, "7.5.0"),
+        group_db.RepGroup("g", -1, 1, 3, 7, 2, "7.5.0"),
         "6700 7fffffffffffffff 8000000000000001 80000003 80000007 80000002 372e352e3000",
     ),
     (
         GROUP,
-        group_db.Group(None, 0, 0, 2, 0, 0, None),
+        group_db.RepGroup(None, 0, 0, 2, 0, 0, None),
         "ff00 8000000000000000 8000000000000000 80000002 80000000 80000000",
     ),
     (

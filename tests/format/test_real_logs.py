@@ -9,7 +9,7 @@ import pytest
 
 from engine.format.describe import describe, describe_slots
 from engine.format.entry.ln import LN
-from engine.format.entry.node import DELTA_TYPE, Node
+from engine.format.entry.node import DELTA_TYPE, NodeRecord
 from engine.format.entry.summarised import summarised_file
 from engine.format.entry_types import BY_NUMBER, ERASED, FILE_SUMMARY_LN, decode_body, encode_body
 from engine.format.header import EntryHeader, encode_entry
@@ -38,7 +38,7 @@ def assert_round_trip(environment: Path) -> Counter[tuple[int, int]]:
                 if isinstance(record, LN) and item.type_number == FILE_SUMMARY_LN:
                     told = (int.from_bytes(record.key[:4], "big"), record.data is None)
                     assert summarised_file(item.body, item.version) in (told, None)
-                if isinstance(record, Node):
+                if isinstance(record, NodeRecord):
                     assert len(describe_slots(record, delta=item.type_number == DELTA_TYPE)) == record.n_entries
                 assert BY_NUMBER[item.type_number].since <= item.version
                 at = item.lsn & 0xFFFFFFFF

@@ -13,7 +13,7 @@ sys.path[:0] = [str(_TESTS.parent)]
 
 from engine.errors import FormatError, UnsupportedError  # noqa: E402
 from engine.format.describe import describe, describe_slots  # noqa: E402
-from engine.format.entry.node import Node, decode_node  # noqa: E402
+from engine.format.entry.node import NodeRecord, decode_node  # noqa: E402
 from engine.format.entry_types import decode_body  # noqa: E402
 from engine.format.header import has_vlsn  # noqa: E402
 from engine.log.check import check_file  # noqa: E402
@@ -30,7 +30,7 @@ def try_body(number: int, version: int, body: bytes) -> bool:
     except FormatError:
         return False
     describe(record, delta=number == 37)
-    if isinstance(record, Node):
+    if isinstance(record, NodeRecord):
         describe_slots(record, delta=number == 37)
         decode_node(body, version, number, with_slots=False)
     return True

@@ -18,7 +18,7 @@ from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.legacy import DeltaSlot, OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
-from engine.format.entry.node import Node, Slot
+from engine.format.entry.node import NodeRecord, Slot
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
 from tests.fuzz.fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
@@ -117,7 +117,7 @@ def test_numbers_alone_take_no_memory() -> None:
 COUNT = 20_000
 SMALLEST = {
     # Bodies of as many as possible of the smallest elements: type, version, record.
-    "slots": (12, 17, Node(
+    "slots": (12, 17, NodeRecord(
         1, -1, 0, -1, 0, -1, -1, -1, 1, b"", 0, None, -1, COUNT, 0x10002, 128, 0,
         (Slot(b"", 1, 0, None, None, None, None, None, None),) * COUNT, 0, 0, None, None, None,
     )),

@@ -26,7 +26,7 @@ from tests.harness import assert_valid, run
 from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments, named, require
 
-Rows = list[tuple[LogEntry, x.Explained]]
+Rows = list[tuple[LogEntry, x.EntryExplanation]]
 
 
 def explained(env: Path) -> Rows:
@@ -155,7 +155,7 @@ def test_what_was_written_here() -> None:
     assert "has no end in the log: the record goes" in lns[1].why
 
 
-def explained_here(storage: MemoryStorage, *keys: bytes) -> list[x.Explained]:
+def explained_here(storage: MemoryStorage, *keys: bytes) -> list[x.EntryExplanation]:
     """The records of some keys, in log order."""
     files = list_log_files(storage)
     explainer = Explainer(storage, files)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import ERASED, ROLLBACK_START
-from engine.log.check import FileCheck, SeenVLSN
+from engine.log.check import FileCheck, VLSNBreak
 from engine.log.entry import Damage, LogEntry
 from tests.golden_logs import GoldenFile, check, damages, entries, golden_files, open_bytes, right_checksum
 
@@ -21,7 +21,7 @@ SMALL = [file for file in golden_files() if len(file.data) < 25_000]
 WINDOWS = (1 << 10, 4_000, 1 << 24)
 
 
-def steps_back(items: list[LogEntry | Damage]) -> list[SeenVLSN]:
+def steps_back(items: list[LogEntry | Damage]) -> list[VLSNBreak]:
     """The rule of je-log-format.md 11.1, said without a loop over buffers."""
     found = []
     stream = -1
@@ -34,7 +34,7 @@ def steps_back(items: list[LogEntry | Damage]) -> list[SeenVLSN]:
             stream = min(stream, record.matchpoint_vlsn)
         if entry.replicated:
             if entry.vlsn <= stream:
-                found.append(SeenVLSN(entry.lsn & 0xFFFFFFFF, entry.vlsn, stream))
+                found.append(VLSNBreak(entry.lsn & 0xFFFFFFFF, entry.vlsn, stream))
             stream = entry.vlsn
     return found
 

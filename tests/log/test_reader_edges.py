@@ -14,7 +14,7 @@ import pytest
 from engine.errors import NotFoundError, UnsupportedError
 from engine.format.entry.rollback import RollbackStart, encode_rollback_start
 from engine.format.header import HEADER
-from engine.log.check import SeenVLSN, check_file
+from engine.log.check import VLSNBreak, check_file
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
@@ -416,7 +416,7 @@ def test_vlsns_of_the_stream() -> None:
     found = check(log.data)
     assert (found.first_vlsn, found.last_vlsn, found.vlsn_count) == (10, 6, 6)
     at = log.offsets
-    assert found.vlsn_steps_back == (SeenVLSN(at[5], 11, 11), SeenVLSN(at[9], 5, 12))
+    assert found.vlsn_steps_back == (VLSNBreak(at[5], 11, 11), VLSNBreak(at[9], 5, 12))
 
 
 def test_migrated_records_keep_a_vlsn_outside_the_stream() -> None:
@@ -442,7 +442,7 @@ def test_the_stream_begins_again_behind_a_matchpoint(local_entries_behind: int) 
     log.commit(3)
     log.commit(3)
     found = check(log.data)
-    assert (found.last_vlsn, found.vlsn_steps_back) == (3, (SeenVLSN(log.offsets[-1], 3, 3),))
+    assert (found.last_vlsn, found.vlsn_steps_back) == (3, (VLSNBreak(log.offsets[-1], 3, 3),))
 
 
 def test_a_rollback_start_that_does_not_decode_changes_nothing() -> None:
@@ -450,4 +450,4 @@ def test_a_rollback_start_that_does_not_decode_changes_nothing() -> None:
     log.commit(5)
     log.add(28, b"\x01\x01\x01\x7f")
     log.commit(4)
-    assert check(log.data).vlsn_steps_back == (SeenVLSN(log.offsets[-1], 4, 5),)
+    assert check(log.data).vlsn_steps_back == (VLSNBreak(log.offsets[-1], 4, 5),)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from engine.format.describe import describe, describe_slots
-from engine.format.entry.node import DELTA_TYPE, Node
+from engine.format.entry.node import DELTA_TYPE, NodeRecord
 from engine.format.fields import FieldValue
 from engine.format.lsn import file_of, format_lsn, is_null, offset_of
 from engine.format.vlsn import NULL_VLSN
@@ -25,7 +25,7 @@ def entry_json(entry: LogEntry) -> dict[str, Any]:
     record = entry.record()
     delta = entry.type_number == DELTA_TYPE
     body = to_json(describe(record, delta=delta))
-    if isinstance(record, Node):
+    if isinstance(record, NodeRecord):
         body["slot_list"] = [to_json(fields) for fields in describe_slots(record, delta=delta)]
     return header_json(entry) | body
 

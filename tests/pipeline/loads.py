@@ -12,10 +12,10 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.opening import WriterLock
 from engine.pipeline.load import staging
-from engine.pipeline.load.plan import Part, Target
-from engine.pipeline.load.runs import LAST, SCHEMA, Run, RunWriter, cuts_of
+from engine.pipeline.load.plan import Target, TaskOutput
+from engine.pipeline.load.runs import LAST, SCHEMA, RunWriter, SortedRun, cuts_of
 from engine.pipeline.load.stitch import stitch
-from engine.pipeline.load.subject import Prepared, prepare
+from engine.pipeline.load.subject import LoadPreparation, prepare
 from engine.pipeline.load.tasks import shares, write_share
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -32,22 +32,22 @@ def table_of(records: Records, first_rank: int = 0) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def runs_of(directory: Path, records: Records, *, run_bytes: int, keep: str = LAST) -> list[Run]:
+def runs_of(directory: Path, records: Records, *, run_bytes: int, keep: str = LAST) -> list[SortedRun]:
     writer = RunWriter(str(directory), run_bytes, keep)
-    found: list[Run] = []
+    found: list[SortedRun] = []
     for at in range(0, len(records), 100):
         found += writer.add(table_of(records[at : at + 100], at))
     return found + list(writer.finish())
 
 
-def prepared_for(storage: Storage, name: str, options: DatabaseOptions | None = None) -> Prepared:
+def prepared_for(storage: Storage, name: str, options: DatabaseOptions | None = None) -> LoadPreparation:
     with Environment(storage, EnvironmentConfig()) as env:
         return prepare(env, str(staging.path_of(storage)), name, options or DatabaseOptions(), create=True)
 
 
 def staged(
     storage: Storage, target: Target, records: Records, *, parts: int = 1, run_bytes: int = 20_000
-) -> list[Part]:
+) -> list[TaskOutput]:
     directory = staging.make(storage)
     runs = runs_of(directory, records, run_bytes=run_bytes)
     work = shares([run.path for run in runs], cuts_of(runs, parts), LAST, dry_run=False)
@@ -56,7 +56,7 @@ def staged(
 
 def load(
     env: Path, name: str, records: Records, *, parts: int = 1, options: DatabaseOptions | None = None
-) -> list[Part]:
+) -> list[TaskOutput]:
     storage = DiskStorage(env)
     prepared = prepared_for(storage, name, options)
     lock = WriterLock(storage)

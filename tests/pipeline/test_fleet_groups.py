@@ -12,7 +12,7 @@ from engine.format.lsn import offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader
-from engine.pipeline.fleet.groups import UNKNOWN_GROUP, Node, Pair, Ranked, compare_group, node_of, rank
+from engine.pipeline.fleet.groups import UNKNOWN_GROUP, FleetNode, NodePair, RankedNode, compare_group, node_of, rank
 from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import pack, parts_of
 from engine.storage.disk import DiskStorage
@@ -27,7 +27,7 @@ def stream_of(env: Path, least_bytes: int = 1 << 40) -> NodeStream:
     return joined([collect_stream(part) for task in tasks for part in task])
 
 
-def compared(envs: list[Path]) -> tuple[list[Ranked], list[Pair]]:
+def compared(envs: list[Path]) -> tuple[list[RankedNode], list[NodePair]]:
     streams = {str(env): stream_of(env) for env in envs}
     return rank([node_of(env, stream) for env, stream in streams.items()]), list(compare_group(streams))
 
@@ -112,14 +112,14 @@ def test_parts_of_a_stream_join_in_any_order(shared: Path) -> None:
 
 
 def test_ranking_is_that_of_an_election() -> None:
-    def node(env: str, dtvlsn: int, last: int) -> Node:
-        return Node(env, "g", "g", 1, last, last, None, dtvlsn, 0, 0, "")
+    def node(env: str, dtvlsn: int, last: int) -> FleetNode:
+        return FleetNode(env, "g", "g", 1, last, last, None, dtvlsn, 0, 0, "")
 
     ranked = rank([node("a", 122, 160), node("b", 195, 195), node("c", 195, 195), node("d", 195, 190)])
     assert [(one.node.env, one.rank) for one in ranked] == [("b", 1), ("c", 1), ("d", 3), ("a", 4)]
     # Without durable VLSNs the last VLSN decides.
     assert [one.node.env for one in rank([node("a", 0, 5), node("b", 0, 9)])] == ["b", "a"]
-    plain = Node("p", "", "", -1, -1, -1, None, 0, 0, 0, "")
+    plain = FleetNode("p", "", "", -1, -1, -1, None, 0, 0, 0, "")
     assert [(one.node.env, one.rank) for one in rank([plain, node("a", 1, 1)])] == [("a", 1), ("p", 0)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import NotFoundError, UsageError
 from engine.log.files import LogFile
-from engine.pipeline.inventory import Member, Part, list_members, members, pack, short_names
+from engine.pipeline.inventory import LogPart, Member, list_members, members, pack, short_names
 
 
 def test_paths_globs_and_inventory(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_bad_inventories(tmp_path: Path, text: str, error: type[Exception], word
 
 
 def test_packing_keeps_order_and_size() -> None:
-    def part(env: str, *sizes: int) -> Part:
-        return Part(env, tuple(LogFile(n, f"{n:08x}.jdb", size) for n, size in enumerate(sizes)), len(sizes) - 1)
+    def part(env: str, *sizes: int) -> LogPart:
+        return LogPart(env, tuple(LogFile(n, f"{n:08x}.jdb", size) for n, size in enumerate(sizes)), len(sizes) - 1)
 
     tasks = pack([part("a", 10, 10, 10, 70), part("b", 5), part("c"), part("d", 100, 1)], 20)
     assert [[(p.env, [f.number for f in p.files]) for p in task] for task in tasks] == [

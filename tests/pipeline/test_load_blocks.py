@@ -12,7 +12,7 @@ np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
 from engine.format.entry.ln import EMBEDDED, LN, encode_user_ln  # noqa: E402
-from engine.format.entry.node import BIN_TYPE, Node, Slot, encode_node  # noqa: E402
+from engine.format.entry.node import BIN_TYPE, NodeRecord, Slot, encode_node  # noqa: E402
 from engine.format.header import HEADER  # noqa: E402
 from engine.pipeline.load.bin_block import BINBlock  # noqa: E402
 from engine.pipeline.load.ln_block import LNBlock, checksums, packed_lengths  # noqa: E402
@@ -84,7 +84,9 @@ def test_bins(records: list[tuple[bytes, bytes]], prefixing: bool, step: int, un
         assert block.first_key(index) == records[rows[0]][0]
 
 
-def node_of(target: Target, records: list[tuple[bytes, bytes]], lsns: list[int], sizes: list[int], rows: range) -> Node:
+def node_of(
+    target: Target, records: list[tuple[bytes, bytes]], lsns: list[int], sizes: list[int], rows: range
+) -> NodeRecord:
     own = [records[row][0] for row in rows]
     prefix = common_prefix(own) if target.prefixing and len(own) > 1 else None
     slots = []
@@ -98,7 +100,7 @@ def node_of(target: Target, records: list[tuple[bytes, bytes]], lsns: list[int],
             slots.append(Slot(suffix, lsns[row], state, value or None, None, None, None, None, None))
     base = compact_base([lsns[row] for row in rows])
     flags = 0x04 | (0x02 if prefix is not None else 0)
-    return Node(
+    return NodeRecord(
         300, -1, 0, -1, 0, -1, -1, -1, 9, own[0], flags, prefix, -1, len(slots), 0x10001, 8, base, tuple(slots), 0, 0,
         None, None, None,
     )  # fmt: skip

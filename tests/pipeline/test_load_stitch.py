@@ -15,7 +15,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import RefusedError, StorageError
 from engine.pipeline.load import staging
-from engine.pipeline.load.plan import Part
+from engine.pipeline.load.plan import TaskOutput
 from engine.pipeline.load.stitch import stitch
 from engine.storage.disk import DiskStorage
 from engine.storage.wrapping import WrappedStorage
@@ -176,5 +176,5 @@ def test_an_orphan_of_a_task_that_was_run_again_is_left_out(env: Path) -> None:
     assert sorted(path.name for path in env.glob("*.jdb")) == ["00000000.jdb", "00000002.jdb", "00000003.jdb"]
 
 
-def files(parts: list[Part]) -> list[int]:
+def files(parts: list[TaskOutput]) -> list[int]:
     return [file.number for part in parts for file in part.files]

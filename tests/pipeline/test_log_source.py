@@ -14,7 +14,7 @@ from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader
 from engine.pipeline.inventory import parts_of
-from engine.pipeline.log_columns import BY_NAME, Filling, Limits, wants_file
+from engine.pipeline.log_columns import BY_NAME, ColumnFiller, ColumnLimits, wants_file
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
@@ -74,7 +74,7 @@ def test_rows_are_those_of_dump_log_over_all_fixtures(session: Session, shared: 
 def test_nothing_is_lost_where_a_field_is_null(shared: Path) -> None:
     """A null of ours is a field that dump-log leaves out, not one that we cannot find."""
     env = shared / "fixtures/je/je-18.3.20/schema-crash/env"
-    filling = Filling(tuple(name for name in BY_NAME if name not in ("environment", "path")), {})
+    filling = ColumnFiller(tuple(name for name in BY_NAME if name not in ("environment", "path")), {})
     storage = DiskStorage(str(env))
     items = list(LogReader(storage, list_log_files(storage)).forward())
     count, columns = filling.fill(items)
@@ -133,20 +133,22 @@ def test_a_condition_on_the_file_leaves_other_files_unread(session: Session, gol
     env = golden_dir / "je-17" / "corrupt-middle"
     part = parts_of(str(env), list_log_files(DiskStorage(str(env))))
     wanted = [
-        file.number for file in part.files if wants_file({"file": Limits(low=4)}, str(env), file.path, file.number)
+        file.number
+        for file in part.files
+        if wants_file({"file": ColumnLimits(low=4)}, str(env), file.path, file.number)
     ]
     assert wanted == [4, 5]
-    assert not wants_file({"environment": Limits(frozenset(("/elsewhere",)))}, str(env), "00000000.jdb", 0)
+    assert not wants_file({"environment": ColumnLimits(frozenset(("/elsewhere",)))}, str(env), "00000000.jdb", 0)
     frame = session.spark.read.format("jelog").load(str(env)).where("file >= 4").select("file").distinct()
     assert sorted(row.file for row in frame.collect()) == [4, 5]
 
 
 def test_limits_join() -> None:
-    both = Limits(frozenset((1, 2, 3)), low=2).both(Limits(frozenset((2, 3, 4)), high=2))
-    assert both == Limits(frozenset((2, 3)), 2, 2)
+    both = ColumnLimits(frozenset((1, 2, 3)), low=2).both(ColumnLimits(frozenset((2, 3, 4)), high=2))
+    assert both == ColumnLimits(frozenset((2, 3)), 2, 2)
     assert [both.meets(value) for value in (1, 2, 3, None)] == [False, True, False, False]
-    assert Limits().meets(0)
-    assert not Limits().meets(None)
+    assert ColumnLimits().meets(0)
+    assert not ColumnLimits().meets(None)
 
 
 @pytest.mark.parametrize(

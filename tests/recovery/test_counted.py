@@ -15,7 +15,7 @@ from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader
-from engine.log.passes import Raw
+from engine.log.passes import RawEntry
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.recovery.result import PassCount, RecoveryResult
@@ -42,17 +42,17 @@ class Listening:
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
         self._count(file_number, type_number, entries, size_bytes, largest)
 
-    def saw_entry(self, raw: Raw, *, provisional: bool, partial_start: int) -> None:
+    def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         self._count(raw.lsn >> 32, raw.type_number, 1, raw.size, raw.size)
         self.one_by_one.append(raw.lsn)
 
-    def saw_summary(self, raw: Raw, record: LN) -> None:
+    def saw_summary(self, raw: RawEntry, record: LN) -> None:
         """Told once more as an entry."""
 
-    def redone(self, raw: Raw, record: LN, db: DatabaseState, commit_lsn: int) -> None:
+    def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
         self.redone_lsns.append(raw.lsn)
 
-    def undone(self, raw: Raw, record: LN, db: DatabaseState | None) -> None:
+    def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
         """Not counted here."""
 
     def _count(self, number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:

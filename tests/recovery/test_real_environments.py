@@ -25,7 +25,7 @@ from engine.log.files import list_log_files
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.disk import DiskStorage
-from engine.tree.keys import Descending
+from engine.tree.keys import DescendingKey
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import bins, slot_data
 
@@ -46,7 +46,7 @@ def recover(env: Path) -> tuple[TreeContext, Catalog, Recovery]:
     files = list_log_files(storage)
     tail = find_end(storage, files)
     ctx = TreeContext(LogAccess(storage, files.files))
-    recovery = Recovery(ctx, tail, {"fx.ReverseOrder": Descending})
+    recovery = Recovery(ctx, tail, {"fx.ReverseOrder": DescendingKey})
     return ctx, recovery.run(), recovery
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import JetoolError
 from engine.rep.acks import AckPolicy
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.settings import ElectionConfig, NodeConfig, Role
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
@@ -55,15 +55,15 @@ def config_of(number: int, addresses: list[Address], **changes: Any) -> NodeConf
     return replace(plain, **changes)
 
 
-def started(storage: Storage, config: NodeConfig) -> Node:
+def started(storage: Storage, config: NodeConfig) -> RepNode:
     """A running node."""
-    node = Node(storage, config)
+    node = RepNode(storage, config)
     node.start()
     return node
 
 
 @contextmanager
-def group_of(count: int, **changes: Any) -> Iterator[list[Node]]:
+def group_of(count: int, **changes: Any) -> Iterator[list[RepNode]]:
     """Running nodes in memory, the first one master, all connected."""
     addresses = free_ports(count)
     nodes = [started(MemoryStorage(), config_of(n, addresses, master=n == 0, **changes)) for n in range(count)]
@@ -92,7 +92,7 @@ class ElectedGroup:
         self.network = Network([port for _, port in self.addresses])
         self._priorities = list(priorities)
         self._changes = changes
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, RepNode] = {}
 
     def start(self, *numbers: int, **changes: Any) -> None:
         """Start nodes that do not run."""

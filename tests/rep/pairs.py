@@ -8,7 +8,7 @@ from engine.events import SILENT, Listener
 from engine.rep.replay import Replay
 from engine.rep.rollback import SoftRollback, hard_recover
 from engine.rep.stream import StreamReader, entry_at
-from engine.rep.syncup import Action, Feeder, Plan, find_plan
+from engine.rep.syncup import Action, Feeder, SyncupPlan, find_plan
 
 
 def lead(env: Environment, node_id: int) -> None:
@@ -30,12 +30,14 @@ def catch_up(master: Environment, replica: Environment, *, up_to: int | None = N
     return replay
 
 
-def plan_for(master: Environment, replica: Environment) -> Plan:
+def plan_for(master: Environment, replica: Environment) -> SyncupPlan:
     """What syncup finds."""
     return find_plan(replica, Feeder(master, lambda vlsn: entry_at(master, vlsn)[1]).answer)
 
 
-def join(master: Environment, replica: Environment, listener: Listener = SILENT) -> tuple[Environment, list[Plan]]:
+def join(
+    master: Environment, replica: Environment, listener: Listener = SILENT
+) -> tuple[Environment, list[SyncupPlan]]:
     """Sync up and replay; returns the replica, perhaps opened again, and the plans on the way."""
     plans = []
     while True:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.db.environment import Environment
-from engine.db.scan import Walker
+from engine.db.scan import RecordWalker
 from engine.format.header import is_invisible
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -73,7 +73,7 @@ def states(env: Environment) -> tuple[int, frozenset[int], State]:
     for name in env.database_names():
         with env.open_database(name) as db:
             found[name] = {}
-            walker = Walker(env, db.state, None, None, backward=False)
+            walker = RecordWalker(env, db.state, None, None, backward=False)
             while records := walker.step(max(found[name], default=None), inclusive=not found[name], limit=1 << 20):
                 found[name].update((record.key, record.data) for record in records)
     return env.vlsn_index.range.last, frozenset(t for t in env.txns.registered if t < 0), found

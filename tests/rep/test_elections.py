@@ -11,9 +11,9 @@ import pytest
 from engine.errors import JetoolError, RefusedError
 from engine.rep.acks import AckPolicy
 from engine.rep.election.ballot import FILE, Ballot
-from engine.rep.election.messages import Join, Kind, encode_join
+from engine.rep.election.messages import FrameKind, VoterJoin, encode_join
 from engine.rep.handshake import NO_UUID, Identity, Purpose, call
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.operator import ask_status, ask_transfer
 from engine.rep.settings import ElectionConfig, Role
 from engine.rep.wire import PeerError
@@ -35,14 +35,14 @@ from tests.rep.test_nodes import put, put_alone
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 
-def put_all(node: Node, *keys: bytes) -> int:
+def put_all(node: RepNode, *keys: bytes) -> int:
     """Commit records, one transaction each; the database is made when it is missing."""
     if "t" not in node.environment.database_names():
         node.environment.create_database("t").close()
     return max(put(node, key) for key in keys)
 
 
-def put_forever(node: Node, committed: list[bytes] | None = None) -> None:
+def put_forever(node: RepNode, committed: list[bytes] | None = None) -> None:
     """Commit until that fails; ``committed`` gets the keys for which it did not."""
     for n in count():
         put(node, b"%06d" % n)
@@ -50,7 +50,7 @@ def put_forever(node: Node, committed: list[bytes] | None = None) -> None:
             committed.append(b"%06d" % n)
 
 
-def keys_of(node: Node) -> set[bytes]:
+def keys_of(node: RepNode) -> set[bytes]:
     return set(contents(node.environment)["t"])
 
 
@@ -274,13 +274,13 @@ def test_nonsense_from_a_voter_ends_its_connection() -> None:
         put_all(master, b"a")
         term, seeded = master.status().term, random.Random(1)
         voter = Identity("GROUP", NO_UUID, f"node{1 + (group.master() == 0)}", "127.0.0.1", 1)
-        greeting = encode_join(Join(3, voter.node))
+        greeting = encode_join(VoterJoin(3, voter.node))
         for turn in range(30):
             channel = call(master.config.listen, voter, Purpose.ELECT, SECRET, 5)
             if turn % 3:
-                channel.send(Kind.JOIN, greeting)
-                assert channel.receive(5).type == Kind.JOIN
-            channel.send(seeded.choice((*Kind, 0, 255)), seeded.randbytes(seeded.choice((0, 7, 9, 40, 2000))))
+                channel.send(FrameKind.JOIN, greeting)
+                assert channel.receive(5).type == FrameKind.JOIN
+            channel.send(seeded.choice((*FrameKind, 0, 255)), seeded.randbytes(seeded.choice((0, 7, 9, 40, 2000))))
             with pytest.raises(PeerError):
                 channel.receive(5)
             channel.close()
@@ -369,7 +369,7 @@ def test_a_voter_is_not_run_by_hand() -> None:
         put_all(group.nodes[group.master()], b"a")
     addresses = free_ports(3)
     for changes in ({"master": True}, {}):
-        node = Node(group.storages[0], config_of(0, addresses, **changes))
+        node = RepNode(group.storages[0], config_of(0, addresses, **changes))
         with pytest.raises(RefusedError, match="took part in elections") as caught:
             node.start()
         assert caught.value.file is not None

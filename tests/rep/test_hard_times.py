@@ -18,10 +18,10 @@ from engine.rep import stream as rep_stream
 from engine.rep.acks import AckPolicy, GroupGate, InsufficientReplicasError
 from engine.rep.handshake import NO_UUID, Identity, Purpose, call
 from engine.rep.messages import Message
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.operator import ask_status
 from engine.rep.replay import Replay
-from engine.rep.replica import Ended, Limits, ReplicaSession
+from engine.rep.replica import JoinLimits, ReplicaSession, SessionEnd
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, entry_at
 from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
@@ -102,10 +102,10 @@ def test_a_node_listens_on_when_a_call_cannot_be_taken(monkeypatch: pytest.Monke
 
 
 def test_a_bug_stops_the_node_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def bug(self: Node) -> None:
+    def bug(self: RepNode) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(Node, "_be_replica", bug)
+    monkeypatch.setattr(RepNode, "_be_replica", bug)
     node = started(MemoryStorage(), config_of(0, free_ports(1)))
     assert node.await_end(5)
     assert isinstance(node.failure, ValueError)
@@ -143,7 +143,7 @@ def test_an_answer_in_syncup_that_does_not_decode() -> None:
         peer: Any = SimpleNamespace(
             peer="db1:5001", send=lambda *_: None, receive=lambda _: Frame(Message.ENTRY, reply)
         )
-        session = ReplicaSession(env, peer, Limits(10, False, 1), SILENT)
+        session = ReplicaSession(env, peer, JoinLimits(10, False, 1), SILENT)
         with pytest.raises(PeerError, match="makes no sense"):
             session.sync_up()
 
@@ -159,9 +159,9 @@ def test_a_master_that_hangs_up_behind_its_last_word() -> None:
         peer: Any = SimpleNamespace(
             peer="db1:5001", send=hung_up, has_frame=lambda: False, receive=lambda _: Frame(Message.PROMOTE, b"")
         )
-        session = ReplicaSession(env, peer, Limits(10, False, 1), SILENT)
+        session = ReplicaSession(env, peer, JoinLimits(10, False, 1), SILENT)
         session.replay = Replay(env)
-        assert session.follow(lambda: False) is Ended.PROMOTED
+        assert session.follow(lambda: False) is SessionEnd.PROMOTED
 
 
 def test_an_entry_of_this_log_that_does_not_decode_is_damage_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ def test_a_failed_transfer_lets_commits_go_on() -> None:
         master.stop()
 
 
-def stopped_by(node: Node) -> JetoolError:
+def stopped_by(node: RepNode) -> JetoolError:
     """What has stopped a node by itself; stopping it then changes nothing more."""
     assert node.await_end(10), node.problem
     failure = node.failure

@@ -18,7 +18,7 @@ from engine.format.bytecursor import ByteWriter
 from engine.rep import handshake, messages
 from engine.rep.handshake import NO_UUID, Answerer, Identity, NotMasterError, Purpose, call
 from engine.rep.messages import Message, NodeStatus, ReplicaProgress
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.replay import Replay
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, StreamReader
@@ -34,7 +34,7 @@ ME = Identity("GROUP", NO_UUID, "stranger", "127.0.0.1", 1)
 
 
 @pytest.fixture(scope="module")
-def master() -> Iterator[Node]:
+def master() -> Iterator[RepNode]:
     addresses = free_ports(2)
     node = started(MemoryStorage(), config_of(0, addresses, master=True))
     assert node.await_role(Role.MASTER, 10)
@@ -55,32 +55,32 @@ def refused(address: Address, identity: Identity = ME, secret: bytes = SECRET) -
     return str(caught.value.found), str(caught.value.hint)
 
 
-def test_a_wrong_secret(master: Node) -> None:
+def test_a_wrong_secret(master: RepNode) -> None:
     found, hint = refused(master.config.listen, secret=b"x" * 20)
     assert found == "the shared secret is not the right one"
     assert "--secret-file" in hint
 
 
-def test_a_wrong_group(master: Node) -> None:
+def test_a_wrong_group(master: RepNode) -> None:
     found, hint = refused(master.config.listen, ME._replace(group="OTHER"))
     assert found == "this is group 'GROUP', not 'OTHER'"
     assert "jetool group show" in hint
 
 
-def test_another_group_of_the_same_name(master: Node) -> None:
+def test_another_group_of_the_same_name(master: RepNode) -> None:
     found, hint = refused(master.config.listen, ME._replace(uuid=bytes(range(16))))
     assert found == "this is another group of the name 'GROUP': its UUID differs"
     assert "empty directory" in hint
 
 
-def test_a_name_that_is_taken(master: Node) -> None:
+def test_a_name_that_is_taken(master: RepNode) -> None:
     found, hint = refused(master.config.listen, ME._replace(node="node1"))
     assert "already" in found
     assert "--node" in hint
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "$$GROUP_KEY$$"])
-def test_an_impossible_name(master: Node, name: str) -> None:
+def test_an_impossible_name(master: RepNode, name: str) -> None:
     channel = call(master.config.listen, ME._replace(node=name), Purpose.FEED, SECRET, 5)
     frame = channel.receive(5)
     assert frame.type == Message.FAILED
@@ -88,7 +88,7 @@ def test_an_impossible_name(master: Node, name: str) -> None:
     channel.close()
 
 
-def test_another_protocol_version(master: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_protocol_version(master: RepNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "_encode_hello", lambda hello: ByteWriter().i16(2).u8(1).getvalue())
     found, hint = refused(master.config.listen)
     assert found == "protocol version 2 is not spoken here, but 1"
@@ -96,7 +96,7 @@ def test_another_protocol_version(master: Node, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("skew_ms", [-5_000, 5_000, -7_200_000, 86_400_000, 1 << 60])
-def test_a_clock_that_is_wrong(master: Node, monkeypatch: pytest.MonkeyPatch, skew_ms: int) -> None:
+def test_a_clock_that_is_wrong(master: RepNode, monkeypatch: pytest.MonkeyPatch, skew_ms: int) -> None:
     encode, now = handshake._encode_hello, int(time.time() * 1000)
     monkeypatch.setattr(handshake, "_encode_hello", lambda h: encode(h._replace(clock_ms=now + skew_ms)))
     found, hint = refused(master.config.listen)
@@ -104,7 +104,7 @@ def test_a_clock_that_is_wrong(master: Node, monkeypatch: pytest.MonkeyPatch, sk
     assert "set the clocks" in hint
 
 
-def test_a_purpose_that_does_not_exist(master: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purpose_that_does_not_exist(master: RepNode, monkeypatch: pytest.MonkeyPatch) -> None:
     encode = handshake._encode_hello
     monkeypatch.setattr(handshake, "_encode_hello", lambda hello: encode(hello._replace(purpose=77)))
     assert "purpose 77" in refused(master.config.listen)[0]
@@ -112,7 +112,7 @@ def test_a_purpose_that_does_not_exist(master: Node, monkeypatch: pytest.MonkeyP
 
 def test_a_secret_must_be_long() -> None:
     with pytest.raises(UsageError, match="too short"):
-        Node(MemoryStorage(), replace(config_of(0, free_ports(2)), secret=b"short\n"))
+        RepNode(MemoryStorage(), replace(config_of(0, free_ports(2)), secret=b"short\n"))
 
 
 def test_a_replica_that_is_called_names_the_master() -> None:
@@ -153,13 +153,13 @@ def ended(sock: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("length", [4097, 1 << 20, (1 << 32) - 1])
-def test_a_length_that_is_too_large_before_the_proof(master: Node, length: int) -> None:
+def test_a_length_that_is_too_large_before_the_proof(master: RepNode, length: int) -> None:
     sock = connected(master.config.listen)
     sock.sendall(pack(">IB", length, 1) + b"x" * 100)
     assert ended(sock)
 
 
-def test_random_bytes_instead_of_a_greeting(master: Node) -> None:
+def test_random_bytes_instead_of_a_greeting(master: RepNode) -> None:
     seeded = random.Random(1)
     for _ in range(60):
         sock = connected(master.config.listen)
@@ -171,7 +171,7 @@ def test_random_bytes_instead_of_a_greeting(master: Node) -> None:
     assert master.role is Role.MASTER
 
 
-def test_every_cut_and_many_flips_of_a_greeting(master: Node) -> None:
+def test_every_cut_and_many_flips_of_a_greeting(master: RepNode) -> None:
     hello = handshake._encode_hello(handshake.Hello(1, 1, ME, int(time.time() * 1000))) + os.urandom(32)
     seeded = random.Random(2)
     for cut in range(0, len(hello), 3):
@@ -184,13 +184,13 @@ def test_every_cut_and_many_flips_of_a_greeting(master: Node) -> None:
             assert ended(sock)
 
 
-def trusted(master: Node, number: int = 0) -> Channel:
+def trusted(master: RepNode, number: int = 0) -> Channel:
     identity = ME._replace(node=f"fuzz{number}", port=1000 + number)
     return call(master.config.listen, identity, Purpose.STATUS, SECRET, 5)
 
 
 @pytest.mark.parametrize("change", [{"_send_key": b"another key" * 3}, {"_sent": 7}])
-def test_frames_that_were_changed_on_the_way(master: Node, change: dict[str, object]) -> None:
+def test_frames_that_were_changed_on_the_way(master: RepNode, change: dict[str, object]) -> None:
     """Another key, or a frame out of turn."""
     channel = trusted(master)
     for name, value in change.items():
@@ -290,7 +290,7 @@ def test_a_replica_whose_disk_is_full() -> None:
         node.stop()
 
 
-def test_who_says_nothing_is_forgotten(master: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_nothing_is_forgotten(master: RepNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "_TIMEOUT_S", 0.1)
     sock = connected(master.config.listen)
     sock.sendall(b"\0\0")

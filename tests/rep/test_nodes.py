@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.operator import ask_transfer
 from engine.rep.restore import install_files
 from engine.rep.rollback import RollbackProhibitedError
@@ -21,7 +21,7 @@ from tests.rep.nodes import SECRET, config_of, eventually, free_ports, group_of,
 from tests.rep.streams import check_index, open_alone, open_replicated, visible_stream
 
 
-def put(node: Node, key: bytes, data: bytes = b"x", name: str = "t") -> int:
+def put(node: RepNode, key: bytes, data: bytes = b"x", name: str = "t") -> int:
     env = node.environment
     with env.open_database(name) as db, env.begin() as txn:
         db.put(key, data, txn)
@@ -49,7 +49,7 @@ def test_three_nodes_replicate_and_acknowledge() -> None:
 
 def test_what_nodes_exchange_is_of_version_17() -> None:
     golden = GOLDEN / "je-26" / "ha-rollback" / "00000000.jdb"
-    node = Node(MemoryStorage({golden.name: golden.read_bytes()}), config_of(0, free_ports(1)))
+    node = RepNode(MemoryStorage({golden.name: golden.read_bytes()}), config_of(0, free_ports(1)))
     with pytest.raises(UnsupportedError) as refused:
         node.start()
     assert (refused.value.expected, refused.value.found) == ("log version 17 or earlier", "26")
@@ -181,7 +181,7 @@ def test_an_old_master_that_still_runs_gives_way() -> None:
         check_index(nodes[0].environment)
 
 
-def put_alone(node: Node, commits: int = 1) -> None:
+def put_alone(node: RepNode, commits: int = 1) -> None:
     """Work that no replica gets: commits without acknowledgements, and an open transaction."""
     env = node.environment
     gate = env.txns.gate

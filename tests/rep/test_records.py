@@ -12,9 +12,9 @@ from engine.errors import FormatError, NotFoundError, RefusedError
 from engine.rep import records, remote
 from engine.rep.handshake import NotMasterError, Purpose, call
 from engine.rep.messages import Message
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.operator import OPERATOR
-from engine.rep.records import Delete, Get, Put, Refusal, Written
+from engine.rep.records import DeleteRequest, GetRequest, PutRequest, Refusal, WriteReceipt
 from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record
 from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
 from tests.db.workload import contents
@@ -24,7 +24,7 @@ NOWHERE = ("127.0.0.1", 1)
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[list[Node]]:
+def pair() -> Iterator[list[RepNode]]:
     with group_of(2, ack_timeout_s=2) as nodes:
         env = nodes[0].environment
         env.create_database("t").close()
@@ -32,62 +32,64 @@ def pair() -> Iterator[list[Node]]:
         yield nodes
 
 
-def written(nodes: list[Node], key: bytes, data: bytes, *, to: int = 0, name: str = "t") -> remote.Outcome:
-    return put_record(nodes[to].config.listen, SECRET, Put(name, key, data, True), 10)
+def written(nodes: list[RepNode], key: bytes, data: bytes, *, to: int = 0, name: str = "t") -> remote.RemoteWrite:
+    return put_record(nodes[to].config.listen, SECRET, PutRequest(name, key, data, True), 10)
 
 
-def test_written_through_either_node_and_read_from_both(pair: list[Node]) -> None:
+def test_written_through_either_node_and_read_from_both(pair: list[RepNode]) -> None:
     master, replica = (node.config.listen for node in pair)
     for to in (0, 1):
         done = written(pair, b"k", b"through %d" % to, to=to)
         assert done.master == master
-        assert done.written == Written(pair[0].status().last_vlsn, 1)
+        assert done.written == WriteReceipt(pair[0].status().last_vlsn, 1)
         for address in (master, replica):
-            assert get_record(address, SECRET, Get("t", b"k", done.written.vlsn, 5000), 10) == [b"through %d" % to]
-    done = delete_record(replica, SECRET, Delete("t", b"k", None), 10)
+            assert get_record(address, SECRET, GetRequest("t", b"k", done.written.vlsn, 5000), 10) == [
+                b"through %d" % to
+            ]
+    done = delete_record(replica, SECRET, DeleteRequest("t", b"k", None), 10)
     assert done.written.records == 1
     with pytest.raises(NotFoundError, match="no record with this key"):
-        get_record(replica, SECRET, Get("t", b"k", done.written.vlsn, 5000), 10)
+        get_record(replica, SECRET, GetRequest("t", b"k", done.written.vlsn, 5000), 10)
 
 
-def test_duplicates(pair: list[Node]) -> None:
+def test_duplicates(pair: list[RepNode]) -> None:
     address = pair[0].config.listen
     for item in (b"blue", b"red", b"green"):
         written(pair, b"car", item, name="tags")
     written(pair, b"card", b"x", name="tags")
-    assert get_record(address, SECRET, Get("tags", b"car", 0, 0), 10) == [b"blue", b"green", b"red"]
-    assert delete_record(address, SECRET, Delete("tags", b"car", b"red"), 10).written.records == 1
-    assert delete_record(address, SECRET, Delete("tags", b"car", None), 10).written.records == 2
+    assert get_record(address, SECRET, GetRequest("tags", b"car", 0, 0), 10) == [b"blue", b"green", b"red"]
+    assert delete_record(address, SECRET, DeleteRequest("tags", b"car", b"red"), 10).written.records == 1
+    assert delete_record(address, SECRET, DeleteRequest("tags", b"car", None), 10).written.records == 2
     assert contents(pair[0].environment)["tags"] == {(b"card", b"x"): b"x"}
 
 
-def test_what_is_refused_changes_nothing(pair: list[Node]) -> None:
+def test_what_is_refused_changes_nothing(pair: list[RepNode]) -> None:
     address = pair[0].config.listen
     written(pair, b"there", b"1")
     last = pair[0].status().last_vlsn
     with pytest.raises(RefusedError, match="there is a record of this key") as caught:
-        put_record(address, SECRET, Put("t", b"there", b"2", False), 10)
+        put_record(address, SECRET, PutRequest("t", b"there", b"2", False), 10)
     assert caught.value.exit_code == 3
     for name, key in (("nope", b"k"), ("t", b"nope")):
         with pytest.raises(NotFoundError):
-            delete_record(address, SECRET, Delete(name, key, None), 10)
+            delete_record(address, SECRET, DeleteRequest(name, key, None), 10)
         with pytest.raises(NotFoundError):
-            get_record(address, SECRET, Get(name, key, 0, 0), 10)
+            get_record(address, SECRET, GetRequest(name, key, 0, 0), 10)
     with pytest.raises(NotFoundError, match="no database of the name 'nope'"):
-        put_record(address, SECRET, Put("nope", b"k", b"", True), 10)
+        put_record(address, SECRET, PutRequest("nope", b"k", b"", True), 10)
     with pytest.raises(PeerError, match="secret"):
-        put_record(address, b"x" * 20, Put("t", b"there", b"3", True), 10)
+        put_record(address, b"x" * 20, PutRequest("t", b"there", b"3", True), 10)
     with pytest.raises(RefusedError, match="has not replayed VLSN 99999 yet"):
-        get_record(pair[1].config.listen, SECRET, Get("t", b"there", 99_999, 50), 10)
+        get_record(pair[1].config.listen, SECRET, GetRequest("t", b"there", 99_999, 50), 10)
     with pytest.raises(DisconnectedError, match="cannot be reached"):
-        put_record(NOWHERE, SECRET, Put("t", b"k", b"", True), 10)
+        put_record(NOWHERE, SECRET, PutRequest("t", b"k", b"", True), 10)
     assert contents(pair[0].environment)["t"][b"there"] == b"1"
     # An abort of what had written nothing is no entry of the stream.
     assert pair[0].status().last_vlsn == last
     assert not [txn for txn in pair[0].environment.txns.registered if txn < 0]
 
 
-def test_a_write_without_acknowledgements_may_stand(pair: list[Node], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_without_acknowledgements_may_stand(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 7, not 3: nothing is known of what comes of it."""
     assert pair[0]._term is not None
     gate = pair[0]._term.gate
@@ -99,7 +101,7 @@ def test_a_write_without_acknowledgements_may_stand(pair: list[Node], monkeypatc
     assert contents(pair[0].environment)["t"][b"perhaps"] == b"x"
 
 
-def test_a_connection_that_is_lost_before_the_answer(pair: list[Node], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_is_lost_before_the_answer(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
     receive = Channel.receive
 
     def lost(self: Channel, timeout_s: float) -> Frame:
@@ -112,7 +114,7 @@ def test_a_connection_that_is_lost_before_the_answer(pair: list[Node], monkeypat
     with pytest.raises(UnknownOutcomeError, match="whether it was committed is not known"):
         written(pair, b"cable", b"x")
     with pytest.raises(DisconnectedError, match="the cable was pulled"):
-        get_record(pair[0].config.listen, SECRET, Get("t", b"cable", 0, 0), 10)
+        get_record(pair[0].config.listen, SECRET, GetRequest("t", b"cable", 0, 0), 10)
     assert contents(pair[0].environment)["t"][b"cable"] == b"x"
 
 
@@ -139,12 +141,12 @@ def test_a_replica_that_knows_no_master() -> None:
         with pytest.raises(NotMasterError, match="it knows none"):
             written(nodes, b"k", b"x", to=1)
         with pytest.raises(NotFoundError):
-            get_record(address, SECRET, Get("t", b"k", 0, 0), 5)
+            get_record(address, SECRET, GetRequest("t", b"k", 0, 0), 5)
 
 
 @pytest.mark.parametrize("kind", [Message.PUT, Message.DELETE, Message.GET])
-def test_a_request_that_makes_no_sense_is_answered(pair: list[Node], kind: Message) -> None:
-    for payload in (b"", b"\xff" * 40, records.encode_put(Put("t", b"k", b"x", True))[:-1] + b"\0\0\0"):
+def test_a_request_that_makes_no_sense_is_answered(pair: list[RepNode], kind: Message) -> None:
+    for payload in (b"", b"\xff" * 40, records.encode_put(PutRequest("t", b"k", b"x", True))[:-1] + b"\0\0\0"):
         channel = call(pair[0].config.listen, OPERATOR, Purpose.RECORDS, SECRET, 5)
         channel.send(kind, payload)
         assert channel.receive(5).type == Message.REFUSAL
@@ -154,17 +156,17 @@ def test_a_request_that_makes_no_sense_is_answered(pair: list[Node], kind: Messa
 def test_decoders_refuse_every_cut_and_flip() -> None:
     refusal = Refusal(3, "kind", "what", "expected", "found", "consequence", "hint")
     samples = [
-        (records.decode_put, records.encode_put(Put("t", b"key", b"data", True))),
-        (records.decode_delete, records.encode_delete(Delete("t", b"key", b"item"))),
-        (records.decode_delete, records.encode_delete(Delete("t", b"key", None))),
-        (records.decode_get, records.encode_get(Get("t", b"key", 7, 100))),
-        (records.decode_written, records.encode_written(Written(7, 1))),
+        (records.decode_put, records.encode_put(PutRequest("t", b"key", b"data", True))),
+        (records.decode_delete, records.encode_delete(DeleteRequest("t", b"key", b"item"))),
+        (records.decode_delete, records.encode_delete(DeleteRequest("t", b"key", None))),
+        (records.decode_get, records.encode_get(GetRequest("t", b"key", 7, 100))),
+        (records.decode_written, records.encode_written(WriteReceipt(7, 1))),
         (records.decode_records, records.encode_records([b"a", b"", b"c" * 300])),
         (records.decode_refusal, records.encode_refusal(refusal)),
     ]  # fmt: skip
     assert [decode(payload) for decode, payload in samples] == [
-        Put("t", b"key", b"data", True), Delete("t", b"key", b"item"), Delete("t", b"key", None),
-        Get("t", b"key", 7, 100), Written(7, 1), [b"a", b"", b"c" * 300], refusal,
+        PutRequest("t", b"key", b"data", True), DeleteRequest("t", b"key", b"item"), DeleteRequest("t", b"key", None),
+        GetRequest("t", b"key", 7, 100), WriteReceipt(7, 1), [b"a", b"", b"c" * 300], refusal,
     ]  # fmt: skip
     seeded = random.Random(5)
     for decode, payload in samples:

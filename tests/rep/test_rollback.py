@@ -9,15 +9,15 @@ import pytest
 from engine.db.environment import Environment
 from engine.errors import JetoolError
 from engine.format.vlsn import NULL_VLSN
-from engine.rep.rollback import Matchpoint, RollbackProhibitedError, SoftRollback
+from engine.rep.rollback import MatchpointLocation, RollbackProhibitedError, SoftRollback
 from engine.rep.stream import entry_at
 from engine.rep.syncup import (
     Action,
     Answer,
     AnswerKind,
     Feeder,
-    Passed,
-    PassedCommit,
+    LogSurplus,
+    SurplusCommit,
     check_rollback_limit,
     decide,
     find_plan,
@@ -127,7 +127,7 @@ def test_transactions_end_before_after_or_across_the_matchpoint(place: str) -> N
         later = master.begin()
         db.put(b"c", b"1", later)
     catch_up(master, replica)
-    SoftRollback(replica, Matchpoint(matchpoint, entry_lsn(replica, matchpoint))).run()
+    SoftRollback(replica, MatchpointLocation(matchpoint, entry_lsn(replica, matchpoint))).run()
     check_index(replica)
     assert (txn.id in replica.txns.registered) == (place == "across")
     if place != "before":
@@ -246,7 +246,7 @@ def image_of(storage: MemoryStorage) -> dict[str, bytes]:
     return {path: data for path, data in storage.contents().items() if path != "je.lck"}
 
 
-def rolled_back(files: dict[str, bytes], plan: Matchpoint, stop_at: int) -> CrashStorage:
+def rolled_back(files: dict[str, bytes], plan: MatchpointLocation, stop_at: int) -> CrashStorage:
     """Roll back on a storage that stops at an operation; 0 for never."""
     storage = CrashStorage(files=files, stop_at=0)
     env = open_replicated(storage)
@@ -319,18 +319,18 @@ def test_a_crash_at_every_write_and_sync(mode: CrashMode) -> None:
 @pytest.mark.parametrize(
     ("last_txn_end", "matchpoint", "passed", "action"),
     [
-        (NULL_VLSN, 5, Passed(), Action.SOFT_ROLLBACK),
-        (5, 5, Passed(), Action.SOFT_ROLLBACK),
-        (4, 5, Passed(), Action.SOFT_ROLLBACK),
-        (6, 5, Passed((PassedCommit(6, 60, -11, 0, True),)), Action.HARD_RECOVERY),
-        (6, 5, Passed((), True), Action.NETWORK_RESTORE),
-        (6, 5, Passed((), False, True), Action.NETWORK_RESTORE),
-        (4, 5, Passed((), True, True), Action.SOFT_ROLLBACK),
+        (NULL_VLSN, 5, LogSurplus(), Action.SOFT_ROLLBACK),
+        (5, 5, LogSurplus(), Action.SOFT_ROLLBACK),
+        (4, 5, LogSurplus(), Action.SOFT_ROLLBACK),
+        (6, 5, LogSurplus((SurplusCommit(6, 60, -11, 0, True),)), Action.HARD_RECOVERY),
+        (6, 5, LogSurplus((), True), Action.NETWORK_RESTORE),
+        (6, 5, LogSurplus((), False, True), Action.NETWORK_RESTORE),
+        (4, 5, LogSurplus((), True, True), Action.SOFT_ROLLBACK),
     ],
 )
-def test_the_decision_table(last_txn_end: int, matchpoint: int, passed: Passed, action: Action) -> None:
+def test_the_decision_table(last_txn_end: int, matchpoint: int, passed: LogSurplus, action: Action) -> None:
     """Table 7.3 and R-SYNC-21."""
-    plan = decide(last_txn_end, 9, Matchpoint(matchpoint, 50), passed)
+    plan = decide(last_txn_end, 9, MatchpointLocation(matchpoint, 50), passed)
     assert plan.action is action
     if action is not Action.NETWORK_RESTORE:
         assert plan.start == matchpoint + 1

@@ -14,11 +14,11 @@ from engine.format.bytecursor import ByteWriter
 from engine.rep.election import messages
 from engine.rep.election.ballot import FILE, Ballot
 from engine.rep.election.elections import Elections
-from engine.rep.election.links import Heard
-from engine.rep.election.messages import Beat, Join, Kind, Request, Said, Summons, Vote
-from engine.rep.election.rank import Rank, Standing, may_stand
+from engine.rep.election.links import VoterMessage
+from engine.rep.election.messages import FrameKind, LeaderBeat, Said, Summons, Vote, VoteRequest, VoterJoin
+from engine.rep.election.rank import Rank, VoterState, may_stand
 from engine.rep.handshake import NO_UUID, Identity
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.settings import ElectionConfig, NodeConfig
 from engine.rep.terms import Terms, TermStart
 from engine.rep.voting import Position
@@ -32,9 +32,9 @@ from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 NUMBERS = st.integers(0, 1 << 40)
 RANKS = st.builds(Rank, NUMBERS, NUMBERS, st.integers(0, (1 << 31) - 1))
 SAID = st.one_of(
-    st.builds(Standing, NUMBERS, st.booleans(), st.none() | RANKS),
-    st.builds(Request, NUMBERS, st.booleans(), RANKS),
-    *(st.builds(made, NUMBERS) for made in (Vote, Beat, messages.Heard, Summons)),
+    st.builds(VoterState, NUMBERS, st.booleans(), st.none() | RANKS),
+    st.builds(VoteRequest, NUMBERS, st.booleans(), RANKS),
+    *(st.builds(made, NUMBERS) for made in (Vote, LeaderBeat, messages.VoterAlive, Summons)),
 )
 
 
@@ -56,15 +56,17 @@ def test_hostile_messages_are_refused(kind: int, payload: bytes) -> None:
             said = decode(Frame(kind, payload))
         except FormatError:
             continue
-        assert 0 < said.voters <= 50 if isinstance(said, Join) else 0 <= said.term < 1 << 48
+        assert 0 < said.voters <= 50 if isinstance(said, VoterJoin) else 0 <= said.term < 1 << 48
 
 
 @pytest.mark.parametrize(
     "frame",
     [
-        Frame(Kind.BEAT, ByteWriter().i64(1 << 48).getvalue()), Frame(Kind.VOTE, b"\xff" * 8), Frame(99, bytes(8)),
-        Frame(Kind.JOIN, bytes(8)),
-        messages.encode(Request(1, False, Rank(1, 2, 3)))._replace(type=Kind.BEAT),
+        Frame(FrameKind.BEAT, ByteWriter().i64(1 << 48).getvalue()),
+        Frame(FrameKind.VOTE, b"\xff" * 8),
+        Frame(99, bytes(8)),
+        Frame(FrameKind.JOIN, bytes(8)),
+        messages.encode(VoteRequest(1, False, Rank(1, 2, 3)))._replace(type=FrameKind.BEAT),
     ],
 )  # fmt: skip
 def test_impossible_messages(frame: Frame) -> None:
@@ -72,14 +74,14 @@ def test_impossible_messages(frame: Frame) -> None:
         messages.decode(frame)
 
 
-@pytest.mark.parametrize("join", [Join(0, "n"), Join(51, "n"), Join(-1, "n"), Join(3, "n\x1b[2J")])
-def test_impossible_greetings(join: Join) -> None:
+@pytest.mark.parametrize("join", [VoterJoin(0, "n"), VoterJoin(51, "n"), VoterJoin(-1, "n"), VoterJoin(3, "n\x1b[2J")])
+def test_impossible_greetings(join: VoterJoin) -> None:
     with pytest.raises(FormatError, match="not possible"):
         messages.decode_join(messages.encode_join(join))
 
 
-def standings(**ranks: tuple[int, int, int] | None) -> dict[str, Standing]:
-    return {name: Standing(4, False, Rank(*rank) if rank else None) for name, rank in ranks.items()}
+def standings(**ranks: tuple[int, int, int] | None) -> dict[str, VoterState]:
+    return {name: VoterState(4, False, Rank(*rank) if rank else None) for name, rank in ranks.items()}
 
 
 @pytest.mark.parametrize(
@@ -99,14 +101,14 @@ def standings(**ranks: tuple[int, int, int] | None) -> dict[str, Standing]:
         ((5, 120, 1), standings(n1=(5, 120, 1)), False, True),  # unless it does not come forward.
         ((5, 120, 1), standings(n1=(5, 130, 1), n3=(5, 1, 1)), True, False),
         ((5, 120, 1), standings(n1=(5, 130, 1), n3=(5, 1, 1)), False, True),
-        ((5, 120, 1), {"n3": Standing(4, True, Rank(5, 1, 1))}, False, False),  # It has a master.
+        ((5, 120, 1), {"n3": VoterState(4, True, Rank(5, 1, 1))}, False, False),  # It has a master.
         ((0, 0, 1), standings(n3=(0, 0, 1)), False, False),  # A new group: everybody has to be there.
         ((0, 0, 1), standings(n3=(0, 0, 1), n4=(0, 0, 1)), True, True),
         ((0, 0, 1), standings(n3=(0, 0, 1), n4=(0, 5, 1)), False, False),
     ],
 )
 def test_who_may_stand(
-    mine: tuple[int, int, int] | None, others: dict[str, Standing], patient: bool, may: bool
+    mine: tuple[int, int, int] | None, others: dict[str, VoterState], patient: bool, may: bool
 ) -> None:
     assert may_stand("n2", Rank(*mine) if mine else None, others, 3, patient=patient) is may
 
@@ -145,7 +147,7 @@ def test_a_damaged_ballot_stops_the_node(data: bytes) -> None:
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pysyncobj", None)
     with pytest.raises(UnsupportedError, match="pysyncobj") as caught:
-        Node(MemoryStorage(), config_of(0, [("h", 1), ("h", 2)], election=ElectionConfig()))
+        RepNode(MemoryStorage(), config_of(0, [("h", 1), ("h", 2)], election=ElectionConfig()))
     assert "jetool[elect]" in str(caught.value.hint)
 
 
@@ -169,7 +171,7 @@ class Booth:
     def hear(self, name: str, said: Said) -> list[str]:
         """What happens when somebody says something."""
         self.events.clear()
-        self.elections._hear(Heard(name, said))
+        self.elections._hear(VoterMessage(name, said))
         self.elections._tell_node(0)
         return list(self.events)
 
@@ -192,8 +194,8 @@ class Booth:
         raise error
 
 
-def asks(term: int, vlsn: int = 100, *, summoned: bool = False, priority: int = 1) -> Request:
-    return Request(term, summoned, Rank(0, vlsn, priority))
+def asks(term: int, vlsn: int = 100, *, summoned: bool = False, priority: int = 1) -> VoteRequest:
+    return VoteRequest(term, summoned, Rank(0, vlsn, priority))
 
 
 def test_a_vote_is_given_once_in_a_term() -> None:
@@ -234,7 +236,7 @@ def test_masters_are_left_before_the_vote_and_the_vote_is_durable_before_it_is_s
     order: list[str] = []
     booth = Booth(CrashStorage(listener=lambda kind, path: order.append(kind)))
     booth.events = order
-    booth.elections._hear(Heard("n2", asks(5)))
+    booth.elections._hear(VoterMessage("n2", asks(5)))
     operations = ["create", "truncate", "write", "sync", "rename", "sync_directory"]
     assert order == ["leave 5", *operations, "n2: Vote(term=5)"]
 
@@ -277,7 +279,7 @@ def test_a_vote_that_cannot_be_noted_is_not_sent() -> None:
 
 def test_who_has_a_master_hears_no_other_candidate_unless_the_master_sent_it() -> None:
     booth = Booth()
-    booth.elections._hear(Heard("n2", Beat(5)))
+    booth.elections._hear(VoterMessage("n2", LeaderBeat(5)))
     booth.elections._tell_node(0)
     assert booth.elections.leader == ("n2", 2)
     assert booth.hear("n3", asks(6, 999)) == []
@@ -287,15 +289,15 @@ def test_who_has_a_master_hears_no_other_candidate_unless_the_master_sent_it() -
 
 def test_a_beat_of_an_earlier_term_is_not_answered() -> None:
     booth = Booth()
-    assert "n2: Heard(term=6)" in booth.hear("n2", Beat(6))
-    assert booth.hear("n3", Beat(5)) == []
+    assert "n2: Heard(term=6)" in booth.hear("n2", LeaderBeat(6))
+    assert booth.hear("n3", LeaderBeat(5)) == []
     assert booth.elections.leader == ("n2", 2)
 
 
 def test_a_higher_term_ends_the_leader() -> None:
     """From whoever knows it; and five voters need three votes, of three voters."""
     booth = elected(Booth())
-    assert booth.hear("n5", Standing(9, False, None)) == ["leave 9", "deposed"]
+    assert booth.hear("n5", VoterState(9, False, None)) == ["leave 9", "deposed"]
     assert (booth.elections.term, booth.elections.leader) == (9, None)
 
 
@@ -322,7 +324,7 @@ def test_a_leader_does_not_give_way_to_a_lower_rank_even_when_summoned() -> None
 def test_strangers_and_summons_of_others_are_not_heard() -> None:
     booth = Booth()
     assert booth.hear("n9", asks(5, 999)) == []
-    booth.hear("n2", Beat(5))
+    booth.hear("n2", LeaderBeat(5))
     booth.hear("n3", Summons(5))
     assert booth.elections._summoned_until == 0
     booth.hear("n2", Summons(4))

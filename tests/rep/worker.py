@@ -19,7 +19,7 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.settings import ElectionConfig, NodeConfig, Role
 from tests.rep.nodes import SECRET, TIMEOUT_S
 
@@ -29,7 +29,7 @@ DATABASE = "t"
 class Writer(threading.Thread):
     """Random transactions: a few keys that are written again and again, and one key that is written once."""
 
-    def __init__(self, node: Node, journal: Path, name: str) -> None:
+    def __init__(self, node: RepNode, journal: Path, name: str) -> None:
         super().__init__(daemon=True)
         self._node = node
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -78,7 +78,7 @@ def main(words: list[str]) -> None:
         retry_s=0.05, ack_timeout_s=1.0, environment=environment, rollback_limit=10,
         election=ElectionConfig(timeout_s=TIMEOUT_S) if "--elect" in words else None,
     )  # fmt: skip
-    node = Node(home, replace(config))
+    node = RepNode(home, replace(config))
     node.start()
     writer = Writer(node, Path(journal), name)
     writer.start()

@@ -10,7 +10,7 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.format.entry.trace import Trace, encode_trace
 from engine.format.entry_types import BY_NUMBER, LN
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
@@ -241,7 +241,7 @@ def test_ids_are_tracked_from_anywhere() -> None:
     storage, _, found = worked()
     access = LogAccess(storage, list_log_files(storage).files)
     end = found[-1].lsn + found[-1].total_bytes
-    nodes = [e for e in found if isinstance(e.record(), Node)]
+    nodes = [e for e in found if isinstance(e.record(), NodeRecord)]
     for start in (nodes[0].lsn, nodes[len(nodes) // 2].lsn, nodes[-1].lsn):
         expected = [e.record().node_id for e in nodes if e.lsn >= start]  # type: ignore[attr-defined]
         seen = []

@@ -28,7 +28,7 @@ from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.rep import restore
 from engine.rep.acks import AckPolicy
-from engine.rep.rollback import Matchpoint, SoftRollback
+from engine.rep.rollback import MatchpointLocation, SoftRollback
 from engine.rep.settings import Role
 from engine.rep.stream import MATCHPOINT, entry_at
 from engine.rep.syncup import Action, LocalLog
@@ -92,7 +92,7 @@ def replayed(master: Environment, places: list[int]) -> tuple[Environment, list[
 
 
 def roll_back(replica: Environment, vlsn: int) -> None:
-    SoftRollback(replica, Matchpoint(vlsn, entry_at(replica, vlsn)[0])).run()
+    SoftRollback(replica, MatchpointLocation(vlsn, entry_at(replica, vlsn)[0])).run()
 
 
 @pytest.mark.parametrize("options", [DatabaseOptions(max_entries=6), DatabaseOptions(duplicates=True, max_entries=6)])

@@ -15,7 +15,7 @@ from engine.format.packed import join_two_part_key
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN, Times
 from engine.tree.in_node import IN, ObsoleteNode
-from engine.tree.keys import Descending
+from engine.tree.keys import DescendingKey
 from engine.tree.spill import PLAIN, PLAIN_OF_BIN, Spill
 from engine.tree.state import DatabaseState
 from engine.tree.tree import is_spilled
@@ -32,7 +32,7 @@ def state_of(duplicates: bool, comparator: str | None) -> DatabaseState:
     if comparator is not None:
         serialized = b"\xac\xed\x00\x05t" + len(comparator).to_bytes(2, "big") + comparator.encode()
         impl = impl._replace(btree_comparator=serialized)
-    return DatabaseState(impl, {"Down": Descending})
+    return DatabaseState(impl, {"Down": DescendingKey})
 
 
 def comparable(node: IN) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
 from tests.db.logs import entries, node_flags
@@ -135,7 +135,7 @@ def test_prefixes_are_logged_once() -> None:
                 db.put(b"common/%02d" % number, b"v", txn)
         env.checkpoint(force=True)
         nodes = [entry.record() for entry in entries(env) if entry.type_name == "BIN"]
-        last = [node for node in nodes if isinstance(node, Node) and node.db_id == db.state.id][-1]
+        last = [node for node in nodes if isinstance(node, NodeRecord) and node.db_id == db.state.id][-1]
         assert last.key_prefix == (b"common/" if prefixing else None)
         assert dict(db.items()) == {b"common/%02d" % n: b"v" for n in range(20)}
 

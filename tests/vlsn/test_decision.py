@@ -5,50 +5,50 @@ from __future__ import annotations
 import pytest
 
 from engine.vlsn import decision as d
-from engine.vlsn.decision import Passed, Policy, Standing, decide, predict
+from engine.vlsn.decision import MatchpointSearch, Policy, ReplicaEnd, decide, predict
 from tests.vlsn.test_compare import COMMON, facts
 
 NONE = -1
-CLEAN = Passed(0, 0)
+CLEAN = MatchpointSearch(0, 0)
 
 
 @pytest.mark.parametrize(
     ("standing", "matchpoint", "outcome"),
     [
-        (Standing(NONE, NONE, NONE), NONE, d.NOTHING),
-        (Standing(7, NONE, NONE), NONE, d.START_OVER),
-        (Standing(7, 5, NONE), NONE, d.START_OVER),
-        (Standing(7, 5, NONE), 5, d.SOFT_ROLLBACK),
-        (Standing(7, 7, 6), NONE, d.NETWORK_RESTORE),
-        (Standing(7, 6, 6), 6, d.SOFT_ROLLBACK),
-        (Standing(9, 8, 6), 8, d.SOFT_ROLLBACK),
-        (Standing(7, 7, 7), 7, d.NOTHING),
-        (Standing(7, 7, 7), 6, d.HARD_RECOVERY),
+        (ReplicaEnd(NONE, NONE, NONE), NONE, d.NOTHING),
+        (ReplicaEnd(7, NONE, NONE), NONE, d.START_OVER),
+        (ReplicaEnd(7, 5, NONE), NONE, d.START_OVER),
+        (ReplicaEnd(7, 5, NONE), 5, d.SOFT_ROLLBACK),
+        (ReplicaEnd(7, 7, 6), NONE, d.NETWORK_RESTORE),
+        (ReplicaEnd(7, 6, 6), 6, d.SOFT_ROLLBACK),
+        (ReplicaEnd(9, 8, 6), 8, d.SOFT_ROLLBACK),
+        (ReplicaEnd(7, 7, 7), 7, d.NOTHING),
+        (ReplicaEnd(7, 7, 7), 6, d.HARD_RECOVERY),
     ],
 )
-def test_every_row_of_the_table(standing: Standing, matchpoint: int, outcome: str) -> None:
+def test_every_row_of_the_table(standing: ReplicaEnd, matchpoint: int, outcome: str) -> None:
     assert decide(standing, matchpoint, CLEAN, Policy()).outcome == outcome
 
 
 def test_starting_over_needs_the_first_vlsn() -> None:
-    assert decide(Standing(7, 5, NONE), NONE, CLEAN, Policy(), feeder_first=2).outcome == d.NETWORK_RESTORE
-    assert decide(Standing(NONE, NONE, NONE), NONE, CLEAN, Policy(), feeder_first=2).outcome == d.NETWORK_RESTORE
+    assert decide(ReplicaEnd(7, 5, NONE), NONE, CLEAN, Policy(), feeder_first=2).outcome == d.NETWORK_RESTORE
+    assert decide(ReplicaEnd(NONE, NONE, NONE), NONE, CLEAN, Policy(), feeder_first=2).outcome == d.NETWORK_RESTORE
 
 
 @pytest.mark.parametrize(
     ("passed", "policy", "outcome"),
     [
-        (Passed(40, 10), Policy(10), d.HARD_RECOVERY),
-        (Passed(11, 11), Policy(10), d.PROHIBITED),
-        (Passed(1, 0), Policy(0), d.HARD_RECOVERY),
-        (Passed(1, 1), Policy(0), d.PROHIBITED),
-        (Passed(1, 0), Policy(10, disabled=True), d.PROHIBITED),
-        (Passed(99, 99, barrier=True), Policy(10), d.NETWORK_RESTORE),
-        (Passed(99, 99, gap=True), Policy(10, disabled=True), d.NETWORK_RESTORE),
+        (MatchpointSearch(40, 10), Policy(10), d.HARD_RECOVERY),
+        (MatchpointSearch(11, 11), Policy(10), d.PROHIBITED),
+        (MatchpointSearch(1, 0), Policy(0), d.HARD_RECOVERY),
+        (MatchpointSearch(1, 1), Policy(0), d.PROHIBITED),
+        (MatchpointSearch(1, 0), Policy(10, disabled=True), d.PROHIBITED),
+        (MatchpointSearch(99, 99, barrier=True), Policy(10), d.NETWORK_RESTORE),
+        (MatchpointSearch(99, 99, gap=True), Policy(10, disabled=True), d.NETWORK_RESTORE),
     ],
 )
-def test_hard_recovery(passed: Passed, policy: Policy, outcome: str) -> None:
-    assert decide(Standing(20, 20, 20), 10, passed, policy).outcome == outcome
+def test_hard_recovery(passed: MatchpointSearch, policy: Policy, outcome: str) -> None:
+    assert decide(ReplicaEnd(20, 20, 20), 10, passed, policy).outcome == outcome
 
 
 def commits(first: int, count: int, dtvlsn: int) -> str:
@@ -63,7 +63,7 @@ def test_an_old_master_beyond_the_matchpoint(count: int, outcome: str) -> None:
     assert found.decision.outcome == outcome
     assert found.matchpoint is not None
     assert found.matchpoint.vlsn == 5
-    assert found.passed == Passed(count, count)
+    assert found.passed == MatchpointSearch(count, count)
     # What no majority has does not count towards the limit.
     loose = predict(facts(COMMON, commits(6, count, 8)), (), facts(COMMON, "6c14@2"), Policy(10))
     assert (loose.decision.outcome, loose.passed.durable_commits) == (d.HARD_RECOVERY, 3)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, Node
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
 from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, format_lsn, parse_lsn
 from engine.vlsn.bucket import BucketLimits
@@ -44,7 +44,7 @@ def stored_index(log: RealLog) -> MemoryDatabase:
             lns.append((lsn, record))
             if isinstance(record.content, NameLN) and record.key == b"_jeVlsnMapDb":
                 db_ids.add(record.content.db_id)
-        elif isinstance(record, Node) and entry.type_name == "BIN":
+        elif isinstance(record, NodeRecord) and entry.type_name == "BIN":
             bins.append((lsn, record))
     (db_id,) = db_ids
     records: dict[bytes, bytes | None] = {}

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.format import codec, column
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.container import ContainerKey
-from engine.derby.format.row import FIELD_NULL, Field, Row
+from engine.derby.format.row import FIELD_NULL, DecodedRow, RowField
 from engine.errors import FormatError
 
 LEAF = 0x0085
@@ -61,7 +61,7 @@ class Descriptor(NamedTuple):
     parent_links: bool
 
 
-def control_row(row: Row) -> ControlRow | None:
+def control_row(row: DecodedRow) -> ControlRow | None:
     """The control row in slot 0 of an index page, or None when the row is none."""
     data = [field.data for field in row.fields]
     if len(data) < 6 or data[0] is None or len(data[0]) != 2:
@@ -78,14 +78,14 @@ def control_row(row: Row) -> ControlRow | None:
     )
 
 
-def control_fields(control: ControlRow) -> tuple[Field, ...]:
+def control_fields(control: ControlRow) -> tuple[RowField, ...]:
     """The fields of a control row."""
     numbers = (control.left, control.right, control.parent, control.level, int(control.is_root))
     parts = [control.kind.to_bytes(2, "big"), *(encode_page_number(number) for number in numbers)]
-    fields = [Field(0, part) for part in parts]
-    fields.append(Field(FIELD_NULL, None) if control.descriptor is None else Field(0, control.descriptor))
+    fields = [RowField(0, part) for part in parts]
+    fields.append(RowField(FIELD_NULL, None) if control.descriptor is None else RowField(0, control.descriptor))
     if control.kind == BRANCH:
-        fields.append(Field(0, encode_page_number(control.leftmost_child)))
+        fields.append(RowField(0, encode_page_number(control.leftmost_child)))
     return tuple(fields)
 
 
@@ -120,7 +120,7 @@ def encode_descriptor(index: ContainerKey, table: ContainerKey) -> bytes:
 
 def decode_descriptor(data: bytes) -> Descriptor:
     """The descriptor of an index; FormatError when it is none."""
-    cursor = Cursor(data)
+    cursor = FieldCursor(data)
     format_id = cursor.short()
     if format_id not in DESCRIPTOR_FORMATS:
         raise FormatError("not an index descriptor", expected="format id 388, 466 or 470", found=str(format_id))

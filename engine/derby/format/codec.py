@@ -32,7 +32,7 @@ MAX_CINT = 2**31 - 1
 MAX_CLONG = 2**63 - 1
 
 
-class Cursor:
+class FieldCursor:
     """A reading position in a buffer, with an end that no read passes.
 
     Arguments:

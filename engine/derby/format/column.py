@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.format import codec
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.errors import FormatError
 
 VARBIT = 88
@@ -78,7 +78,7 @@ def encode_location(location: Location) -> bytes:
 
 def decode_location(column: bytes) -> Location:
     """The row location in a column; FormatError when it is none."""
-    cursor = Cursor(column)
+    cursor = FieldCursor(column)
     found = Location(cursor.clong(), cursor.cint())
     if cursor.remaining():
         raise FormatError("bytes are left over behind a row location")

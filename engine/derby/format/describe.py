@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from engine.derby.format import instant, row
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import container, page, registry, transaction
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import GROUP_NAMES, Record
@@ -64,15 +64,15 @@ def describe_operation(operation: registry.Operation) -> Fields:
     return fields
 
 
-def images(record: Record) -> list[row.Row | row.Field]:
+def images(record: Record) -> list[row.DecodedRow | row.RowField]:
     """The rows and fields in the optional data of a record. FormatError when bytes are left over or missing.
 
     Returns: insert and delete one row; update the new and the old row; update field the new field, the old field and,
     when undo is logical, the old row; purge and copy one row for each id.
     """
-    cursor = Cursor(record.data)
+    cursor = FieldCursor(record.data)
     operation = record.operation
-    found: list[row.Row | row.Field] = []
+    found: list[row.DecodedRow | row.RowField] = []
     if isinstance(operation, page.UpdateField):
         found = [row.read_field(cursor), row.read_field(cursor)]
         if operation.logical:
@@ -106,8 +106,8 @@ def _value(name: str, value: object) -> FieldValue:
     return [_value("", inner) for inner in value]
 
 
-def _row_value(part: row.Row | row.Field) -> FieldValue:
-    if isinstance(part, row.Field):
+def _row_value(part: row.DecodedRow | row.RowField) -> FieldValue:
+    if isinstance(part, row.RowField):
         return _field_value(part)
     header: dict[str, FieldValue] = {"status": part.header.status, "record_id": part.header.record_id}
     if part.header.status & row.OVERFLOW:
@@ -119,7 +119,7 @@ def _row_value(part: row.Row | row.Field) -> FieldValue:
     return header
 
 
-def _field_value(field: row.Field) -> FieldValue:
+def _field_value(field: row.RowField) -> FieldValue:
     if field.unchanged:
         return {"unchanged": True}
     return {"status": field.status, "data": None if field.data is None else field.data.hex()}

@@ -35,7 +35,7 @@ import zlib
 from typing import NamedTuple
 
 from engine.derby.format import codec
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.log_file import OVERHEAD, wrap
 from engine.derby.format.operations import transaction
 from engine.derby.format.operations.registry import Operation, read_operation, write_operation
@@ -113,7 +113,7 @@ def decode_body(instant: int, body: bytes) -> Record:
     if group >> 14 != 1:
         raise FormatError("the group of a log record is not a two-byte number", found=f"{group:04x}")
     group &= 0x3FFF
-    cursor = Cursor(body, _FRONT.size)
+    cursor = FieldCursor(body, _FRONT.size)
     number = transaction.read_transaction_id(cursor)
     operation = read_operation(cursor)
     data, undo_instant = b"", None

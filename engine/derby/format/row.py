@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.format import codec
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.errors import FormatError
 
 DELETED = 0x01
@@ -61,7 +61,7 @@ class RowHeader(NamedTuple):
         return self.status & DELETED != 0
 
 
-class Field(NamedTuple):
+class RowField(NamedTuple):
     """One field: status without the fixed bit, and the data (None for null, nonexistent or unchanged)."""
 
     status: int
@@ -73,14 +73,14 @@ class Field(NamedTuple):
         return self.status & FIELD_UNCHANGED == FIELD_UNCHANGED
 
 
-class Row(NamedTuple):
+class DecodedRow(NamedTuple):
     """A decoded row."""
 
     header: RowHeader
-    fields: tuple[Field, ...]
+    fields: tuple[RowField, ...]
 
 
-def read_header(cursor: Cursor) -> RowHeader:
+def read_header(cursor: FieldCursor) -> RowHeader:
     """The header at the cursor."""
     start = cursor.position
     status = cursor.byte()
@@ -113,16 +113,16 @@ def encode_header(header: RowHeader) -> bytes:
     return bytes(out)
 
 
-def read_field(cursor: Cursor) -> Field:
+def read_field(cursor: FieldCursor) -> RowField:
     """The field at the cursor, in either form."""
     status = cursor.byte()
     if status & FIELD_NULL:
-        return Field(status & ~FIELD_FIXED, None)
+        return RowField(status & ~FIELD_FIXED, None)
     length = cursor.short() if status & FIELD_FIXED else cursor.cint()
-    return Field(status & ~FIELD_FIXED, cursor.raw(length))
+    return RowField(status & ~FIELD_FIXED, cursor.raw(length))
 
 
-def put_field(out: bytearray, field: Field) -> None:
+def put_field(out: bytearray, field: RowField) -> None:
     """Append a field in the form that pages have."""
     out.append(field.status)
     if field.data is not None:
@@ -130,7 +130,7 @@ def put_field(out: bytearray, field: Field) -> None:
         out += field.data
 
 
-def put_logged_field(out: bytearray, field: Field) -> None:
+def put_logged_field(out: bytearray, field: RowField) -> None:
     """Append a field in the fixed form that new values have in records."""
     out.append(field.status | FIELD_FIXED)
     if field.data is not None:
@@ -138,7 +138,7 @@ def put_logged_field(out: bytearray, field: Field) -> None:
         out += field.data
 
 
-def encode_logged(row: Row) -> bytes:
+def encode_logged(row: DecodedRow) -> bytes:
     """The row in the form that new rows have in records."""
     out = bytearray(encode_header(row.header))
     for field in row.fields:
@@ -146,22 +146,22 @@ def encode_logged(row: Row) -> bytes:
     return bytes(out)
 
 
-def read_row(cursor: Cursor) -> Row:
+def read_row(cursor: FieldCursor) -> DecodedRow:
     """The row at the cursor."""
     header = read_header(cursor)
-    return Row(header, tuple(read_field(cursor) for _ in range(header.field_count)))
+    return DecodedRow(header, tuple(read_field(cursor) for _ in range(header.field_count)))
 
 
-def decode_row(data: bytes) -> Row:
+def decode_row(data: bytes) -> DecodedRow:
     """The row that fills ``data``; FormatError when bytes are left over."""
-    cursor = Cursor(data)
+    cursor = FieldCursor(data)
     row = read_row(cursor)
     if cursor.remaining():
         raise FormatError("bytes are left over behind a row", found=f"{cursor.remaining()} bytes")
     return row
 
 
-def encode_row(row: Row) -> bytes:
+def encode_row(row: DecodedRow) -> bytes:
     """The row in the form that pages have."""
     out = bytearray(encode_header(row.header))
     for field in row.fields:
@@ -169,7 +169,7 @@ def encode_row(row: Row) -> bytes:
     return bytes(out)
 
 
-def merge(image: Row, old: Row) -> Row:
+def merge(image: DecodedRow, old: DecodedRow) -> DecodedRow:
     """The row after an update: the header of ``image``, its fields, and the old field where it says unchanged.
 
     FormatError when an unchanged field is not there in the old row.
@@ -181,4 +181,4 @@ def merge(image: Row, old: Row) -> Row:
             if 0 <= index < len(old.fields):
                 field = old.fields[index]
         fields.append(field)
-    return Row(image.header, tuple(fields))
+    return DecodedRow(image.header, tuple(fields))

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from threading import Condition
 
-from engine.derby.log_writer import Written
+from engine.derby.log_writer import UnsyncedWrite
 from engine.derby.store.core import Core
 
 
-class GroupCommit:
+class DerbyGroupCommit:
     """Makes the log durable for many transactions at once.
 
     Arguments:
@@ -51,7 +51,7 @@ class GroupCommit:
             finally:
                 self._flushed(written)
 
-    def _flushed(self, written: Written | None) -> None:
+    def _flushed(self, written: UnsyncedWrite | None) -> None:
         """Let the others look at what is durable now."""
         with self._ended:
             self._flushing = False

@@ -33,16 +33,16 @@ from engine.derby.format.operations import container as container_operations
 from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import INTERNAL
 from engine.derby.format.record import NEED_LOCK, RAW_STORE
-from engine.derby.log_writer import LogWriter
+from engine.derby.log_writer import DerbyLogWriter
 from engine.derby.pages import Page
 from engine.derby.undo import Undo
-from engine.derby.xact import Transaction
+from engine.derby.xact import Xact
 from engine.errors import DamageError, JetoolError, RefusedError
 
 _PAGE = RAW_STORE | NEED_LOCK
 
 
-class Running:
+class RunningXact:
     """A transaction of the running store.
 
     Attributes:
@@ -56,7 +56,7 @@ class Running:
     def __init__(self, number: int, *, internal: bool) -> None:
         self.number = number
         self.internal = internal
-        self.entry: Transaction | None = None
+        self.entry: Xact | None = None
 
     @property
     def records(self) -> int:
@@ -78,12 +78,12 @@ class Core:
         open: transactions that have begun and not ended, by number.
     """
 
-    def __init__(self, writer: LogWriter, cache: PageCache, undo: Undo, next_number: int) -> None:
+    def __init__(self, writer: DerbyLogWriter, cache: PageCache, undo: Undo, next_number: int) -> None:
         self.latch = RLock()
         self.writer = writer
         self.cache = cache
         self.undo = undo
-        self.open: dict[int, Transaction] = {}
+        self.open: dict[int, Xact] = {}
         self.next_number = next_number
         self._broken: str | None = None
 
@@ -120,12 +120,12 @@ class Core:
             self.stop(error.what if isinstance(error, JetoolError) else type(error).__name__)
             raise
 
-    def begin(self, *, internal: bool = False) -> Running:
+    def begin(self, *, internal: bool = False) -> RunningXact:
         """A new transaction; nothing is logged yet."""
         with self.latch:
             self.require_whole()
             number, self.next_number = self.next_number, self.next_number + 1
-            return Running(number, internal=internal)
+            return RunningXact(number, internal=internal)
 
     def page(self, found: Container, number: int) -> Page:
         """A page that must be there. DamageError when it is not."""
@@ -140,7 +140,13 @@ class Core:
         return target
 
     def change(
-        self, running: Running, found: Container, number: int, make: Callable[..., Any], *fields: Any, data: bytes = b""
+        self,
+        running: RunningXact,
+        found: Container,
+        number: int,
+        make: Callable[..., Any],
+        *fields: Any,
+        data: bytes = b"",
     ) -> None:
         """Log a page operation and do it.
 
@@ -159,14 +165,14 @@ class Core:
             target.version += loggable.raised_by(operation)
             self.cache.changed(found, number)
 
-    def log_container(self, running: Running, operation: container_operations.ContainerOperation) -> int:
+    def log_container(self, running: RunningXact, operation: container_operations.ContainerOperation) -> int:
         """Log an operation on a container, durably, before the files change; its instant (R-DRB-8)."""
         with self.stopping():
             at = self._append(running, RAW_STORE, operation, b"")
             self.writer.flush()
             return at
 
-    def end(self, running: Running, *, committed: bool) -> int:
+    def end(self, running: RunningXact, *, committed: bool) -> int:
         """Append the end of a transaction; the instant behind it, 0 when it has written nothing. Flushes nothing."""
         if running.entry is None:
             return 0
@@ -176,7 +182,7 @@ class Core:
             running.entry = None
             return self.writer.end
 
-    def roll_back(self, running: Running, keep: int = 0) -> int:
+    def roll_back(self, running: RunningXact, keep: int = 0) -> int:
         """Undo a transaction down to a savepoint; the number of CLRs. It goes on with ordinary records (R-DRB-9)."""
         if running.entry is None or running.records <= keep:
             return 0
@@ -195,17 +201,17 @@ class Core:
                 del self.open[number]
 
     @contextmanager
-    def nested(self, *, internal: bool) -> Iterator[Running]:
+    def nested(self, *, internal: bool) -> Iterator[RunningXact]:
         """A short transaction of its own that ends here, without a flush."""
         running = self.begin(internal=internal)
         with self.stopping():
             yield running
             self.end(running, committed=True)
 
-    def _append(self, running: Running, group: int, operation: registry.Operation, data: bytes) -> int:
+    def _append(self, running: RunningXact, group: int, operation: registry.Operation, data: bytes) -> int:
         if running.entry is None:
             first = self.writer.begin(running.number, INTERNAL if running.internal else 0)
-            running.entry = Transaction(running.number, first, internal=running.internal, global_id=None)
+            running.entry = Xact(running.number, first, internal=running.internal, global_id=None)
             self.open[running.number] = running.entry
         at = self.writer.append(group, running.number, operation, data)
         running.entry.instants.append(at)

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from engine.derby.containers import Container
 from engine.derby.format import codec, column, page, row
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.column import Location
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import page as operations
-from engine.derby.format.row import Field, Row, RowHeader
+from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage
-from engine.derby.store.core import Core, Running
+from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.space import allocate, highest_page
 from engine.errors import DamageError
 
@@ -35,8 +35,8 @@ _INSERT = operations.INSERT_DEFAULT | operations.INSERT_UNDO_WITH_PURGE
 _INSERT_PIECE = operations.INSERT_OVERFLOW | operations.INSERT_UNDO_WITH_PURGE
 # Header of a piece, two field headers, and the pointer to the next piece.
 _PIECE_OVERHEAD = 32
-_WIDEST_POINTER = Field(row.FIELD_OVERFLOW, bytes(12))
-_UNCHANGED = Field(row.FIELD_UNCHANGED, None)
+_WIDEST_POINTER = RowField(row.FIELD_OVERFLOW, bytes(12))
+_UNCHANGED = RowField(row.FIELD_UNCHANGED, None)
 
 
 class HeapRow(NamedTuple):
@@ -78,7 +78,7 @@ class Heap:
         # A row of this many bytes gets a page of its own.
         self._room = found.header.page_size - page.HEADER_SIZE - page.CHECKSUM_SIZE - page.SLOT_SIZE
 
-    def insert(self, running: Running, columns: Sequence[bytes], taken: list[int]) -> Location:
+    def insert(self, running: RunningXact, columns: Sequence[bytes], taken: list[int]) -> Location:
         """Put a row somewhere.
 
         Arguments:
@@ -90,7 +90,7 @@ class Heap:
         number = self._page_for(image)
         target = self.page(number)
         record_id = target.header.next_record_id
-        named = Row(image.header._replace(record_id=record_id), image.fields)
+        named = DecodedRow(image.header._replace(record_id=record_id), image.fields)
         fields = number, operations.Insert, record_id, False, len(target.rows), _INSERT
         self._change(running, *fields, data=row.encode_logged(named))
         return Location(number, record_id)
@@ -112,26 +112,26 @@ class Heap:
         target, slot = self._find(at)
         return _pointer(target.rows[slot].decoded().fields[-1])
 
-    def update(self, running: Running, at: Location, columns: Sequence[bytes], taken: list[int]) -> bool:
+    def update(self, running: RunningXact, at: Location, columns: Sequence[bytes], taken: list[int]) -> bool:
         """Give a row other columns in its place; False, and nothing done, when there is no room for it."""
         target, slot = self._find(at)
         old = target.rows[slot].decoded()
-        fields = [Field(0, part) for part in columns]
+        fields = [RowField(0, part) for part in columns]
         if self._is_long(columns):
             fields[-1] = _WIDEST_POINTER
-        if not target.has_room_to_replace(slot, Row(old.header, tuple(fields))):
+        if not target.has_room_to_replace(slot, DecodedRow(old.header, tuple(fields))):
             return False
-        new = Row(old.header, self._image(running, columns, taken).fields)
+        new = DecodedRow(old.header, self._image(running, columns, taken).fields)
         data = row.encode_logged(_only_changes(new, old)) + row.encode_row(_only_changes(old, new))
         self._change(running, at.page, operations.Update, slot, at.record_id, data=data)
         return True
 
-    def delete(self, running: Running, at: Location) -> None:
+    def delete(self, running: RunningXact, at: Location) -> None:
         """Mark a row deleted."""
         _, slot = self._find(at)
         self._change(running, at.page, operations.Delete, at.record_id, False, slot, True)
 
-    def purge(self, running: Running, at: Location) -> bool:
+    def purge(self, running: RunningXact, at: Location) -> bool:
         """Take a row that is marked deleted off its page; whether that left the page without rows."""
         target, slot = self._find(at)
         if not target.rows[slot].deleted:
@@ -140,7 +140,7 @@ class Heap:
         self.roomy.add(at.page)
         return not target.rows
 
-    def free_slack(self, running: Running, at: Location) -> None:
+    def free_slack(self, running: RunningXact, at: Location) -> None:
         """Give up the bytes that an update left reserved behind a row."""
         target, slot = self._find(at)
         reserved, least = len(target.rows[slot].slack), target.least_slack(slot)
@@ -187,7 +187,7 @@ class Heap:
             raise self._damaged(f"page {number} holds no rows")
         return target
 
-    def _change(self, running: Running, number: int, make: type, *fields: object, data: bytes = b"") -> None:
+    def _change(self, running: RunningXact, number: int, make: type, *fields: object, data: bytes = b"") -> None:
         self._core.change(running, self.container, number, make, *fields, data=data)
 
     def _find(self, at: Location) -> tuple[LivePage, int]:
@@ -200,37 +200,37 @@ class Heap:
     def _is_long(self, columns: Sequence[bytes]) -> bool:
         return sum(len(part) + 5 for part in columns) + 16 > self._room
 
-    def _image(self, running: Running, columns: Sequence[bytes], taken: list[int]) -> Row:
+    def _image(self, running: RunningXact, columns: Sequence[bytes], taken: list[int]) -> DecodedRow:
         """The row for some columns; its value is put on overflow pages first when it is long."""
-        fields = [Field(0, part) for part in columns]
+        fields = [RowField(0, part) for part in columns]
         if self._is_long(columns):
             pointer = self._put_pieces(running, columns[-1], taken)
-            fields[-1] = Field(row.FIELD_OVERFLOW, column.encode_location(pointer))
-        return Row(RowHeader(0, page.FIRST_RECORD_ID, 0, 0, 0, len(fields), 0), tuple(fields))
+            fields[-1] = RowField(row.FIELD_OVERFLOW, column.encode_location(pointer))
+        return DecodedRow(RowHeader(0, page.FIRST_RECORD_ID, 0, 0, 0, len(fields), 0), tuple(fields))
 
-    def _put_pieces(self, running: Running, value: bytes, taken: list[int]) -> Location:
+    def _put_pieces(self, running: RunningXact, value: bytes, taken: list[int]) -> Location:
         """Put a value on overflow pages, the last piece first, so that each can name the next one."""
         size = self._room - _PIECE_OVERHEAD
         following: Location | None = None
         for start in range((len(value) - 1) // size * size, -1, -size):
             number = allocate(self._core, self.container, overflow=True)
             taken.append(number)
-            fields = [Field(0, value[start : start + size])]
+            fields = [RowField(0, value[start : start + size])]
             if following is not None:
-                fields.append(Field(row.FIELD_OVERFLOW, column.encode_location(following)))
+                fields.append(RowField(row.FIELD_OVERFLOW, column.encode_location(following)))
             following = Location(number, self.page(number).header.next_record_id)
-            image = Row(RowHeader(0, following.record_id, 0, 0, 0, len(fields), 0), tuple(fields))
+            image = DecodedRow(RowHeader(0, following.record_id, 0, 0, 0, len(fields), 0), tuple(fields))
             named = number, operations.Insert, following.record_id, False, 0, _INSERT_PIECE
             self._change(running, *named, data=row.encode_logged(image))
         assert following is not None
         return following
 
-    def _page_for(self, image: Row) -> int:
+    def _page_for(self, image: DecodedRow) -> int:
         """A page with room for a new row."""
         for number in (self._last, *sorted(self.roomy)):
             target = self._core.cache.get(self.container, number)
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
-                named = Row(image.header._replace(record_id=target.header.next_record_id), image.fields)
+                named = DecodedRow(image.header._replace(record_id=target.header.next_record_id), image.fields)
                 if target.free_bytes >= target.space_for(named):
                     return number
             self.roomy.discard(number)
@@ -246,15 +246,15 @@ class Heap:
         )
 
 
-def _pointer(field: Field) -> Location | None:
+def _pointer(field: RowField) -> Location | None:
     """Where the first or the next piece is, when the field says so."""
     if not field.status & row.FIELD_OVERFLOW or field.data is None:
         return None
-    cursor = Cursor(field.data)
+    cursor = FieldCursor(field.data)
     return Location(cursor.clong(), cursor.cint())
 
 
-def _only_changes(image: Row, other: Row) -> Row:
+def _only_changes(image: DecodedRow, other: DecodedRow) -> DecodedRow:
     """The row with every field that is the same in the other one left out."""
     fields = (_UNCHANGED if mine == theirs else mine for mine, theirs in zip(image.fields, other.fields, strict=True))
-    return Row(image.header, tuple(fields))
+    return DecodedRow(image.header, tuple(fields))

@@ -19,9 +19,9 @@ from engine.derby.containers import Container
 from engine.derby.format import btree, column, page, row
 from engine.derby.format.column import Location
 from engine.derby.format.operations import page as operations
-from engine.derby.format.row import Field, Row, RowHeader
+from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage, LiveRow
-from engine.derby.store.core import Core, Running
+from engine.derby.store.core import Core, RunningXact
 from engine.errors import DamageError
 
 FIRST_ROW = 1
@@ -34,7 +34,7 @@ _ROW_OVERHEAD = 64
 _DEEPEST = 64
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A row of a leaf: page, record id, key, location, and whether it is marked deleted."""
 
     page: int
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     deleted: bool
 
 
-class Step(NamedTuple):
+class DescentStep(NamedTuple):
     """A page on the way from the root, and the slot of the row that led on (0: the leftmost child)."""
 
     page: int
@@ -64,7 +64,7 @@ class Index:
         self.container = found
         self.longest_key = found.header.page_size // _LEAST_ROWS - _ROW_OVERHEAD
 
-    def find(self, key: bytes) -> Entry | None:
+    def find(self, key: bytes) -> IndexEntry | None:
         """The row of a key, marked or not; None when there is none."""
         leaf, slot = self._leaf(key)
         target = self.page(leaf)
@@ -72,7 +72,7 @@ class Index:
             return self._entry(leaf, target.rows[slot])
         return None
 
-    def batch(self, start: bytes | None, *, inclusive: bool, reverse: bool) -> list[Entry]:
+    def batch(self, start: bytes | None, *, inclusive: bool, reverse: bool) -> list[IndexEntry]:
         """The rows of one leaf from a key on, in the direction of the walk; empty when there are no more.
 
         Arguments:
@@ -103,48 +103,48 @@ class Index:
         """Whether the leaf of a key has room for its row."""
         return self.page(self._leaf(key).page).free_bytes >= _ROW_OVERHEAD + len(key)
 
-    def insert(self, running: Running, key: bytes, at: Location) -> None:
+    def insert(self, running: RunningXact, key: bytes, at: Location) -> None:
         """Put a key in that is not there, on a leaf that has room (``split.make_room``)."""
         leaf, slot = self._leaf(key)
-        fields = Field(0, column.encode_key(key)), Field(0, column.encode_location(at))
+        fields = RowField(0, column.encode_key(key)), RowField(0, column.encode_location(at))
         record_id = self.page(leaf).header.next_record_id
-        image = Row(RowHeader(0, record_id, 0, 0, 0, len(fields), 0), fields)
+        image = DecodedRow(RowHeader(0, record_id, 0, 0, 0, len(fields), 0), fields)
         named = operations.Insert, record_id, True, slot, _INSERT
         self._change(running, leaf, *named, data=row.encode_logged(image))
 
-    def mark(self, running: Running, entry: Entry, *, deleted: bool) -> None:
+    def mark(self, running: RunningXact, entry: IndexEntry, *, deleted: bool) -> None:
         """Mark a row deleted, or take the mark off."""
         slot, one = self._find(entry)
         self._change(running, entry.page, operations.Delete, entry.record_id, True, slot, deleted, data=one.record)
 
-    def relocate(self, running: Running, entry: Entry, at: Location) -> None:
+    def relocate(self, running: RunningXact, entry: IndexEntry, at: Location) -> None:
         """Give a key another row."""
         slot, one = self._find(entry)
         old = one.decoded()
         out = bytearray()
-        row.put_logged_field(out, Field(0, column.encode_location(at)))
+        row.put_logged_field(out, RowField(0, column.encode_location(at)))
         row.put_field(out, old.fields[_LOCATION_FIELD])
         fields = operations.UpdateField, entry.record_id, True, slot, _LOCATION_FIELD
         self._change(running, entry.page, *fields, data=bytes(out) + one.record)
 
-    def purge(self, running: Running, entry: Entry) -> None:
+    def purge(self, running: RunningXact, entry: IndexEntry) -> None:
         """Take a row off, in an internal transaction."""
         slot, one = self._find(entry)
         self._change(running, entry.page, operations.Purge, slot, (entry.record_id,), data=one.record)
 
-    def path(self, key: bytes) -> list[Step]:
+    def path(self, key: bytes) -> list[DescentStep]:
         """The pages from the root to the leaf of a key; the last slot is where the key is, or would be."""
-        number, steps = btree.ROOT_PAGE, list[Step]()
+        number, steps = btree.ROOT_PAGE, list[DescentStep]()
         while len(steps) < _DEEPEST:
             target = self.page(number)
             control = self.control(target)
             slot = self._search(target, key)
             if control.kind == btree.LEAF:
-                return [*steps, Step(number, slot)]
+                return [*steps, DescentStep(number, slot)]
             # The child of the last row whose key is not above the one looked for.
             exact = slot < len(target.rows) and self.key_at(target, slot) == key
             slot = slot if exact else slot - 1
-            steps.append(Step(number, slot))
+            steps.append(DescentStep(number, slot))
             number = self._child(target, control, slot)
         raise self.damaged("its pages go in a circle")
 
@@ -175,10 +175,10 @@ class Index:
             hint="run verify; restore from a backup and roll forward",
         )
 
-    def _leaf(self, key: bytes) -> Step:
+    def _leaf(self, key: bytes) -> DescentStep:
         return self.path(key)[-1]
 
-    def _edge(self, *, reverse: bool) -> Step:
+    def _edge(self, *, reverse: bool) -> DescentStep:
         """The first or the last leaf."""
         number = btree.ROOT_PAGE
         for _ in range(_DEEPEST):
@@ -186,7 +186,7 @@ class Index:
             control = self.control(target)
             slot = len(target.rows) - 1 if reverse else btree.CONTROL_SLOT
             if control.kind == btree.LEAF:
-                return Step(number, len(target.rows) if reverse else FIRST_ROW)
+                return DescentStep(number, len(target.rows) if reverse else FIRST_ROW)
             number = self._child(target, control, slot)
         raise self.damaged("its pages go in a circle")
 
@@ -207,17 +207,17 @@ class Index:
                 high = middle
         return low
 
-    def _entry(self, number: int, one: LiveRow) -> Entry:
+    def _entry(self, number: int, one: LiveRow) -> IndexEntry:
         fields = one.decoded().fields
         at = column.decode_location(fields[_LOCATION_FIELD].data or b"")
-        return Entry(number, one.record_id, column.decode_key(fields[0].data or b""), at, one.deleted)
+        return IndexEntry(number, one.record_id, column.decode_key(fields[0].data or b""), at, one.deleted)
 
-    def _find(self, entry: Entry) -> tuple[int, LiveRow]:
+    def _find(self, entry: IndexEntry) -> tuple[int, LiveRow]:
         target = self.page(entry.page)
         slot = target.slot_of(entry.record_id)
         if slot is None:
             raise self.damaged(f"record {entry.record_id} is not on page {entry.page}")
         return slot, target.rows[slot]
 
-    def _change(self, running: Running, number: int, make: type, *fields: object, data: bytes) -> None:
+    def _change(self, running: RunningXact, number: int, make: type, *fields: object, data: bytes) -> None:
         self.core.change(running, self.container, number, make, *fields, data=data)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, write_controls
-from engine.derby.database import LOG_DIRECTORY, PROPERTIES, STORE_PROPERTY, Database
+from engine.derby.database import LOG_DIRECTORY, PROPERTIES, STORE_PROPERTY, DerbyDatabase
 from engine.derby.format import container, log_file
 from engine.derby.format.control import Control
 from engine.derby.format.log_file import HEADER_SIZE, LogFileHeader
@@ -27,7 +27,7 @@ _SERVICE: Final = "org.apache.derby.iapi.store.raw.RawStoreFactory"
 _LAST_LINE: Final = "#--- last line, don't put anything after this line ---"
 
 
-def require_store(database: Database) -> None:
+def require_store(database: DerbyDatabase) -> None:
     """UsageError when a database is none: its tables are SQL's."""
     if database.properties.get(STORE_PROPERTY) != _VERSION:
         raise UsageError(
@@ -40,7 +40,7 @@ def require_store(database: Database) -> None:
         )
 
 
-def switch_bytes(database: Database) -> int:
+def switch_bytes(database: DerbyDatabase) -> int:
     """The log switch interval of a store; the default when its properties say nothing sensible."""
     text = database.properties.get(SWITCH_PROPERTY, "")
     found = int(text) if text.isdigit() else DEFAULT_SWITCH_BYTES

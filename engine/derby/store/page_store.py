@@ -25,22 +25,22 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from engine.derby.cache import PageCache
-from engine.derby.checkpoint import ARCHIVE_PROPERTY, Checkpointer, CheckpointResult
+from engine.derby.checkpoint import ARCHIVE_PROPERTY, CheckpointResult, DerbyCheckpointer
 from engine.derby.containers import Containers
-from engine.derby.database import Database
+from engine.derby.database import DerbyDatabase
 from engine.derby.format.control import Control
 from engine.derby.info import analyse
-from engine.derby.log import LogFiles
-from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, LogWriter
+from engine.derby.log import DerbyLogFiles
+from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter
 from engine.derby.page_copies import PageCopies
-from engine.derby.recovery import Options, Recovered, recover_locked, unlock
+from engine.derby.recovery import DerbyRecoveryResult, RecoveryOptions, recover_locked, unlock
 from engine.derby.redo import Redo
-from engine.derby.store.commits import GroupCommit
+from engine.derby.store.commits import DerbyGroupCommit
 from engine.derby.store.core import Core
 from engine.derby.store.layout import make_files, require_store, switch_bytes, write_properties
 from engine.derby.store.locks import Locks
-from engine.derby.store.tables import CATALOGUE, DEFAULT_PAGE_BYTES, TablePlace, Tables, make_heap
-from engine.derby.store.transaction import Parts, StoreTransaction
+from engine.derby.store.tables import CATALOGUE, DEFAULT_PAGE_BYTES, StoreTables, TablePlace, make_heap
+from engine.derby.store.transaction import StoreParts, StoreTransaction
 from engine.derby.undo import Undo
 from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage
@@ -105,12 +105,12 @@ class PageStore:
         self._appended = 0
         self._closed = False
         self._listener = listener
-        self._database = Database(self._storage)
+        self._database = DerbyDatabase(self._storage)
         require_store(self._database)
         self._lock: Lock | None = None if read_only else self._database.lock()
         try:
-            how = Options(accept_loss=options.accept_loss, switch_bytes=switch_bytes(self._database))
-            self.recovered: Recovered = recover_locked(self._storage, how, backup, listener)
+            how = RecoveryOptions(accept_loss=options.accept_loss, switch_bytes=switch_bytes(self._database))
+            self.recovered: DerbyRecoveryResult = recover_locked(self._storage, how, backup, listener)
             self._open()
         except BaseException:
             self._release()
@@ -159,7 +159,7 @@ class PageStore:
         return self._core.writer.end
 
     @property
-    def commits(self) -> GroupCommit:
+    def commits(self) -> DerbyGroupCommit:
         """How commits were made durable."""
         return self._parts.commits
 
@@ -215,7 +215,7 @@ class PageStore:
         core = self._core
         with core.latch, core.stopping():
             number = core.begin().number
-            checkpointer = Checkpointer(
+            checkpointer = DerbyCheckpointer(
                 self._database, self._log, core.writer, core.cache, keep_log=self.archive, listener=self._listener
             )
             done = checkpointer.take(number, list(core.open.values()), self._database.controls().chosen or Control())
@@ -258,9 +258,9 @@ class PageStore:
 
     def _open(self) -> None:
         options = self._options
-        self._log = LogFiles(self._database)
+        self._log = DerbyLogFiles(self._database)
         analysis = analyse(self._log, self._database.controls())
-        writer = LogWriter(
+        writer = DerbyLogWriter(
             self._log, analysis.end.append, buffer_bytes=options.buffer_bytes, switch_bytes=switch_bytes(self._database)
         )
         containers = Containers(self._database)
@@ -271,11 +271,11 @@ class PageStore:
         self._core = Core(writer, cache, Undo(self._log, writer, cache, redo), analysis.next_transaction)
         self._settled = writer.end
         self._make_catalogue()
-        self._parts = Parts(
+        self._parts = StoreParts(
             self._core,
             Locks(options.lock_timeout_s),
-            GroupCommit(self._core),
-            Tables(self._core),
+            DerbyGroupCommit(self._core),
+            StoreTables(self._core),
             redo,
             self._checkpoint_if_due,
         )

@@ -21,12 +21,12 @@ from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import container as container_operations
 from engine.derby.pages import LivePage
 from engine.derby.redo import Redo
-from engine.derby.store.core import Core, Running
+from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.heap import FIRST_PAGE, Heap
 from engine.derby.store.space import give_back
-from engine.derby.store.tables import Table, Tables
+from engine.derby.store.tables import StoreTable, StoreTables
 
-Work: TypeAlias = Callable[[Core, Running], None]
+Work: TypeAlias = Callable[[Core, RunningXact], None]
 
 
 def run(core: Core, works: Sequence[Work]) -> None:
@@ -37,10 +37,10 @@ def run(core: Core, works: Sequence[Work]) -> None:
                 work(core, running)
 
 
-def purge_key(table: Table, key: bytes) -> Work:
+def purge_key(table: StoreTable, key: bytes) -> Work:
     """Take a marked row off the index."""
 
-    def work(_: Core, running: Running) -> None:
+    def work(_: Core, running: RunningXact) -> None:
         entry = table.index.find(key)
         if entry is not None and entry.deleted:
             table.index.purge(running, entry)
@@ -48,10 +48,10 @@ def purge_key(table: Table, key: bytes) -> Work:
     return work
 
 
-def purge_row(table: Table, at: Location) -> Work:
+def purge_row(table: StoreTable, at: Location) -> Work:
     """Take a marked row off the heap, with the pieces of its value."""
 
-    def work(core: Core, running: Running) -> None:
+    def work(core: Core, running: RunningXact) -> None:
         heap = table.heap
         pieces = heap.pieces_of(at)
         if heap.purge(running, at) and at.page != FIRST_PAGE:
@@ -63,10 +63,10 @@ def purge_row(table: Table, at: Location) -> Work:
     return work
 
 
-def purge_catalogue_row(tables: Tables, at: Location) -> Work:
+def purge_catalogue_row(tables: StoreTables, at: Location) -> Work:
     """Take the row of a dropped table off the catalogue."""
 
-    def work(_: Core, running: Running) -> None:
+    def work(_: Core, running: RunningXact) -> None:
         tables.purge_row(running, at)
 
     return work
@@ -75,7 +75,7 @@ def purge_catalogue_row(tables: Tables, at: Location) -> Work:
 def free_pieces(heap: Heap, first: Location) -> Work:
     """Give the pages of a value back that was replaced."""
 
-    def work(core: Core, running: Running) -> None:
+    def work(core: Core, running: RunningXact) -> None:
         _give_back_pieces(core, running, heap, first)
 
     return work
@@ -84,7 +84,7 @@ def free_pieces(heap: Heap, first: Location) -> Work:
 def free_slack(heap: Heap, at: Location) -> Work:
     """Give up what an update left reserved, if the row is still there."""
 
-    def work(_: Core, running: Running) -> None:
+    def work(_: Core, running: RunningXact) -> None:
         if heap.page(at.page).slot_of(at.record_id) is not None:
             heap.free_slack(running, at)
 
@@ -94,7 +94,7 @@ def free_slack(heap: Heap, at: Location) -> Work:
 def remove_container(redo: Redo, key: ContainerKey) -> Work:
     """Remove the files of a dropped table: stub, then file, when the record is durable."""
 
-    def work(core: Core, running: Running) -> None:
+    def work(core: Core, running: RunningXact) -> None:
         found = core.containers.find(key)
         if found is not None:
             where = *key, found.header.version, container_operations.REMOVE, None
@@ -106,7 +106,7 @@ def remove_container(redo: Redo, key: ContainerKey) -> Work:
 def give_back_taken(found: Container, number: int) -> Work:
     """Give an overflow page back that a rollback has left empty."""
 
-    def work(core: Core, running: Running) -> None:
+    def work(core: Core, running: RunningXact) -> None:
         target = core.cache.get(found, number) if core.containers.find(found.key) is found else None
         if isinstance(target, LivePage) and target.header.status == page.VALID and not target.rows:
             give_back(core, running, found, number)
@@ -114,6 +114,6 @@ def give_back_taken(found: Container, number: int) -> Work:
     return work
 
 
-def _give_back_pieces(core: Core, running: Running, heap: Heap, first: Location) -> None:
+def _give_back_pieces(core: Core, running: RunningXact, heap: Heap, first: Location) -> None:
     for at in [at for at, _ in heap.pieces(first)]:
         give_back(core, running, heap.container, at.page)

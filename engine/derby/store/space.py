@@ -15,7 +15,7 @@ from engine.derby.containers import Container
 from engine.derby.format import allocation, container, page
 from engine.derby.format.operations import page as operations
 from engine.derby.pages import LiveAllocation, LivePage
-from engine.derby.store.core import Core, Running
+from engine.derby.store.core import Core, RunningXact
 from engine.errors import DamageError
 
 ALLOCATION_PAGE = 0
@@ -52,7 +52,7 @@ def initialise_container(core: Core, found: Container) -> None:
     allocate(core, found)
 
 
-def give_back(core: Core, running: Running, found: Container, number: int) -> None:
+def give_back(core: Core, running: RunningXact, found: Container, number: int) -> None:
     """Mark a page invalid and free, in an internal transaction."""
     own, target = ALLOCATION_PAGE, _map(core, found, ALLOCATION_PAGE)
     while number > target.content.extent.last_page:
@@ -82,7 +82,7 @@ def _usable(target: LiveAllocation) -> int | None:
     return number if number <= extent.last_page else None
 
 
-def _initialise(core: Core, running: Running, found: Container, number: int, flags: int) -> None:
+def _initialise(core: Core, running: RunningXact, found: Container, number: int, flags: int) -> None:
     known = core.cache.get(found, number)
     next_id = page.FIRST_RECORD_ID
     if known is None:
@@ -95,7 +95,7 @@ def _initialise(core: Core, running: Running, found: Container, number: int, fla
     core.change(running, found, number, operations.InitPage, next_id, flags, offset, page.STORED)
 
 
-def _chain(core: Core, running: Running, found: Container, own: int, number: int) -> None:
+def _chain(core: Core, running: RunningXact, found: Container, own: int, number: int) -> None:
     """Make the next allocation page and link it."""
     if core.cache.get(found, number) is None:
         core.cache.make(found, number, page.ALLOCATION)

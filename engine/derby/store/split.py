@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from engine.derby.format import btree, row
 from engine.derby.format.operations import page as operations
-from engine.derby.format.row import Field, Row, RowHeader
+from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage
-from engine.derby.store.core import Running
-from engine.derby.store.index import FIRST_ROW, Index, Step
+from engine.derby.store.core import RunningXact
+from engine.derby.store.index import FIRST_ROW, DescentStep, Index
 from engine.derby.store.space import allocate
 
 _INSERT = operations.INSERT_DEFAULT | operations.INSERT_UNDO_WITH_PURGE
-_UNCHANGED = Field(row.FIELD_UNCHANGED, None)
+_UNCHANGED = RowField(row.FIELD_UNCHANGED, None)
 
 
 def make_room(index: Index, key: bytes) -> None:
@@ -46,7 +46,7 @@ def _split_on_the_way(index: Index, key: bytes) -> None:
             _split(index, running, path[level - 1], path[level])
 
 
-def _grow(index: Index, running: Running) -> None:
+def _grow(index: Index, running: RunningXact) -> None:
     """Move the rows of the root to a new child."""
     child = allocate(index.core, index.container)
     root = index.page(btree.ROOT_PAGE)
@@ -59,12 +59,12 @@ def _grow(index: Index, running: Running) -> None:
     header = old.header._replace(status=row.HAS_FIRST_FIELD, first_field=0, field_count=len(grown))
     changed = tuple(_UNCHANGED if n < len(old.fields) and old.fields[n] == new else new for n, new in enumerate(grown))
     before = tuple(_UNCHANGED if grown[n] == field else field for n, field in enumerate(old.fields))
-    data = row.encode_logged(Row(header, changed)) + row.encode_row(Row(old.header, before))
+    data = row.encode_logged(DecodedRow(header, changed)) + row.encode_row(DecodedRow(old.header, before))
     fields = btree.CONTROL_SLOT, old.header.record_id
     index.core.change(running, index.container, btree.ROOT_PAGE, operations.Update, *fields, data=data)
 
 
-def _split(index: Index, running: Running, parent: Step, step: Step) -> None:
+def _split(index: Index, running: RunningXact, parent: DescentStep, step: DescentStep) -> None:
     """Move the right part of a page to a new page, and tell the parent."""
     number = allocate(index.core, index.container)
     target = index.page(step.page)
@@ -82,7 +82,7 @@ def _split(index: Index, running: Running, parent: Step, step: Step) -> None:
         # Its child is the leftmost one of the new page; its key goes up.
         _purge(index, running, step.page, first, 1)
     _move(index, running, step.page, first, number)
-    upper = key, at, Field(0, btree.encode_page_number(number))
+    upper = key, at, RowField(0, btree.encode_page_number(number))
     _insert(index, running, parent.page, parent.slot + 1, upper, _INSERT)
 
 
@@ -98,24 +98,26 @@ def _split_slot(target: LivePage, wanted: int) -> int:
     return len(target.rows) - 1
 
 
-def _insert(index: Index, running: Running, number: int, slot: int, fields: tuple[Field, ...], flags: int) -> None:
+def _insert(
+    index: Index, running: RunningXact, number: int, slot: int, fields: tuple[RowField, ...], flags: int
+) -> None:
     record_id = index.page(number).header.next_record_id
-    image = Row(RowHeader(0, record_id, 0, 0, 0, len(fields), 0), fields)
+    image = DecodedRow(RowHeader(0, record_id, 0, 0, 0, len(fields), 0), fields)
     named = operations.Insert, record_id, False, slot, flags
     index.core.change(running, index.container, number, *named, data=row.encode_logged(image))
 
 
-def _link(index: Index, running: Running, number: int, field: int, other: int) -> None:
+def _link(index: Index, running: RunningXact, number: int, field: int, other: int) -> None:
     """Change a link in the control row of a page."""
     control = index.page(number).rows[btree.CONTROL_SLOT]
     out = bytearray()
-    row.put_logged_field(out, Field(0, btree.encode_page_number(other)))
+    row.put_logged_field(out, RowField(0, btree.encode_page_number(other)))
     row.put_field(out, control.decoded().fields[field])
     fields = operations.UpdateField, control.record_id, False, btree.CONTROL_SLOT, field
     index.core.change(running, index.container, number, *fields, data=bytes(out))
 
 
-def _move(index: Index, running: Running, source: int, first: int, goal: int) -> None:
+def _move(index: Index, running: RunningXact, source: int, first: int, goal: int) -> None:
     """Copy the rows from a slot on to another page, behind its control row, and purge them."""
     rows = index.page(source).rows[first:]
     if not rows:
@@ -128,11 +130,11 @@ def _move(index: Index, running: Running, source: int, first: int, goal: int) ->
     _purge(index, running, source, first, len(rows))
 
 
-def _renamed(image: Row, record_id: int) -> bytes:
-    return row.encode_row(Row(image.header._replace(record_id=record_id), image.fields))
+def _renamed(image: DecodedRow, record_id: int) -> bytes:
+    return row.encode_row(DecodedRow(image.header._replace(record_id=record_id), image.fields))
 
 
-def _purge(index: Index, running: Running, number: int, first: int, count: int) -> None:
+def _purge(index: Index, running: RunningXact, number: int, first: int, count: int) -> None:
     rows = index.page(number).rows[first : first + count]
     fields = operations.Purge, first, tuple(one.record_id for one in rows)
     data = b"".join(one.record for one in rows)

@@ -18,8 +18,8 @@ from engine.derby.format.column import Location
 from engine.derby.format.container import PAGE_SIZES, ContainerHeader, ContainerKey
 from engine.derby.format.operations import container as container_operations
 from engine.derby.format.operations import page as operations
-from engine.derby.format.row import Field, Row, RowHeader
-from engine.derby.store.core import Core, Running
+from engine.derby.format.row import DecodedRow, RowField, RowHeader
+from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.heap import FIRST_PAGE, Heap, descriptor
 from engine.derby.store.index import Index
 from engine.derby.store.space import highest_page, initialise_container
@@ -34,7 +34,7 @@ _NUMBERS: Final = struct.Struct(">qq")
 _HEAP_MINIMUM, _INDEX_MINIMUM = 12, 1
 
 
-class Table:
+class StoreTable:
     """One table.
 
     Attributes:
@@ -65,7 +65,7 @@ class TablePlace(NamedTuple):
     index_levels: int
 
 
-class Tables:
+class StoreTables:
     """The catalogue.
 
     Arguments:
@@ -77,7 +77,7 @@ class Tables:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._heap = Heap(core, self._container(CATALOGUE))
-        self._known: dict[str, Table] = {}
+        self._known: dict[str, StoreTable] = {}
         self.reload()
 
     def reload(self) -> None:
@@ -92,7 +92,7 @@ class Tables:
         """The names of all tables, sorted."""
         return sorted(self._known)
 
-    def get(self, name: str) -> Table:
+    def get(self, name: str) -> StoreTable:
         """A table. NotFoundError when there is none of the name."""
         found = self._known.get(name)
         if found is None:
@@ -114,7 +114,7 @@ class Tables:
             len(table.index.path(b"")),
         )
 
-    def create(self, running: Running, name: str, page_bytes: int) -> Table:
+    def create(self, running: RunningXact, name: str, page_bytes: int) -> StoreTable:
         """Make a table. RefusedError when there is one of the name; UsageError for an impossible name or page size."""
         stored_name = name.encode("utf-8")
         if not 0 < len(stored_name) <= _LONGEST_NAME:
@@ -134,7 +134,7 @@ class Tables:
         self._known[name] = self._table(name, column.decode_varbit(numbers), at)
         return self._known[name]
 
-    def drop(self, running: Running, name: str) -> tuple[ContainerKey, ...]:
+    def drop(self, running: RunningXact, name: str) -> tuple[ContainerKey, ...]:
         """Mark a table dropped; the containers that are to be removed behind the commit."""
         table = self.get(name)
         self._heap.delete(running, table.row)
@@ -146,7 +146,7 @@ class Tables:
         del self._known[name]
         return tuple(one.key for one in found)
 
-    def purge_row(self, running: Running, at: Location) -> None:
+    def purge_row(self, running: RunningXact, at: Location) -> None:
         """Take the row of a dropped table off the catalogue, in an internal transaction."""
         self._heap.purge(running, at)
 
@@ -154,7 +154,7 @@ class Tables:
         """A heap number above all that are in use, stubs and dropped containers included."""
         return max(_FIRST_HEAP, *(key.container // _STEP * _STEP + _STEP for key in self._core.containers.all_keys()))
 
-    def _table(self, name: str, numbers: bytes, at: Location) -> Table:
+    def _table(self, name: str, numbers: bytes, at: Location) -> StoreTable:
         if len(numbers) != _NUMBERS.size:
             raise DamageError(
                 f"the catalogue names no two containers for table {name!r}",
@@ -165,7 +165,7 @@ class Tables:
                 hint="run verify; restore from a backup and roll forward",
             )
         heap, index = (self._container(ContainerKey(0, number)) for number in _NUMBERS.unpack(numbers))
-        return Table(name, Heap(self._core, heap), Index(self._core, index), at)
+        return StoreTable(name, Heap(self._core, heap), Index(self._core, index), at)
 
     def _container(self, key: ContainerKey) -> Container:
         found = self._core.containers.find(key)
@@ -179,28 +179,28 @@ class Tables:
         return found
 
 
-def make_heap(core: Core, running: Running, key: ContainerKey, page_bytes: int) -> None:
+def make_heap(core: Core, running: RunningXact, key: ContainerKey, page_bytes: int) -> None:
     """Make a heap with its descriptor row."""
     found = _create(core, running, key, _header(0, page_bytes, _HEAP_MINIMUM))
     header = RowHeader(row.HAS_FIRST_FIELD, page.FIRST_RECORD_ID, 0, 0, 0, 1, 0)
-    image = Row(header, (Field(0, descriptor(key)),))
+    image = DecodedRow(header, (RowField(0, descriptor(key)),))
     fields = operations.Insert, page.FIRST_RECORD_ID, False, 0, operations.INSERT_OVERFLOW
     core.change(running, found, FIRST_PAGE, *fields, data=row.encode_logged(image))
 
 
-def _make_index(core: Core, running: Running, key: ContainerKey, heap: ContainerKey, page_bytes: int) -> None:
+def _make_index(core: Core, running: RunningXact, key: ContainerKey, heap: ContainerKey, page_bytes: int) -> None:
     """Make an index with its root page, a leaf."""
     found = _create(core, running, key, _header(container.REUSABLE_IDS, page_bytes, _INDEX_MINIMUM))
     root = btree.ControlRow(
         btree.LEAF, btree.NO_PAGE, btree.NO_PAGE, btree.NO_PAGE, 0, True, btree.encode_descriptor(key, heap)
     )
     fields = btree.control_fields(root)
-    image = Row(RowHeader(0, page.FIRST_RECORD_ID, 0, 0, 0, len(fields), 0), fields)
+    image = DecodedRow(RowHeader(0, page.FIRST_RECORD_ID, 0, 0, 0, len(fields), 0), fields)
     named = operations.Insert, page.FIRST_RECORD_ID, False, btree.CONTROL_SLOT, operations.INSERT_DEFAULT
     core.change(running, found, btree.ROOT_PAGE, *named, data=row.encode_logged(image))
 
 
-def _create(core: Core, running: Running, key: ContainerKey, header: ContainerHeader) -> Container:
+def _create(core: Core, running: RunningXact, key: ContainerKey, header: ContainerHeader) -> Container:
     """Log the creation, durably, then make the file; so that a crash leaves no file that the log does not know."""
     raw = container.encode_header(header)
     core.log_container(running, container_operations.ContainerOperation(*key, 0, container_operations.CREATE, raw))

@@ -21,24 +21,24 @@ from engine.derby.containers import Container
 from engine.derby.format import column
 from engine.derby.redo import Redo
 from engine.derby.store import reclaim
-from engine.derby.store.commits import GroupCommit
+from engine.derby.store.commits import DerbyGroupCommit
 from engine.derby.store.core import Core
-from engine.derby.store.index import Entry
+from engine.derby.store.index import IndexEntry
 from engine.derby.store.locks import LockName, Locks
 from engine.derby.store.split import make_room
-from engine.derby.store.tables import DEFAULT_PAGE_BYTES, Table, Tables
+from engine.derby.store.tables import DEFAULT_PAGE_BYTES, StoreTable, StoreTables
 from engine.errors import DamageError, UsageError
 
 _ALL_TABLES = ""
 
 
-class Parts(NamedTuple):
+class StoreParts(NamedTuple):
     """What a transaction works with; ``ended`` is called behind every commit."""
 
     core: Core
     locks: Locks
-    commits: GroupCommit
-    tables: Tables
+    commits: DerbyGroupCommit
+    tables: StoreTables
     redo: Redo
     ended: Callable[[], None]
 
@@ -58,7 +58,7 @@ class StoreTransaction:
         parts: the store.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: StoreParts) -> None:
         self._parts = parts
         self._core = parts.core
         self._running = parts.core.begin()
@@ -239,7 +239,7 @@ class StoreTransaction:
             reclaim.run(self._core, self._unused())
         return written
 
-    def _insert(self, table: Table, key: bytes, value: bytes, marked: Entry | None) -> None:
+    def _insert(self, table: StoreTable, key: bytes, value: bytes, marked: IndexEntry | None) -> None:
         """Put a row in, and its key; a marked row of the key is used again."""
         columns = column.encode_varbit(key), column.encode_varbit(value)
         at = table.heap.insert(self._running, columns, self._taking(table))
@@ -250,7 +250,7 @@ class StoreTransaction:
             table.index.relocate(self._running, marked, at)
             table.index.mark(self._running, marked, deleted=False)
 
-    def _update(self, table: Table, entry: Entry, value: bytes) -> None:
+    def _update(self, table: StoreTable, entry: IndexEntry, value: bytes) -> None:
         """Give a row another value, in its place or elsewhere."""
         heap = table.heap
         pieces = heap.pieces_of(entry.at)
@@ -283,13 +283,13 @@ class StoreTransaction:
                 return found
             self._lock(name, entries[0].key, exclusive=False)
 
-    def _table(self, name: str) -> Table:
+    def _table(self, name: str) -> StoreTable:
         self._require_open()
         self._lock(_ALL_TABLES, name.encode(), exclusive=False)
         with self._core.latch:
             return self._parts.tables.get(name)
 
-    def _locked(self, name: str, key: bytes, *, exclusive: bool) -> Table:
+    def _locked(self, name: str, key: bytes, *, exclusive: bool) -> StoreTable:
         table = self._table(name)
         self._lock(name, key, exclusive=exclusive)
         return table
@@ -298,7 +298,7 @@ class StoreTransaction:
         self._require_open()
         self._parts.locks.take(self.number, LockName(name, key), exclusive=exclusive)
 
-    def _taking(self, table: Table) -> list[int]:
+    def _taking(self, table: StoreTable) -> list[int]:
         """The list that notes overflow pages taken in a heap."""
         taken = list[int]()
         self._taken.append((table.heap.container, taken))
@@ -318,7 +318,7 @@ class StoreTransaction:
         self._core.require_whole()
 
 
-def _value(table: Table, entry: Entry) -> bytes:
+def _value(table: StoreTable, entry: IndexEntry) -> bytes:
     found = table.heap.fetch(entry.at)
     if found is None:
         raise DamageError(

@@ -31,7 +31,7 @@ _FORMAT_WITH_VERSIONS: Final = 3
 _HIGHEST_TYPE_OF_FORMAT_2: Final = 1
 
 
-class Group(NamedTuple):
+class RepGroup(NamedTuple):
     """A replication group; ``min_je_version`` is None until format 2."""
 
     name: str | None
@@ -68,17 +68,17 @@ class GroupNode(NamedTuple):
     je_version: str | None
 
 
-def decode_group(data: bytes) -> Group:
+def decode_group(data: bytes) -> RepGroup:
     """Decode the group record."""
     reader = ByteReader(data)
     name, high, low = tuples.read_string(reader), tuples.read_long(reader), tuples.read_long(reader)
     version, change, last_id = tuples.read_int(reader), tuples.read_int(reader), tuples.read_int(reader)
     least = tuples.read_string(reader) if version >= _FORMAT_WITH_VERSIONS else None
     reader.finish()
-    return Group(name, high, low, version, change, last_id, least)
+    return RepGroup(name, high, low, version, change, last_id, least)
 
 
-def encode_group(record: Group) -> bytes:
+def encode_group(record: RepGroup) -> bytes:
     """Encode the group record."""
     writer = tuples.write_string(ByteWriter(), record.name)
     tuples.write_long(tuples.write_long(writer, record.uuid_high), record.uuid_low)

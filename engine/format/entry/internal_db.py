@@ -72,7 +72,7 @@ class ReservedFile(NamedTuple):
     db_ids: tuple[int, ...]
 
 
-class ExpirationProfile(NamedTuple):
+class ExpirationRecord(NamedTuple):
     """When the bytes of a log file expire.
 
     Attributes:
@@ -184,10 +184,10 @@ def encode_reserved_file(record: ReservedFile) -> bytes:
     return writer.packed(len(record.db_ids), *record.db_ids).getvalue()
 
 
-def decode_expiration_profile(data: bytes) -> ExpirationProfile:
+def decode_expiration_profile(data: bytes) -> ExpirationRecord:
     """Decode the expiration profile of a file."""
     if not data:
-        return ExpirationProfile(False, ())
+        return ExpirationRecord(False, ())
     reader = ByteReader(data)
     in_hours = tuples.read_bool(reader)
     histogram = []
@@ -197,10 +197,10 @@ def decode_expiration_profile(data: bytes) -> ExpirationProfile:
         histogram.append((expiration, reader.packed()))
     if not histogram:
         raise FormatError("expiration profile without an interval", expected="a pair of numbers", found="nothing")
-    return ExpirationProfile(in_hours, tuple(histogram))
+    return ExpirationRecord(in_hours, tuple(histogram))
 
 
-def encode_expiration_profile(record: ExpirationProfile) -> bytes:
+def encode_expiration_profile(record: ExpirationRecord) -> bytes:
     """Encode the expiration profile of a file."""
     if not record.histogram:
         return b""

@@ -110,7 +110,7 @@ class DupCountRef(NamedTuple):
 DUP_COUNT_REF: Final[Shape] = shape(DupCountRef, "key:bytes lsn:lsn state:hex")
 
 
-class Node(NamedTuple):
+class NodeRecord(NamedTuple):
     """A logged node.
 
     Attributes:
@@ -158,7 +158,7 @@ class Node(NamedTuple):
         return slot.key if self.key_prefix is None else self.key_prefix + slot.key
 
 
-def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool = True) -> Node:
+def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool = True) -> NodeRecord:
     """Decode a node of any version.
 
     Arguments:
@@ -191,10 +191,10 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
             head = (head[0], reader.packed(), *head[2:])
         reader.finish()
     shape_of_node = (flags, prefix, compact_key, n_entries, level, max_entries, base_file)
-    return Node._make((*head, *bases, node_id, identifier_key, *shape_of_node, slots, *tail))
+    return NodeRecord._make((*head, *bases, node_id, identifier_key, *shape_of_node, slots, *tail))
 
 
-def encode_node(record: Node, version: int, type_number: int) -> bytes:
+def encode_node(record: NodeRecord, version: int, type_number: int) -> bytes:
     """Encode a node of any version; the mirror of ``decode_node``."""
     writer = ByteWriter()
     odd = version == _ODD_DELTA_VERSION and type_number == DELTA_TYPE
@@ -242,7 +242,7 @@ def _read_versions(reader: ByteReader, version: int) -> tuple[int, int, int, int
     return db_id, full, full_size, delta, reader.packed() if version >= NODE_SIZES else 0
 
 
-def _write_versions(writer: ByteWriter, record: Node, version: int, prev_full_lsn: int) -> None:
+def _write_versions(writer: ByteWriter, record: NodeRecord, version: int, prev_full_lsn: int) -> None:
     writer.packed(record.db_id, prev_full_lsn)
     if version >= NODE_SIZES:
         writer.packed(record.prev_full_size)
@@ -258,7 +258,7 @@ def _read_bases(reader: ByteReader, version: int) -> tuple[int, int, int]:
     return expiration, creation, reader.packed() if version >= LN_KEY_FIRST else -1
 
 
-def _write_bases(writer: ByteWriter, record: Node, version: int) -> None:
+def _write_bases(writer: ByteWriter, record: NodeRecord, version: int) -> None:
     if version >= EXPIRATION:
         writer.packed(record.expiration_base)
     if version >= CREATION_TIMES:
@@ -377,7 +377,7 @@ def _read_tail(
     return 0, 0, None, None, None
 
 
-def _write_tail(writer: ByteWriter, record: Node, version: int, type_number: int) -> None:
+def _write_tail(writer: ByteWriter, record: NodeRecord, version: int, type_number: int) -> None:
     if type_number == DELTA_TYPE and version >= _DELTA_COUNTS_VERSION:
         writer.packed(record.full_bin_entries, record.full_bin_max_entries)
         if record.flags & HAS_BLOOM_FILTER:

@@ -41,22 +41,22 @@ from engine.log.reader import FileReader
 from engine.pipeline.fleet.facts import (
     MOST_DAMAGES,
     MOST_POINTS,
-    Checkpoint,
+    CkptEndFacts,
     EndOfLog,
     Facts,
     FileFacts,
     LastCommit,
     Point,
-    Rollback,
+    RollbackFacts,
     TypeTotals,
 )
 from engine.pipeline.fleet.group_record import LN_TYPES, group_of
-from engine.pipeline.inventory import Part
+from engine.pipeline.inventory import LogPart
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
 
-def collect_part(part: Part) -> Facts:
+def collect_part(part: LogPart) -> Facts:
     """Facts of some consecutive files of an environment."""
     facts = Facts()
     storage = DiskStorage(part.env)
@@ -77,7 +77,7 @@ def collect_file(storage: Storage, end_file: int, file: LogFile) -> Facts:
     """
     try:
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-            return _Pass(reader, end_file).run()
+            return _FactsPass(reader, end_file).run()
     except JetoolError as error:
         facts = Facts()
         unread = FileFacts(
@@ -100,7 +100,7 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
     )  # fmt: skip
 
 
-class _Pass:
+class _FactsPass:
     """One pass over a file."""
 
     def __init__(self, reader: FileReader, end_file: int) -> None:
@@ -216,14 +216,14 @@ class _Pass:
     def _ckpt_end(self, item: LogEntry) -> None:
         record = item.record()
         assert isinstance(record, CkptEnd)
-        self._facts.checkpoints.append(Checkpoint(item.lsn, record))
+        self._facts.checkpoints.append(CkptEndFacts(item.lsn, record))
         self._facts.partial_start = NULL_LSN
         self._point(record.time, item.lsn)
 
     def _rollback_start(self, item: LogEntry) -> None:
         facts, record = self._facts, item.record()
         assert isinstance(record, RollbackStart)
-        facts.rollbacks[item.lsn] = Rollback(
+        facts.rollbacks[item.lsn] = RollbackFacts(
             item.lsn, NULL_LSN, record.matchpoint_lsn, record.matchpoint_vlsn, record.time, record.active_txn_ids
         )
         facts.roll_back(record.matchpoint_vlsn)

@@ -19,7 +19,7 @@ from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.ln_content import FileSummary
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.log.check import SeenDamage
+from engine.log.check import DamagedStretch
 from engine.pipeline.fleet.group_record import GroupName
 
 MOST_POINTS: Final = 512
@@ -61,14 +61,14 @@ class TypeTotals(NamedTuple):
     bytes: int
 
 
-class Checkpoint(NamedTuple):
+class CkptEndFacts(NamedTuple):
     """A CkptEnd and its LSN."""
 
     lsn: int
     record: CkptEnd
 
 
-class Rollback(NamedTuple):
+class RollbackFacts(NamedTuple):
     """A RollbackStart, and where its RollbackEnd is; NULL_LSN: there is none."""
 
     start_lsn: int
@@ -154,17 +154,17 @@ class Facts:
     def __init__(self) -> None:
         self.files: list[FileFacts] = []
         self.types: dict[int, TypeTotals] = {}
-        self.checkpoints: list[Checkpoint] = []
+        self.checkpoints: list[CkptEndFacts] = []
         self.partial_start = NULL_LSN
         self.summaries: dict[int, FileSummary | None] = {}
-        self.rollbacks: dict[int, Rollback] = {}
+        self.rollbacks: dict[int, RollbackFacts] = {}
         self.rollback_ends: dict[int, int] = {}
         self.dtvlsn = 0
         self.last_commit: LastCommit | None = None
         self.last_vlsn = NULL_VLSN
         self.cut_vlsn = NO_CUT
         self.points: list[Point] = []
-        self.damages: list[SeenDamage] = []
+        self.damages: list[DamagedStretch] = []
         self.damage_count = self.damage_bytes = self.torn_tail = self.undecodable = 0
         self.end: EndOfLog | None = None
         self.group: GroupName | None = None

@@ -23,7 +23,7 @@ from engine.vlsn.compare import Comparison, compare
 UNKNOWN_GROUP: Final = "unknown group"
 
 
-class Node(NamedTuple):
+class FleetNode(NamedTuple):
     """One node.
 
     Attributes:
@@ -65,7 +65,7 @@ class Node(NamedTuple):
         return self.dtvlsn, self.last_vlsn, commit
 
 
-class Pair(NamedTuple):
+class NodePair(NamedTuple):
     """Two nodes of a group."""
 
     env: str
@@ -73,14 +73,14 @@ class Pair(NamedTuple):
     comparison: Comparison
 
 
-class Ranked(NamedTuple):
+class RankedNode(NamedTuple):
     """A node with its rank in its group, from 1 on; equal nodes share one. 0: it is not replicated."""
 
-    node: Node
+    node: FleetNode
     rank: int
 
 
-def node_of(env: str, stream: NodeStream, group: str = "") -> Node:
+def node_of(env: str, stream: NodeStream, group: str = "") -> FleetNode:
     """What is said of one node.
 
     Arguments:
@@ -95,16 +95,16 @@ def node_of(env: str, stream: NodeStream, group: str = "") -> Node:
     replicated = facts.last != NULL_VLSN
     name = group or (stream.group.name if stream.group is not None else UNKNOWN_GROUP)
     key = group or (stream.group.uuid if stream.group is not None else UNKNOWN_GROUP)
-    return Node(
+    return FleetNode(
         env, name if replicated else "", key if replicated else "", facts.first, facts.last,
         points[-1].vlsn if len(points) else NULL_VLSN, commit, next(ends, 0), len(facts.rollbacks), stream.damages,
         stream.problem,
     )  # fmt: skip
 
 
-def rank(nodes: list[Node]) -> list[Ranked]:
+def rank(nodes: list[FleetNode]) -> list[RankedNode]:
     """Nodes by group, the newest first; those that are not replicated last."""
-    found: list[Ranked] = []
+    found: list[RankedNode] = []
     keys = dict.fromkeys(node.group_key for node in nodes if node.is_replicated)
     for key in keys:
         members = sorted((node for node in nodes if node.group_key == key), key=_newest_first)
@@ -112,19 +112,19 @@ def rank(nodes: list[Node]) -> list[Ranked]:
         for index, node in enumerate(members):
             if not index or node.ranking != members[index - 1].ranking:
                 place = index + 1
-            found.append(Ranked(node, place))
-    return found + [Ranked(node, 0) for node in nodes if not node.is_replicated]
+            found.append(RankedNode(node, place))
+    return found + [RankedNode(node, 0) for node in nodes if not node.is_replicated]
 
 
-def compare_group(streams: Mapping[str, NodeStream]) -> Iterator[Pair]:
+def compare_group(streams: Mapping[str, NodeStream]) -> Iterator[NodePair]:
     """Each two nodes of one group.
 
     Arguments:
         streams: by environment.
     """
     for env, other in combinations(sorted(streams), 2):
-        yield Pair(env, other, compare(streams[env].facts, streams[other].facts))
+        yield NodePair(env, other, compare(streams[env].facts, streams[other].facts))
 
 
-def _newest_first(node: Node) -> tuple[tuple[int, ...], str]:
+def _newest_first(node: FleetNode) -> tuple[tuple[int, ...], str]:
     return tuple(-value for value in node.ranking), node.env

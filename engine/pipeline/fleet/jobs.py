@@ -14,10 +14,10 @@ from engine.events import SILENT, Listener
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet.collect import collect_part
 from engine.pipeline.fleet.facts import Facts
-from engine.pipeline.fleet.groups import Node, Pair, compare_group, node_of
+from engine.pipeline.fleet.groups import FleetNode, NodePair, compare_group, node_of
 from engine.pipeline.fleet.profile import Profile, make_profile, unreadable
 from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
-from engine.pipeline.inventory import LEAST_TASK_BYTES, Listed, Part, pack, parts_of
+from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, LogPart, pack, parts_of
 from engine.pipeline.running import Tally
 from engine.pipeline.worker import settle_worker
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 UNCHANGED = "no environment was changed"
 
 
-class Compared(NamedTuple):
+class GroupComparison(NamedTuple):
     """Nodes, and each two of a group."""
 
-    nodes: list[Node]
-    pairs: list[Pair]
+    nodes: list[FleetNode]
+    pairs: list[NodePair]
 
 
-def report_fleet(session: Session, fleet: Sequence[Listed], listener: Listener = SILENT) -> list[Profile]:
+def report_fleet(session: Session, fleet: Sequence[EnvironmentListing], listener: Listener = SILENT) -> list[Profile]:
     """Profiles of all environments, in the order of naming.
 
     Raises:
@@ -58,7 +58,9 @@ def report_fleet(session: Session, fleet: Sequence[Listed], listener: Listener =
     return profiles
 
 
-def compare_fleet(session: Session, fleet: Sequence[Listed], listener: Listener = SILENT) -> Compared:
+def compare_fleet(
+    session: Session, fleet: Sequence[EnvironmentListing], listener: Listener = SILENT
+) -> GroupComparison:
     """All nodes, and each two nodes of every group.
 
     Raises:
@@ -69,19 +71,19 @@ def compare_fleet(session: Session, fleet: Sequence[Listed], listener: Listener 
     streams = parts.groupByKey().mapValues(_join_streams).cache()
     try:
         with explained("the comparison failed", consequence=UNCHANGED):
-            nodes: list[Node] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
+            nodes: list[FleetNode] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
             keys = {node.env: node.group_key for node in nodes if node.is_replicated}
             grouped = streams.flatMap(partial(_by_group, keys)).groupByKey()
-            pairs: list[Pair] = session.run(grouped.flatMap(_compare_task).collect, "compare nodes", listener)
+            pairs: list[NodePair] = session.run(grouped.flatMap(_compare_task).collect, "compare nodes", listener)
     finally:
         streams.unpersist()
     order = {env: index for index, env in enumerate(named)}
     nodes.sort(key=lambda node: order[node.env])
     pairs.sort(key=lambda pair: (order[pair.env], order[pair.other]))
-    return Compared(nodes, pairs)
+    return GroupComparison(nodes, pairs)
 
 
-def _parts(fleet: Iterable[Listed]) -> list[list[Part]]:
+def _parts(fleet: Iterable[EnvironmentListing]) -> list[list[LogPart]]:
     listed = [one for one in fleet if one.files is not None]
     return pack([parts_of(one.member.env, one.files) for one in listed if one.files is not None], LEAST_TASK_BYTES)
 
@@ -91,7 +93,7 @@ def parallel(session: Session, tasks: Sequence[Any]) -> RDD[Any]:
     return session.context.parallelize(tasks, max(1, len(tasks)))
 
 
-def _collect_task(tally: Tally, parts: list[Part]) -> Iterator[tuple[str, int, Facts]]:
+def _collect_task(tally: Tally, parts: list[LogPart]) -> Iterator[tuple[str, int, Facts]]:
     settle_worker()
     for part in parts:
         facts = collect_part(part)
@@ -99,7 +101,7 @@ def _collect_task(tally: Tally, parts: list[Part]) -> Iterator[tuple[str, int, F
         yield part.env, part.files[0].number, facts
 
 
-def _stream_task(parts: list[Part]) -> Iterator[tuple[str, NodeStream]]:
+def _stream_task(parts: list[LogPart]) -> Iterator[tuple[str, NodeStream]]:
     settle_worker()
     for part in parts:
         yield part.env, collect_stream(part)
@@ -109,7 +111,7 @@ def _join_streams(parts: Iterable[NodeStream]) -> NodeStream:
     return joined(list(parts))
 
 
-def _node(named: Mapping[str, str], found: tuple[str, NodeStream]) -> Node:
+def _node(named: Mapping[str, str], found: tuple[str, NodeStream]) -> FleetNode:
     env, stream = found
     return node_of(env, stream, named[env])
 
@@ -119,5 +121,5 @@ def _by_group(keys: Mapping[str, str], found: tuple[str, NodeStream]) -> Iterato
         yield keys[found[0]], found
 
 
-def _compare_task(found: tuple[str, Iterable[tuple[str, NodeStream]]]) -> list[Pair]:
+def _compare_task(found: tuple[str, Iterable[tuple[str, NodeStream]]]) -> list[NodePair]:
     return list(compare_group(dict(found[1])))

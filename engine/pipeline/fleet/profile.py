@@ -20,7 +20,16 @@ from engine.format.entry_types import ABORT, COMMIT, type_name
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import LogFiles
-from engine.pipeline.fleet.facts import Checkpoint, EndOfLog, Facts, FileFacts, LastCommit, Point, Rollback, TypeTotals
+from engine.pipeline.fleet.facts import (
+    CkptEndFacts,
+    EndOfLog,
+    Facts,
+    FileFacts,
+    LastCommit,
+    Point,
+    RollbackFacts,
+    TypeTotals,
+)
 from engine.pipeline.inventory import Member
 
 # What is said of an environment in one word, the worst first.
@@ -47,10 +56,10 @@ class FileProfile(NamedTuple):
     obsolete_bytes: int | None
 
 
-class Period(NamedTuple):
+class ProfilePeriod(NamedTuple):
     """A rollback period; depth 0 is one that lies in no other."""
 
-    rollback: Rollback
+    rollback: RollbackFacts
     depth: int
 
 
@@ -99,7 +108,7 @@ class Profile(NamedTuple):
     set_aside: int
     marker: bool
     lock_holder: int | None
-    checkpoints: tuple[Checkpoint, ...]
+    checkpoints: tuple[CkptEndFacts, ...]
     partial_checkpoint: int
     recovery_entries: int
     recovery_bytes: int
@@ -109,7 +118,7 @@ class Profile(NamedTuple):
     open_txns: tuple[int, ...]
     prepared_txns: tuple[int, ...]
     rolled_back_txns: int
-    periods: tuple[Period, ...]
+    periods: tuple[ProfilePeriod, ...]
     first_vlsn: int
     last_vlsn: int
     invisible: int
@@ -130,7 +139,7 @@ class Profile(NamedTuple):
         return self.obsolete_bytes / self.counted_bytes if self.counted_bytes else None
 
     @property
-    def last_checkpoint(self) -> Checkpoint | None:
+    def last_checkpoint(self) -> CkptEndFacts | None:
         """The checkpoint that recovery starts from."""
         return self.checkpoints[-1] if self.checkpoints else None
 
@@ -260,15 +269,15 @@ def _file_garbage(facts: Facts, number: int) -> int | None:
     return None if summary is None or not summary.total_size else summary.estimated_obsolete_size
 
 
-def _nested(rollbacks: list[Rollback]) -> tuple[Period, ...]:
+def _nested(rollbacks: list[RollbackFacts]) -> tuple[ProfilePeriod, ...]:
     """Periods in log order with how many others lie around each (R-RB-10: periods nest or are apart)."""
     ordered = sorted(rollbacks, key=lambda found: found.start_lsn)
     return tuple(
-        Period(inner, sum(_holds(outer, inner) for outer in ordered if outer is not inner)) for inner in ordered
+        ProfilePeriod(inner, sum(_holds(outer, inner) for outer in ordered if outer is not inner)) for inner in ordered
     )
 
 
-def _holds(outer: Rollback, inner: Rollback) -> bool:
+def _holds(outer: RollbackFacts, inner: RollbackFacts) -> bool:
     return outer.matchpoint_lsn <= inner.matchpoint_lsn and inner.start_lsn < outer.start_lsn
 
 

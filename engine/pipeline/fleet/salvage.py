@@ -34,7 +34,7 @@ from engine.pipeline.failures import explained
 from engine.pipeline.fleet import salvage_scan as scan
 from engine.pipeline.fleet.salvage_tasks import LOG, RECORDS, ROWS, ends_task, fold, scan_task, unfold
 from engine.pipeline.fleet.streams import collect_stream
-from engine.pipeline.inventory import Listed, pack, parts_of
+from engine.pipeline.inventory import EnvironmentListing, pack, parts_of
 from engine.pipeline.sources import register
 from engine.pipeline.tables import new_directory
 from engine.pipeline.worker import settle_worker
@@ -67,7 +67,7 @@ class Health(NamedTuple):
     problem: str
 
 
-class Salvaged(NamedTuple):
+class SalvageReport(NamedTuple):
     """What came of it.
 
     Attributes:
@@ -84,8 +84,8 @@ class Salvaged(NamedTuple):
 
 
 def salvage_fleet(
-    session: Session, fleet: Sequence[Listed], to: str, form: str, listener: Listener = SILENT
-) -> Salvaged:
+    session: Session, fleet: Sequence[EnvironmentListing], to: str, form: str, listener: Listener = SILENT
+) -> SalvageReport:
     """Write the datasets ``to/records`` and ``to/lost``.
 
     Arguments:
@@ -118,7 +118,7 @@ def salvage_fleet(
                 kept.unpersist()
     by_kind = {row[0]: row[1] for row in numbers}
     records = {(row[0], row[1]): row[2] for row in counted}
-    return Salvaged(health, records, sum(by_kind.values()), by_kind.get(True, 0))
+    return SalvageReport(health, records, sum(by_kind.values()), by_kind.get(True, 0))
 
 
 def check(env: str) -> Health:
@@ -157,7 +157,7 @@ class _Plan:
         kept: frames that Spark keeps.
     """
 
-    def __init__(self, session: Session, fleet: Sequence[Listed], health: Sequence[Health]) -> None:
+    def __init__(self, session: Session, fleet: Sequence[EnvironmentListing], health: Sequence[Health]) -> None:
         self._spark = session.spark
         known = [one for one in health if one.survey is not None]
         self._bases = _bases(known)

@@ -24,7 +24,7 @@ from engine.format.entry.node import (
     KNOWN_DELETED,
     PENDING_DELETED,
     SLOT_EMBEDDED,
-    Node,
+    NodeRecord,
 )
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import TxnEnd
@@ -38,7 +38,7 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader
 from engine.log.reader import FileReader
-from engine.pipeline.inventory import Part
+from engine.pipeline.inventory import LogPart
 from engine.storage.disk import DiskStorage
 
 _MAP_LN: Final = 4
@@ -75,7 +75,7 @@ class LogSurvey(NamedTuple):
     damages: tuple[Damage, ...]
 
 
-class Version(NamedTuple):
+class SalvagedVersion(NamedTuple):
     """A row: see the head of the module. ``txn`` is None outside transactions and for slots."""
 
     env: str
@@ -123,7 +123,7 @@ def survey_log(env: str) -> LogSurvey:
     return LogSurvey(dbs, frozenset(removed), tuple(periods), tuple(damages))
 
 
-def versions(part: Part, known: LogSurvey) -> Iterator[Version]:
+def versions(part: LogPart, known: LogSurvey) -> Iterator[SalvagedVersion]:
     """Rows of some files of a log."""
     for item in _entries(part):
         if item.type_number in _USER_LNS:
@@ -132,7 +132,7 @@ def versions(part: Part, known: LogSurvey) -> Iterator[Version]:
             yield from _slots(part.env, item, known)
 
 
-def ends(part: Part) -> Iterator[tuple[str, int, bool]]:
+def ends(part: LogPart) -> Iterator[tuple[str, int, bool]]:
     """Environment, transaction, and whether it committed, of every transaction that ended in some files."""
     for item in _entries(part):
         if item.type_number in (COMMIT, ABORT) and not item.invisible:
@@ -141,7 +141,7 @@ def ends(part: Part) -> Iterator[tuple[str, int, bool]]:
                 yield part.env, record.id, item.type_number == COMMIT
 
 
-def _entries(part: Part) -> Iterator[LogEntry]:
+def _entries(part: LogPart) -> Iterator[LogEntry]:
     storage = DiskStorage(part.env)
     for file in part.files:
         try:
@@ -165,14 +165,16 @@ def _take_map(item: LogEntry, dbs: dict[int, SalvageDb], removed: set[int]) -> N
             dbs[found.db_id] = SalvageDb(found.name or f"database {found.db_id}", found.duplicates)
 
 
-def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[Version]:
+def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]:
     record = _record(item)
     if not isinstance(record, LN) or record.db_id not in known.dbs:
         return
     txn, key, data = record.txn_id, record.key, record.data
     if item.invisible or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
         # A slot that leads here leads to nothing, and to nothing that is lost.
-        yield Version(env, "void", record.db_id, key, item.lsn, False, False, None, txn, NULL_VLSN, -1, NULL_LSN)
+        yield SalvagedVersion(
+            env, "void", record.db_id, key, item.lsn, False, False, None, txn, NULL_VLSN, -1, NULL_LSN
+        )
         return
     if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
         # Old trees of duplicates: a record is a key with one of its data items.
@@ -182,15 +184,17 @@ def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[Version]:
             key, data = join_two_part_key(key, data), b""
         else:
             return
-    yield Version(env, "ln", record.db_id, key, item.lsn, data is None, False, data, txn, item.vlsn, -1, NULL_LSN)
+    yield SalvagedVersion(
+        env, "ln", record.db_id, key, item.lsn, data is None, False, data, txn, item.vlsn, -1, NULL_LSN
+    )
 
 
-def _slots(env: str, item: LogEntry, known: LogSurvey) -> Iterator[Version]:
+def _slots(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]:
     node = _record(item)
-    if not isinstance(node, Node) or node.db_id not in known.dbs:
+    if not isinstance(node, NodeRecord) or node.db_id not in known.dbs:
         return
     if item.type_number == BIN_TYPE:
-        yield Version(
+        yield SalvagedVersion(
             env, "node", node.db_id, b"", item.lsn, False, False, None, None, NULL_VLSN, node.node_id, item.lsn
         )
     for slot in node.slots:
@@ -199,7 +203,7 @@ def _slots(env: str, item: LogEntry, known: LogSurvey) -> Iterator[Version]:
             embedded = bool(slot.state & SLOT_EMBEDDED)
             data = (slot.data or b"") if embedded and not deleted else None
             vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
-            yield Version(
+            yield SalvagedVersion(
                 env, "slot", node.db_id, node.full_key(slot), slot.lsn, deleted, embedded, data, None, vlsn,
                 node.node_id, item.lsn,
             )  # fmt: skip

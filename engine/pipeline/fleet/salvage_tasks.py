@@ -9,7 +9,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key, split_two_part_key
 from engine.format.vlsn import NULL_VLSN
 from engine.pipeline.fleet import salvage_scan as scan
-from engine.pipeline.inventory import Part
+from engine.pipeline.inventory import LogPart
 from engine.pipeline.worker import settle_worker
 
 # Where records come from: recovery, or the log.
@@ -25,7 +25,7 @@ ROWS: Final = (
 RECORDS: Final = "source string, environment string, db string, key binary, data binary, vlsn bigint, from string"
 
 
-def scan_task(tasks: list[list[Part]], surveys: Mapping[str, scan.LogSurvey], ids: Iterator[Any]) -> Iterator[Any]:
+def scan_task(tasks: list[list[LogPart]], surveys: Mapping[str, scan.LogSurvey], ids: Iterator[Any]) -> Iterator[Any]:
     """Versions out of the parts of tasks; batches of task numbers come in."""
     settle_worker()
     schema = scan.arrow(scan.VERSION_SCHEMA)
@@ -34,7 +34,7 @@ def scan_task(tasks: list[list[Part]], surveys: Mapping[str, scan.LogSurvey], id
         yield from scan.batches(rows, schema)
 
 
-def ends_task(tasks: list[list[Part]], ids: Iterator[Any]) -> Iterator[Any]:
+def ends_task(tasks: list[list[LogPart]], ids: Iterator[Any]) -> Iterator[Any]:
     """Ends of transactions, likewise."""
     settle_worker()
     schema = scan.arrow(scan.END_SCHEMA)

@@ -11,7 +11,7 @@ from engine.format.stream_facts import StreamFacts, matters
 from engine.log.entry import LogEntry
 from engine.log.reader import FileReader
 from engine.pipeline.fleet.group_record import LN_TYPES, GroupName, group_of
-from engine.pipeline.inventory import Part
+from engine.pipeline.inventory import LogPart
 from engine.storage.disk import DiskStorage
 
 
@@ -43,7 +43,7 @@ class NodeStream:
         self.problem = self.problem or later.problem
 
 
-def collect_stream(part: Part) -> NodeStream:
+def collect_stream(part: LogPart) -> NodeStream:
     """The stream in some consecutive files of an environment."""
     storage = DiskStorage(part.env)
     whole = NodeStream(part.files[0].number if part.files else 0)

@@ -18,7 +18,7 @@ from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet.jobs import UNCHANGED, parallel
-from engine.pipeline.inventory import LEAST_TASK_BYTES, Listed, Part, pack, parts_of
+from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, LogPart, pack, parts_of
 from engine.pipeline.running import Tally
 from engine.pipeline.session import Session
 from engine.pipeline.worker import settle_worker
@@ -30,7 +30,7 @@ from engine.verify.report import Report
 _Checked = FileResult | JetoolError
 
 
-class Verified(NamedTuple):
+class EnvironmentVerdict(NamedTuple):
     """What ``verify`` says of one environment, or why it could not be verified."""
 
     env: str
@@ -38,16 +38,16 @@ class Verified(NamedTuple):
     error: JetoolError | None
 
 
-class _Numbered(NamedTuple):
+class _NumberedPart(NamedTuple):
     """A part of the environment of a number."""
 
     number: int
-    part: Part
+    part: LogPart
 
 
 def verify_fleet(
-    session: Session, fleet: Sequence[Listed], levels: Sequence[str], listener: Listener = SILENT
-) -> list[Verified]:
+    session: Session, fleet: Sequence[EnvironmentListing], levels: Sequence[str], listener: Listener = SILENT
+) -> list[EnvironmentVerdict]:
     """Check every environment.
 
     Arguments:
@@ -64,17 +64,17 @@ def verify_fleet(
     known = [(one.member.env, one.files) for one in fleet if one.files is not None]
     numbers = {env: number for number, (env, _) in enumerate(known)}
     tasks = pack([parts_of(env, files_to_read(files, levels)) for env, files in known], LEAST_TASK_BYTES)
-    work = [[_Numbered(numbers[part.env], part) for part in task] for task in tasks]
+    work = [[_NumberedPart(numbers[part.env], part) for part in task] for task in tasks]
     tally = session.tally()
     checked = parallel(session, work).flatMap(partial(_check_task, tally))
     whole = parallel(session, list(enumerate(known))).cogroup(checked, max(1, len(known)))
     with explained("the verification failed", consequence=UNCHANGED):
         job = whole.map(partial(_judge_task, tuple(levels)))
         found = {one.env: one for one in session.run(job.collect, "verify", listener, tally)}
-    return [found.get(one.member.env) or Verified(one.member.env, None, one.error) for one in fleet]
+    return [found.get(one.member.env) or EnvironmentVerdict(one.member.env, None, one.error) for one in fleet]
 
 
-def _check_task(tally: Tally, parts: Sequence[_Numbered]) -> Iterator[tuple[int, _Checked]]:
+def _check_task(tally: Tally, parts: Sequence[_NumberedPart]) -> Iterator[tuple[int, _Checked]]:
     settle_worker()
     for number, part in parts:
         storage = DiskStorage(part.env)
@@ -90,16 +90,16 @@ def _check_task(tally: Tally, parts: Sequence[_Numbered]) -> Iterator[tuple[int,
 
 def _judge_task(
     levels: tuple[str, ...], found: tuple[int, tuple[Iterable[tuple[str, LogFiles]], Iterable[_Checked]]]
-) -> Verified:
+) -> EnvironmentVerdict:
     settle_worker()
     ((env, files),), checked = found[1]
     results: list[FileResult] = []
     for one in checked:
         if isinstance(one, JetoolError):
-            return Verified(env, None, one)
+            return EnvironmentVerdict(env, None, one)
         results.append(one)
     results.sort(key=lambda result: result.file.number)
     try:
-        return Verified(env, verify_environment(DiskStorage(env), files, levels, results=results), None)
+        return EnvironmentVerdict(env, verify_environment(DiskStorage(env), files, levels, results=results), None)
     except JetoolError as error:
-        return Verified(env, None, error)
+        return EnvironmentVerdict(env, None, error)

@@ -18,13 +18,13 @@ from engine.errors import UsageError
 from engine.events import Listener
 from engine.pipeline import failures
 from engine.pipeline.load import rejects, staging
-from engine.pipeline.load.plan import UNCHANGED, Part, Target
-from engine.pipeline.load.reading import Outcome
-from engine.pipeline.load.recipe import AVRO, JSON, RAW, Recipe, Wanted, resolve
-from engine.pipeline.load.runs import Run, cuts_of
-from engine.pipeline.load.sources import Layout, Opened
+from engine.pipeline.load.plan import UNCHANGED, Target, TaskOutput
+from engine.pipeline.load.reading import PartRead
+from engine.pipeline.load.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
+from engine.pipeline.load.runs import SortedRun, cuts_of
+from engine.pipeline.load.sources import Layout, OpenSource
 from engine.pipeline.load.stitch import stitch
-from engine.pipeline.load.subject import Prepared
+from engine.pipeline.load.subject import LoadPreparation
 from engine.pipeline.load.tasks import Share, shares
 from engine.storage.base import Storage
 
@@ -42,17 +42,17 @@ class Backend(Protocol):
     def cores(self) -> int:
         """Tasks that run at a time."""
 
-    def open(self, layout: Layout) -> Opened:
+    def open(self, layout: Layout) -> OpenSource:
         """Look at a source."""
 
-    def read(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
+    def read(self, opened: OpenSource, recipe: Recipe) -> list[PartRead]:
         """Make runs of it."""
 
-    def write(self, target: Target, shares: list[Share]) -> list[Part]:
+    def write(self, target: Target, shares: list[Share]) -> list[TaskOutput]:
         """Make log files of the runs."""
 
 
-class Read(NamedTuple):
+class ReadTotals(NamedTuple):
     """What was read.
 
     Attributes:
@@ -64,11 +64,11 @@ class Read(NamedTuple):
     read: int
     rejected: int
     duplicates: int
-    runs: list[Run]
+    runs: list[SortedRun]
     rejects: Path | None
 
 
-class Loaded(NamedTuple):
+class LoadResult(NamedTuple):
     """What a load has done. ``read`` = ``records`` + ``rejected`` + ``duplicates``.
 
     Attributes:
@@ -87,8 +87,8 @@ class Loaded(NamedTuple):
 
 
 def open_source(
-    backend: Backend, layout: Layout, wanted: Wanted, directory: str, keep: str
-) -> tuple[Opened, Recipe]:  # fmt: skip
+    backend: Backend, layout: Layout, wanted: RecipeRequest, directory: str, keep: str
+) -> tuple[OpenSource, Recipe]:  # fmt: skip
     """Look at a source, and say how its records become keys and values.
 
     Raises:
@@ -99,7 +99,7 @@ def open_source(
     return opened, _recipe_of(opened, wanted, directory, keep)
 
 
-def _recipe_of(opened: Opened, wanted: Wanted, directory: str, keep: str) -> Recipe:
+def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: str) -> Recipe:
     form = opened.layout.form
     if form == JSON and wanted.value is None:
         wanted = wanted._replace(value_format=wanted.value_format or "json")
@@ -114,7 +114,7 @@ def _recipe_of(opened: Opened, wanted: Wanted, directory: str, keep: str) -> Rec
     )  # fmt: skip
 
 
-def read_source(backend: Backend, opened: Opened, recipe: Recipe, rejects_directory: Path) -> Read:
+def read_source(backend: Backend, opened: OpenSource, recipe: Recipe, rejects_directory: Path) -> ReadTotals:
     """Step 2.
 
     Raises:
@@ -123,7 +123,7 @@ def read_source(backend: Backend, opened: Opened, recipe: Recipe, rejects_direct
     with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
         outcomes = backend.read(opened, recipe)
     runs = sorted(run for outcome in outcomes for run in outcome.runs)
-    return Read(
+    return ReadTotals(
         sum(outcome.read for outcome in outcomes),
         sum(outcome.rejected for outcome in outcomes),
         sum(run.duplicates for run in runs),
@@ -136,14 +136,14 @@ def write_files(
     storage: Storage,
     config: EnvironmentConfig,
     backend: Backend,
-    prepared: Prepared,
-    found: Read,
+    prepared: LoadPreparation,
+    found: ReadTotals,
     keep: str,
     *,
     parts: int | None,
     dry_run: bool,
     listener: Listener,
-) -> Loaded:
+) -> LoadResult:
     """Step 3, for a database without records.
 
     Arguments:
@@ -159,7 +159,7 @@ def write_files(
         listener.step("commit", 0, 0)
         stitch(storage, config, prepared.target, prepared.subject, done, prepared.last_offset)
     files = [file for part in done for file in part.files]
-    return Loaded(
+    return LoadResult(
         found.read,
         sum(part.records for part in done),
         found.rejected,

@@ -19,7 +19,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _UNCLOSED: Final = "a quoted field is not closed on this line"
 
 
-class Bad(NamedTuple):
+class BadLine(NamedTuple):
     """A line that is no record: its row in the batch, the column (from 1) or None, and why."""
 
     row: int
@@ -27,7 +27,7 @@ class Bad(NamedTuple):
     reason: str
 
 
-class Parsed(NamedTuple):
+class ParsedLines(NamedTuple):
     """What a batch of lines came to.
 
     Attributes:
@@ -38,10 +38,10 @@ class Parsed(NamedTuple):
 
     table: Any
     rows: Any
-    bad: list[Bad]
+    bad: list[BadLine]
 
 
-def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> Parsed:
+def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> ParsedLines:
     """Parse lines of CSV; columns are bytes.
 
     Arguments:
@@ -49,12 +49,12 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
         names: of all columns.
         needed: of those that are wanted.
     """
-    bad: list[Bad] = []
+    bad: list[BadLine] = []
     text = pc.cast(lines, pa.large_binary())
     count = len(text)
 
     def skip(row: Any) -> str:
-        bad.append(Bad(row.number - 1, min(row.expected_columns, row.actual_columns) + 1, _columns(row)))
+        bad.append(BadLine(row.number - 1, min(row.expected_columns, row.actual_columns) + 1, _columns(row)))
         return "skip"
 
     block = pc.binary_join(pa.LargeListArray.from_arrays([0, count], text), pa.scalar(b"\n", text.type))[0].as_buffer()
@@ -73,15 +73,15 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
     if len(table) + len(bad) != count:
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)
     rows = np.delete(np.arange(count), [found.row for found in bad]) if bad else np.arange(count)
-    return Parsed(table, rows, bad)
+    return ParsedLines(table, rows, bad)
 
 
 def _columns(row: Any) -> str:
     return f"{row.actual_columns} columns, expected {row.expected_columns}"
 
 
-def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> Parsed:
-    bad: list[Bad] = []
+def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> ParsedLines:
+    bad: list[BadLine] = []
     rows: list[int] = []
     found: list[list[str]] = []
     for row, line in enumerate(lines):
@@ -89,18 +89,18 @@ def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, 
         try:
             fields = next(csv.reader([text], delimiter=delimiter, strict=True), [""])
         except csv.Error:
-            bad.append(Bad(row, None, _UNCLOSED))
+            bad.append(BadLine(row, None, _UNCLOSED))
             continue
         if len(fields) != len(names):
             column = min(len(fields), len(names)) + 1
-            bad.append(Bad(row, column, f"{len(fields)} columns, expected {len(names)}"))
+            bad.append(BadLine(row, column, f"{len(fields)} columns, expected {len(names)}"))
             continue
         rows.append(row)
         found.append(fields)
     places = [names.index(name) for name in needed]
     columns = [[record[at].encode("utf-8", "surrogateescape") for record in found] for at in places]
     table = pa.table([pa.array(column, pa.large_binary()) for column in columns], names=list(needed))
-    return Parsed(table, np.array(rows, np.int64), bad)
+    return ParsedLines(table, np.array(rows, np.int64), bad)
 
 
 def csv_names(line: bytes, delimiter: str, *, header: bool) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def csv_names(line: bytes, delimiter: str, *, header: bool) -> tuple[str, ...]:
     return tuple(fields) if header else tuple(f"c{number}" for number in range(1, len(fields) + 1))
 
 
-def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[str, Any]], list[int], list[Bad]]:
+def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[str, Any]], list[int], list[BadLine]]:
     """Parse JSON lines.
 
     Arguments:
@@ -122,18 +122,18 @@ def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[st
     """
     records: list[dict[str, Any]] = []
     rows: list[int] = []
-    bad: list[Bad] = []
+    bad: list[BadLine] = []
     for row, line in enumerate(pc.cast(lines, pa.large_binary()).to_pylist()):
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            bad.append(Bad(row, error.colno, f"no JSON: {error.msg}"))
+            bad.append(BadLine(row, error.colno, f"no JSON: {error.msg}"))
             continue
         except (UnicodeDecodeError, RecursionError):
-            bad.append(Bad(row, None, "no JSON: not UTF-8, or nested too deeply"))
+            bad.append(BadLine(row, None, "no JSON: not UTF-8, or nested too deeply"))
             continue
         if not isinstance(record, dict):
-            bad.append(Bad(row, 1, "no JSON object"))
+            bad.append(BadLine(row, 1, "no JSON object"))
             continue
         rows.append(row)
         records.append(record if needed is None else {name: record.get(name) for name in needed})

@@ -13,10 +13,10 @@ from typing import TypeVar
 from engine.errors import UsageError
 from engine.events import Listener, counted
 from engine.pipeline.load import splits
-from engine.pipeline.load.plan import Part, Target
-from engine.pipeline.load.reading import Outcome
+from engine.pipeline.load.plan import Target, TaskOutput
+from engine.pipeline.load.reading import PartRead
 from engine.pipeline.load.recipe import Recipe
-from engine.pipeline.load.sources import Layout, Opened
+from engine.pipeline.load.sources import Layout, OpenSource
 from engine.pipeline.load.tasks import Share, write_share
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class LocalBackend:
         self.cores = jobs
         self._listener = listener
 
-    def open(self, layout: Layout) -> Opened:
+    def open(self, layout: Layout) -> OpenSource:
         """Look at a source: its files and columns.
 
         Raises:
@@ -50,13 +50,13 @@ class LocalBackend:
             )
         return found
 
-    def read(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
+    def read(self, opened: OpenSource, recipe: Recipe) -> list[PartRead]:
         """Step 1: runs."""
         name = opened.layout.name
         tasks = splits.tasks_of(splits.splits_of(name, recipe.form, opened.files))
         return self._map(partial(splits.read_task, recipe, name), tasks, attrgetter("read"), "read")
 
-    def write(self, target: Target, shares: list[Share]) -> list[Part]:
+    def write(self, target: Target, shares: list[Share]) -> list[TaskOutput]:
         """Step 2: log files."""
         return self._map(partial(write_share, target), shares, attrgetter("records"), "write")
 

@@ -28,7 +28,7 @@ from engine.format.header import HEADER, HEADER_BYTES, PROVISIONAL
 from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load.bin_block import BINBlock
 from engine.pipeline.load.ln_block import LNBlock
-from engine.pipeline.load.plan import IDS_A_FILE, Part, StagedFile, Target
+from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
 from engine.pipeline.load.sorting import Binary
 
 Numbers = npt.NDArray[np.int64]
@@ -75,7 +75,7 @@ class LogOutput:
             at += block
         self._pending, self._pending_rows = [whole.slice(at)], len(whole) - at
 
-    def finish(self, duplicates: int) -> Part:
+    def finish(self, duplicates: int) -> TaskOutput:
         """Write what is left, make all files durable.
 
         Arguments:
@@ -85,7 +85,7 @@ class LogOutput:
             self._write_block(pa.concat_tables(self._pending).combine_chunks())
         self._close()
         self._index_file.close()
-        return Part(self._part, self.records, duplicates, self.bins, tuple(self._done), str(self._references))
+        return TaskOutput(self._part, self.records, duplicates, self.bins, tuple(self._done), str(self._references))
 
     def abandon(self) -> None:
         """Give the files up; whoever cleans the staging directory removes them."""

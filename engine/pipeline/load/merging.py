@@ -16,9 +16,9 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.events import Listener, counted
 from engine.pipeline.load import staging
-from engine.pipeline.load.bulk import Loaded, Read
+from engine.pipeline.load.bulk import LoadResult, ReadTotals
 from engine.pipeline.load.merge import Merge
-from engine.pipeline.load.runs import Run
+from engine.pipeline.load.runs import SortedRun
 from engine.storage.base import Storage
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
@@ -37,7 +37,7 @@ class State(NamedTuple):
     """
 
     subject: str
-    found: Read
+    found: ReadTotals
     after: bytes | None
     records: int
     refused: int
@@ -54,7 +54,7 @@ def merge_into(
     listener: Listener,
     *,
     overwrite: bool,
-) -> tuple[Loaded, int]:
+) -> tuple[LoadResult, int]:
     """Put the records of all runs into a database.
 
     Arguments:
@@ -98,7 +98,7 @@ def merge_into(
         raise
     found = state.found
     duplicates = found.duplicates + state.duplicates
-    return Loaded(found.read, state.records, found.rejected, duplicates, 0, 0, found.rejects), state.refused
+    return LoadResult(found.read, state.records, found.rejected, duplicates, 0, 0, found.rejects), state.refused
 
 
 def _put(env: Environment, db: Database, keys: list[bytes], values: list[bytes], mode: PutMode) -> int:
@@ -146,11 +146,11 @@ def resume(storage: Storage, subject: str) -> State:
             hint="give the same sources and options, or leave out --resume to give that one up",
         )
     found = fields.pop("found")
-    runs = [Run(path, records, size, dropped, ()) for path, records, size, dropped in found.pop("runs")]
+    runs = [SortedRun(path, records, size, dropped, ()) for path, records, size, dropped in found.pop("runs")]
     rejects = found.pop("rejects")
     after = fields.pop("after")
     return State(
-        found=Read(runs=runs, rejects=None if rejects is None else Path(rejects), **found),
+        found=ReadTotals(runs=runs, rejects=None if rejects is None else Path(rejects), **found),
         after=None if after is None else bytes.fromhex(after),
         **fields,
     )

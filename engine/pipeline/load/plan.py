@@ -59,7 +59,7 @@ class StagedFile(NamedTuple):
     summary: tuple[int, ...]
 
 
-class Part(NamedTuple):
+class TaskOutput(NamedTuple):
     """What one task has written.
 
     Attributes:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from engine.errors import JobError
 from engine.pipeline.load import columns, lines, values
 from engine.pipeline.load.recipe import CSV, JSON, PLACE_BITS, RAW, TABLE, Recipe
-from engine.pipeline.load.runs import SCHEMA, Run, RunWriter
+from engine.pipeline.load.runs import SCHEMA, RunWriter, SortedRun
 
 Numbers = npt.NDArray[np.int64]
 LINE: Final = "line"
@@ -35,7 +35,7 @@ BLOCK_BITS: Final = 20
 _SHOWN_BYTES: Final = 1 << 20
 
 
-class Outcome(NamedTuple):
+class PartRead(NamedTuple):
     """What a task has read.
 
     Attributes:
@@ -48,12 +48,12 @@ class Outcome(NamedTuple):
 
     read: int
     rejected: int
-    runs: tuple[Run, ...]
+    runs: tuple[SortedRun, ...]
     splits: tuple[tuple[int, int], ...]
     rejects: str | None
 
 
-def read(recipe: Recipe, batches: Iterable[Any]) -> Outcome:
+def read(recipe: Recipe, batches: Iterable[Any]) -> PartRead:
     """Make runs of batches.
 
     Raises:
@@ -64,10 +64,10 @@ def read(recipe: Recipe, batches: Iterable[Any]) -> Outcome:
             f"a task does not find the staging directory {recipe.staging}: all machines of the cluster must see the "
             "environment's directory under the same path"
         )
-    return _Reader(recipe).read(batches)
+    return _SourceReader(recipe).read(batches)
 
 
-class _Reader:
+class _SourceReader:
     """Reads for one task."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -78,10 +78,10 @@ class _Reader:
         self._rejects: TextIO | None = None
         self._rejects_path = Path(recipe.staging) / f"rejects-{os.getpid()}-{time.time_ns():x}.jsonl"
 
-    def read(self, batches: Iterable[Any]) -> Outcome:
+    def read(self, batches: Iterable[Any]) -> PartRead:
         """See ``read``."""
         writer = RunWriter(self._recipe.staging, self._recipe.run_bytes, self._recipe.keep)
-        runs: list[Run] = []
+        runs: list[SortedRun] = []
         try:
             for batch in batches:
                 for table in self._records(batch):
@@ -92,7 +92,7 @@ class _Reader:
                 self._rejects.close()
         splits = tuple((split, self._last[split] + 1) for split in sorted(self._last))
         path = str(self._rejects_path) if self._rejects is not None else None
-        return Outcome(self._read, self._rejected, tuple(runs), splits, path)
+        return PartRead(self._read, self._rejected, tuple(runs), splits, path)
 
     def _records(self, batch: Any) -> Iterator[Any]:
         """The records of a batch, as tables of ``runs.SCHEMA``."""

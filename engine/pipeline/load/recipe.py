@@ -20,7 +20,7 @@ PLACE_BITS: Final = 32
 _ORIGIN_BITS: Final = 31
 
 
-class Column(NamedTuple):
+class SourceColumn(NamedTuple):
     """A column that becomes bytes, and how: a name of ``STYLES``."""
 
     name: str
@@ -53,7 +53,7 @@ class Recipe(NamedTuple):
     names: tuple[str, ...]
     delimiter: str
     header: bool
-    keys: tuple[Column, ...]
+    keys: tuple[SourceColumn, ...]
     values: tuple[str, ...]
     value_format: str
     value_style: str
@@ -70,7 +70,7 @@ class Recipe(NamedTuple):
         return _ORIGIN_BITS - max(len(self.files) - 1, 0).bit_length()
 
 
-class Wanted(NamedTuple):
+class RecipeRequest(NamedTuple):
     """What the user asked for; None where the source decides.
 
     Attributes:
@@ -86,7 +86,7 @@ class Wanted(NamedTuple):
     order_by: str | None
 
 
-def resolve(wanted: Wanted, schema: Any) -> tuple[tuple[Column, ...], tuple[str, ...], str, str]:
+def resolve(wanted: RecipeRequest, schema: Any) -> tuple[tuple[SourceColumn, ...], tuple[str, ...], str, str]:
     """Columns and formats for a source.
 
     Arguments:
@@ -113,7 +113,7 @@ def resolve(wanted: Wanted, schema: Any) -> tuple[tuple[Column, ...], tuple[str,
         raise UsageError(
             "a raw value is one column", found=f"{len(values)}: {', '.join(values)}", hint="--value-format json"
         )
-    keys = tuple(Column(name, wanted.key_style or style_of(name, schema.field(name).type)) for name in wanted.key)
+    keys = tuple(SourceColumn(name, wanted.key_style or style_of(name, schema.field(name).type)) for name in wanted.key)
     style = wanted.value_style or style_of(values[0], schema.field(values[0]).type) if value_format == RAW else RAW
     return keys, values, value_format, style
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import StorageError
-from engine.pipeline.load.reading import Outcome
+from engine.pipeline.load.reading import PartRead
 from engine.pipeline.load.recipe import PLACE_BITS, TABLE, Recipe
 
 FILE: Final = "rejects.jsonl"
 
 
-def write(recipe: Recipe, outcomes: list[Outcome], directory: Path) -> Path | None:
+def write(recipe: Recipe, outcomes: list[PartRead], directory: Path) -> Path | None:
     """Put all rejects into one file of a directory, which is made.
 
     Returns:
@@ -45,7 +45,7 @@ def write(recipe: Recipe, outcomes: list[Outcome], directory: Path) -> Path | No
     return target
 
 
-def _lines_before(recipe: Recipe, outcomes: list[Outcome]) -> dict[int, int]:
+def _lines_before(recipe: Recipe, outcomes: list[PartRead]) -> dict[int, int]:
     """For every split, the lines of its file that stand before it."""
     counts = dict(sorted(pair for outcome in outcomes for pair in outcome.splits))
     before: dict[int, int] = {}

@@ -34,7 +34,7 @@ _SAMPLE_BYTES: Final = 64
 _SHOWN_KEY_BYTES: Final = 32
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """A sorted run.
 
     Attributes:
@@ -69,7 +69,7 @@ class RunWriter:
         self._size = 0
         self._made = 0
 
-    def add(self, table: Any) -> Iterator[Run]:
+    def add(self, table: Any) -> Iterator[SortedRun]:
         """Take records; gives the run that this has filled, if any.
 
         Arguments:
@@ -82,12 +82,12 @@ class RunWriter:
         if self._size >= self._run_bytes:
             yield self._write()
 
-    def finish(self) -> Iterator[Run]:
+    def finish(self) -> Iterator[SortedRun]:
         """The last run, if any."""
         if self._tables:
             yield self._write()
 
-    def _write(self) -> Run:
+    def _write(self) -> SortedRun:
         table = pa.concat_tables(self._tables).combine_chunks()
         self._tables, self._size = [], 0
         keys, ranks = Binary(one_chunk(table["key"])), one_chunk(table["rank"]).to_numpy()
@@ -97,7 +97,7 @@ class RunWriter:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
             writer.write_table(kept, max_chunksize=_rows_a_batch(kept))
         lengths = Binary(one_chunk(kept["key"])).lengths + Binary(one_chunk(kept["value"])).lengths
-        return Run(str(path), len(kept), int(lengths.sum()), dropped, _samples(kept, np.cumsum(lengths)))
+        return SortedRun(str(path), len(kept), int(lengths.sum()), dropped, _samples(kept, np.cumsum(lengths)))
 
 
 def resolved(table: Any, keep: str) -> tuple[Any, int]:
@@ -127,7 +127,7 @@ def resolved(table: Any, keep: str) -> tuple[Any, int]:
     return table.filter(pa.array(fresh)), dropped
 
 
-def cuts_of(runs: list[Run], parts: int) -> list[bytes]:
+def cuts_of(runs: list[SortedRun], parts: int) -> list[bytes]:
     """Keys that cut all runs into parts of about equal size.
 
     Returns:

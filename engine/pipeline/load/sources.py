@@ -43,7 +43,7 @@ class Layout(NamedTuple):
         return {"csv": CSV, "tsv": CSV, "jsonl": JSON}.get(self.name, TABLE)
 
 
-class Opened(NamedTuple):
+class OpenSource(NamedTuple):
     """A source that was looked at.
 
     Attributes:

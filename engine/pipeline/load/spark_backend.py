@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from engine.events import Listener
 from engine.pipeline.load import endings, reading, sources, splits
-from engine.pipeline.load.plan import Part, Target
-from engine.pipeline.load.reading import Outcome
+from engine.pipeline.load.plan import Target, TaskOutput
+from engine.pipeline.load.reading import PartRead
 from engine.pipeline.load.recipe import TABLE, Recipe
-from engine.pipeline.load.sources import Layout, Opened
+from engine.pipeline.load.sources import Layout, OpenSource
 from engine.pipeline.load.tasks import Share, write_share
 from engine.pipeline.running import Tally
 
@@ -69,11 +69,11 @@ class SparkBackend:
         """Tasks that run at a time."""
         return self._session.cores
 
-    def open(self, layout: Layout) -> Opened:
+    def open(self, layout: Layout) -> OpenSource:
         """Look at a source: its files and columns."""
         return splits.opened(layout) or self._opened_by_spark(layout)
 
-    def _opened_by_spark(self, layout: Layout) -> Opened:
+    def _opened_by_spark(self, layout: Layout) -> OpenSource:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self._quick = _is_small(layout.paths)
@@ -85,12 +85,12 @@ class SparkBackend:
         uris = [uri for path in layout.paths for uri in sorted(self._frame(layout, [path]).inputFiles())]
         files, handle = tuple(_shown(uri) for uri in uris), (frame, uris)
         if layout.form == TABLE:
-            return Opened(layout, to_arrow_schema(frame.schema), (), files, handle)
+            return OpenSource(layout, to_arrow_schema(frame.schema), (), files, handle)
         taken = self._session.run(lambda: frame.limit(sources.SAMPLE_LINES).collect(), "look", self._listener)
         schema, names = sources.schema_of_lines(layout, [row[0].encode() for row in taken])
-        return Opened(layout, schema, names, files, handle)
+        return OpenSource(layout, schema, names, files, handle)
 
-    def read(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
+    def read(self, opened: OpenSource, recipe: Recipe) -> list[PartRead]:
         """Step 1: runs."""
         if opened.handle is not None:
             return self._read_by_spark(opened, recipe)
@@ -98,7 +98,7 @@ class SparkBackend:
         tasks = splits.tasks_of(splits.splits_of(name, recipe.form, opened.files))
         return self._each(tasks, partial(splits.read_task, recipe, name), attrgetter("read"), "read")
 
-    def _read_by_spark(self, opened: Opened, recipe: Recipe) -> list[Outcome]:
+    def _read_by_spark(self, opened: OpenSource, recipe: Recipe) -> list[PartRead]:
         from pyspark.sql import functions as f
 
         frame: DataFrame
@@ -117,7 +117,7 @@ class SparkBackend:
         rows = self._session.run(wanted.collect, "read", self._listener)
         return [pickle.loads(row[0]) for row in rows]
 
-    def write(self, target: Target, shares: list[Share]) -> list[Part]:
+    def write(self, target: Target, shares: list[Share]) -> list[TaskOutput]:
         """Step 2: log files."""
         return self._each(shares, partial(write_share, target), attrgetter("records"), "write")
 

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.pipeline.load import columnar, endings, sources, text
-from engine.pipeline.load.reading import BLOCK_BITS, LINE, WHERE, Outcome, read
+from engine.pipeline.load.reading import BLOCK_BITS, LINE, WHERE, PartRead, read
 from engine.pipeline.load.recipe import TABLE, Recipe
-from engine.pipeline.load.sources import Layout, Opened
+from engine.pipeline.load.sources import Layout, OpenSource
 from engine.pipeline.worker import settle_worker
 
 SPLIT_BYTES: Final = 32 << 20
@@ -49,7 +49,7 @@ class Split(NamedTuple):
     size: int
 
 
-def opened(layout: Layout) -> Opened | None:
+def opened(layout: Layout) -> OpenSource | None:
     """Look at a source, if it can be read in splits: its files and columns.
 
     Returns:
@@ -68,12 +68,12 @@ def opened(layout: Layout) -> Opened | None:
         with sources.readable(files[0]):
             first = text.first_lines(files[0], sources.SAMPLE_LINES)
         schema, names = sources.schema_of_lines(layout, first)
-        return Opened(layout, schema, names, files, None)
+        return OpenSource(layout, schema, names, files, None)
     if len(files) > _MOST_TABLES:
         return None
     schemas = [_schema(layout.name, file) for file in files]
     same = all(schema == schemas[0] for schema in schemas)
-    return Opened(layout, schemas[0], (), files, None) if same else None
+    return OpenSource(layout, schemas[0], (), files, None) if same else None
 
 
 def splits_of(name: str, form: str, files: tuple[str, ...], split_bytes: int = SPLIT_BYTES) -> list[Split]:
@@ -105,7 +105,7 @@ def tasks_of(splits: list[Split], split_bytes: int = SPLIT_BYTES) -> list[tuple[
     return [tuple(task) for task in tasks]
 
 
-def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Outcome:
+def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> PartRead:
     """The work of one task: runs of its splits.
 
     Raises:

@@ -17,7 +17,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.format.entry.ln_content import FileSummary
-from engine.format.entry.node import IN_TYPE, ROOT, Node, Slot, encode_node
+from engine.format.entry.node import IN_TYPE, ROOT, NodeRecord, Slot, encode_node
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
@@ -25,7 +25,7 @@ from engine.log.files import LogFile, list_log_files
 from engine.log.writer import LogWriter
 from engine.pipeline.load import staging
 from engine.pipeline.load.log_output import REFERENCE, file_header
-from engine.pipeline.load.plan import IDS_A_FILE, Part, StagedFile, Target
+from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
 from engine.pipeline.load.staging import DIRECTORY, Move
 from engine.storage.base import ReadFile, Stat, Storage, WriteFile
 from engine.storage.overlay import OverlayStorage
@@ -51,7 +51,7 @@ class Subject(NamedTuple):
 
 
 def stitch(
-    storage: Storage, config: EnvironmentConfig, target: Target, subject: Subject, parts: list[Part], before: int
+    storage: Storage, config: EnvironmentConfig, target: Target, subject: Subject, parts: list[TaskOutput], before: int
 ) -> None:
     """Finish the files in the staging directory and move them into the environment.
 
@@ -69,7 +69,7 @@ def stitch(
     directories = list_log_files(storage).data_directories
     paths = {_path(file.number, directories): f"{DIRECTORY}/{file.number:08x}.jdb" for file in files}
     last_offset = _link(storage, files, before)
-    overlay = OverlayStorage(_Staged(storage, paths))
+    overlay = OverlayStorage(_StagedView(storage, paths))
     with Environment(overlay, replace(config, checkpoint_bytes=0)) as env:
         if overlay.changed() or env.writer is None:
             raise RefusedError("the environment was changed while it was loaded", file=storage.root)
@@ -92,7 +92,7 @@ def stitch(
     staging.commit(storage, moves)
 
 
-def _log_tree(env: Environment, target: Target, subject: Subject, parts: list[Part]) -> None:
+def _log_tree(env: Environment, target: Target, subject: Subject, parts: list[TaskOutput]) -> None:
     db = env.open_database(subject.name) if subject.exists else env.create_database(subject.name, subject.options)
     with db:
         if db.state.id != target.db_id or db.state.has_root:
@@ -147,7 +147,7 @@ class UpperNodes:
 
     def _log(self, slots: list[tuple[bytes, int]], level: int, *, root: bool) -> int:
         rows = tuple(Slot(key, lsn, 0, None, None, None, None, None, None) for key, lsn in slots)
-        node = Node(
+        node = NodeRecord(
             self._target.db_id, NULL_LSN, 0, NULL_LSN, 0, -1, -1, -1, self._next_id(), slots[0][0], ROOT if root else 0,
             None, -1, len(rows), _LOWEST_UPPER + level, max(self._target.max_entries, len(rows)),
             compact_base([lsn for _, lsn in slots]), rows, 0, 0, None, None, None,
@@ -164,7 +164,7 @@ def references(path: Path) -> Iterator[tuple[bytes, int]]:
             yield file.read(length), lsn
 
 
-class _Staged(WrappedStorage):
+class _StagedView(WrappedStorage):
     """The environment with files that are still in the staging directory; directories do not list them."""
 
     def __init__(self, base: Storage, paths: dict[str, str]) -> None:

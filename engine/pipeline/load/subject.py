@@ -16,7 +16,7 @@ _MOST_FILE_BYTES: Final = 16_000_000
 _MOST_FILES: Final = 0x7FFF_0000
 
 
-class Prepared(NamedTuple):
+class LoadPreparation(NamedTuple):
     """What is known before the first record is read.
 
     Attributes:
@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
     bulk: bool
 
 
-def prepare(env: Environment, staging: str, name: str, options: DatabaseOptions, *, create: bool) -> Prepared:
+def prepare(env: Environment, staging: str, name: str, options: DatabaseOptions, *, create: bool) -> LoadPreparation:
     """Look at an environment that is open for writing, and changes nothing.
 
     Raises:
@@ -61,4 +61,4 @@ def prepare(env: Environment, staging: str, name: str, options: DatabaseOptions,
         staging, db_id, max_entries, prefixing, config.max_embedded_bytes, first,
         min(config.file_max_bytes, _MOST_FILE_BYTES), env.ctx.node_ids.last + IDS_A_FILE,
     )  # fmt: skip
-    return Prepared(Subject(name, exists, options), target, writer.last_lsn & 0xFFFFFFFF, bulk)
+    return LoadPreparation(Subject(name, exists, options), target, writer.last_lsn & 0xFFFFFFFF, bulk)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from engine.pipeline.load.log_output import LogOutput
 from engine.pipeline.load.merge import Merge
-from engine.pipeline.load.plan import Part, Target
+from engine.pipeline.load.plan import Target, TaskOutput
 from engine.pipeline.worker import settle_worker
 
 
@@ -30,7 +30,7 @@ class Share(NamedTuple):
     dry_run: bool
 
 
-def write_share(target: Target, share: Share) -> Part:
+def write_share(target: Target, share: Share) -> TaskOutput:
     """Merge one part and write its log files.
 
     Raises:
@@ -40,7 +40,7 @@ def write_share(target: Target, share: Share) -> Part:
     merge = Merge(list(share.paths), share.low, share.high, share.keep)
     if share.dry_run:
         records = sum(len(table) for table in merge.tables())
-        return Part(share.number, records, merge.duplicates, 0, (), "")
+        return TaskOutput(share.number, records, merge.duplicates, 0, (), "")
     output = LogOutput(target, share.number)
     try:
         for table in merge.tables():

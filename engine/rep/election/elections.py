@@ -24,11 +24,11 @@ from typing import Final
 
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.rep.election.ballot import Ballot
-from engine.rep.election.links import Heard, Link, Links
-from engine.rep.election.messages import Beat, Request, Summons, Vote
-from engine.rep.election.messages import Heard as BeatHeard
+from engine.rep.election.links import Link, Links, VoterMessage
+from engine.rep.election.messages import LeaderBeat, Summons, Vote, VoteRequest
+from engine.rep.election.messages import VoterAlive as BeatHeard
 from engine.rep.election.raft import BEATS, Raft
-from engine.rep.election.rank import PATIENCE, Rank, Standing, may_stand, may_win, ranks_below
+from engine.rep.election.rank import PATIENCE, Rank, VoterState, may_stand, may_win, ranks_below
 from engine.rep.handshake import Answerer, Hello
 from engine.rep.settings import Address, ElectionConfig, NodeConfig
 from engine.rep.terms import Terms
@@ -71,7 +71,7 @@ class Elections:
         self._by_peer = {address_text(address): link for address, link in self._links.links.items()}
         self._raft = Raft(config.name, list(self._by_peer), self._timeout_s, self)
         self._raft.hear_term(self._ballot.voted)
-        self._standings: dict[Address, tuple[float, Standing]] = {}
+        self._standings: dict[Address, tuple[float, VoterState]] = {}
         self._up: set[str] = set()
         self._stood = 0
         self._summoned_until = self._beat_at = self._led_at = self._told_at = 0.0
@@ -185,7 +185,7 @@ class Elections:
                     heard = self._links.heard.get(timeout=min(self._timeout_s / BEATS / 2, _MOST_IDLE_S))
                 except queue.Empty:
                     heard = None
-                if isinstance(heard, Heard):
+                if isinstance(heard, VoterMessage):
                     self._hear(heard)
                 elif heard is not None:
                     heard()
@@ -203,7 +203,7 @@ class Elections:
         self._watch_links(now)
         if now - self._told_at >= self._timeout_s / BEATS:
             self._told_at = now
-            said = Standing(self._raft.term, self._is_led(now), self._rank())
+            said = VoterState(self._raft.term, self._is_led(now), self._rank())
             for link in self._by_peer.values():
                 link.send(said)
         if self._raft.leads and self._rank() is None:
@@ -217,7 +217,7 @@ class Elections:
             if link.up != (peer in self._up):
                 self._up ^= {peer}
                 self._raft.connected(peer, peer in self._up)
-                self._standings[link.address] = (now, Standing(0, True, None))
+                self._standings[link.address] = (now, VoterState(0, True, None))
             elif link.up and now - self._standings[link.address][0] > _SILENCE * self._timeout_s:
                 link.call_anew()
 
@@ -228,7 +228,7 @@ class Elections:
         patient = now - self._led_at < PATIENCE * self._timeout_s
         return may_stand(self._name, self._rank(), self._heard_lately(now), self.voters, patient=patient)
 
-    def _heard_lately(self, now: float) -> dict[str, Standing]:
+    def _heard_lately(self, now: float) -> dict[str, VoterState]:
         return {
             link.name: self._standings[link.address][1]
             for peer, link in self._by_peer.items()
@@ -267,19 +267,19 @@ class Elections:
 
     # What the others say.
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, heard: VoterMessage) -> None:
         link, said, now = self._links.named(heard.name), heard.said, time.monotonic()
         if link is None:
             return
         peer = address_text(link.address)
-        if isinstance(said, Standing):
+        if isinstance(said, VoterState):
             self._standings[link.address] = now, said
             self._raft.hear_term(said.term)
-        elif isinstance(said, Request):
+        elif isinstance(said, VoteRequest):
             self._hear_request(peer, said, now)
         elif isinstance(said, Vote):
             self._raft.hear_vote(peer, said.term)
-        elif isinstance(said, Beat):
+        elif isinstance(said, LeaderBeat):
             self._raft.hear_beat(peer, said.term)
             if (self._raft.term, self._raft.leader) == (said.term, peer):
                 self._beat_at = now
@@ -288,7 +288,7 @@ class Elections:
         elif (self._raft.term, self._raft.leader) == (said.term, peer):
             self._hear_summons(peer, self._timeout_s)
 
-    def _hear_request(self, peer: str, said: Request, now: float) -> None:
+    def _hear_request(self, peer: str, said: VoteRequest, now: float) -> None:
         if self._is_led(now) and not said.summoned:
             return
         newer = self._may_vote_for(said)
@@ -298,7 +298,7 @@ class Elections:
         if newer or not self._raft.leads:
             self._raft.hear_request(peer, said.term, newer=newer)
 
-    def _may_vote_for(self, said: Request) -> bool:
+    def _may_vote_for(self, said: VoteRequest) -> bool:
         mine = self._rank()
         return mine is not None and ranks_below(mine, said.rank, summoned=said.summoned)
 
@@ -330,7 +330,7 @@ class Elections:
             self._stood = term
         rank = self._rank()
         if rank is not None:
-            self._by_peer[peer].send(Request(term, time.monotonic() < self._summoned_until, rank))
+            self._by_peer[peer].send(VoteRequest(term, time.monotonic() < self._summoned_until, rank))
 
     def vote(self, peer: str, term: int) -> None:
         """Give a vote, once in a term, whatever happens between."""
@@ -340,7 +340,7 @@ class Elections:
 
     def beat(self, peer: str, term: int) -> None:
         """Say that the master is there."""
-        self._by_peer[peer].send(Beat(term))
+        self._by_peer[peer].send(LeaderBeat(term))
 
     def answer_beat(self, peer: str, term: int) -> None:
         """Say that it was heard."""

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.rep import messages
-from engine.rep.election.messages import LONGEST, Join, Kind, Said, decode, decode_join, encode, encode_join
+from engine.rep.election.messages import LONGEST, FrameKind, Said, VoterJoin, decode, decode_join, encode, encode_join
 from engine.rep.handshake import Answerer, Hello, Identity, Purpose, call
 from engine.rep.messages import Message, nonsense
 from engine.rep.settings import Address
@@ -34,7 +34,7 @@ _JOIN_S: Final = 10.0
 _END_S: Final = 1.0
 
 
-class Heard(NamedTuple):
+class VoterMessage(NamedTuple):
     """Something that a voter has said, in the queue of what the election has to do."""
 
     name: str
@@ -142,7 +142,7 @@ class Links:
         self._secret = secret
         self._silence_s = silence_s
         self.voters = len(peers) + 1
-        self.heard: queue.Queue[Heard | Callable[[], None]] = queue.Queue(_MOST_HEARD)
+        self.heard: queue.Queue[VoterMessage | Callable[[], None]] = queue.Queue(_MOST_HEARD)
         self.links = {address: Link(address, self._call, retry_s) for address in peers}
         self._callers: dict[str, Channel] = {}
         self._mutex = threading.Lock()
@@ -184,12 +184,12 @@ class Links:
         answerer.welcome()
         channel.narrow(LONGEST)
         try:
-            voters = decode_join(_expect(channel, Kind.JOIN)).voters
+            voters = decode_join(_expect(channel, FrameKind.JOIN)).voters
             if voters != self.voters:
                 why = f"{mine!r} knows {self.voters} voters, {name!r} knows {voters}: start both with all --peers"
                 channel.send(Message.FAILED, messages.encode_text(why))
                 raise PeerError(f"{channel.peer} was turned away", found=why)
-            channel.send(Kind.JOIN, encode_join(Join(self.voters, mine)))
+            channel.send(FrameKind.JOIN, encode_join(VoterJoin(self.voters, mine)))
             self._listen(name, channel)
         except FormatError as error:
             raise nonsense(channel.peer, error) from error
@@ -203,7 +203,7 @@ class Links:
             while True:
                 said = decode(channel.receive(self._silence_s))
                 with contextlib.suppress(queue.Full):
-                    self.heard.put_nowait(Heard(name, said))
+                    self.heard.put_nowait(VoterMessage(name, said))
         finally:
             with self._mutex, contextlib.suppress(KeyError):
                 if self._callers[name] is channel:
@@ -213,8 +213,8 @@ class Links:
         channel = call(address, self._who(), Purpose.ELECT, self._secret, _CALL_TIMEOUT_S)
         try:
             channel.narrow(LONGEST)
-            channel.send(Kind.JOIN, encode_join(Join(self.voters, self._who().node)))
-            name = decode_join(_expect(channel, Kind.JOIN)).name
+            channel.send(FrameKind.JOIN, encode_join(VoterJoin(self.voters, self._who().node)))
+            name = decode_join(_expect(channel, FrameKind.JOIN)).name
             other = self.named(name)
             if other is not None and other.address != address:
                 raise PeerError(
@@ -232,7 +232,7 @@ class Links:
         return channel, name
 
 
-def _expect(channel: Channel, wanted: Kind) -> bytes:
+def _expect(channel: Channel, wanted: FrameKind) -> bytes:
     frame: Frame = channel.receive(_JOIN_S)
     if frame.type == Message.FAILED:
         raise PeerError(f"{channel.peer} turns this node away", found=messages.decode_text(frame.payload))

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
-from engine.rep.election.rank import Rank, Standing
+from engine.rep.election.rank import Rank, VoterState
 from engine.rep.wire import Frame
 
 LONGEST: Final = 1024
@@ -32,7 +32,7 @@ _MOST_TERMS: Final = 1 << 48
 _LED, _RANKED = 1, 2
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Frame types."""
 
     JOIN = 60
@@ -44,14 +44,14 @@ class Kind(IntEnum):
     SUMMONS = 66
 
 
-class Join(NamedTuple):
+class VoterJoin(NamedTuple):
     """Who speaks, and how many voters it knows, itself included."""
 
     voters: int
     name: str
 
 
-class Request(NamedTuple):
+class VoteRequest(NamedTuple):
     """A candidate asks for a vote; ``summoned`` when the master has told it to."""
 
     term: int
@@ -65,13 +65,13 @@ class Vote(NamedTuple):
     term: int
 
 
-class Beat(NamedTuple):
+class LeaderBeat(NamedTuple):
     """The master is there."""
 
     term: int
 
 
-class Heard(NamedTuple):
+class VoterAlive(NamedTuple):
     """A voter is there."""
 
     term: int
@@ -83,25 +83,25 @@ class Summons(NamedTuple):
     term: int
 
 
-Said = Standing | Request | Vote | Beat | Heard | Summons
-_PLAIN: Final[dict[int, type[Vote | Beat | Heard | Summons]]] = {
-    Kind.VOTE: Vote,
-    Kind.BEAT: Beat,
-    Kind.HEARD: Heard,
-    Kind.SUMMONS: Summons,
+Said = VoterState | VoteRequest | Vote | LeaderBeat | VoterAlive | Summons
+_PLAIN: Final[dict[int, type[Vote | LeaderBeat | VoterAlive | Summons]]] = {
+    FrameKind.VOTE: Vote,
+    FrameKind.BEAT: LeaderBeat,
+    FrameKind.HEARD: VoterAlive,
+    FrameKind.SUMMONS: Summons,
 }
 _KINDS: Final = {made: kind for kind, made in _PLAIN.items()}
 
 
-def encode_join(join: Join) -> bytes:
+def encode_join(join: VoterJoin) -> bytes:
     """The first message."""
     return ByteWriter().i32(join.voters).string(join.name).getvalue()
 
 
-def decode_join(payload: bytes) -> Join:
+def decode_join(payload: bytes) -> VoterJoin:
     """The first message. Raises FormatError."""
     reader = ByteReader(payload)
-    join = Join(reader.i32(), reader.string())
+    join = VoterJoin(reader.i32(), reader.string())
     reader.finish()
     if not 0 < join.voters <= MOST_VOTERS or not join.name.isprintable():
         raise FormatError(f"{join.voters} voters, or the name {join.name!r}, are not possible")
@@ -111,11 +111,11 @@ def decode_join(payload: bytes) -> Join:
 def encode(said: Said) -> Frame:
     """A message."""
     writer = ByteWriter().i64(said.term)
-    if isinstance(said, Standing):
+    if isinstance(said, VoterState):
         flags = (_LED if said.led else 0) | (_RANKED if said.rank is not None else 0)
-        return Frame(Kind.STANDING, _rank(writer.u8(flags), said.rank or Rank(0, 0, 0)))
-    if isinstance(said, Request):
-        return Frame(Kind.REQUEST, _rank(writer.u8(said.summoned), said.rank))
+        return Frame(FrameKind.STANDING, _rank(writer.u8(flags), said.rank or Rank(0, 0, 0)))
+    if isinstance(said, VoteRequest):
+        return Frame(FrameKind.REQUEST, _rank(writer.u8(said.summoned), said.rank))
     return Frame(_KINDS[type(said)], writer.getvalue())
 
 
@@ -130,11 +130,11 @@ def decode(frame: Frame) -> Said:
     if not 0 <= term < _MOST_TERMS:
         raise FormatError(f"term {term} is not possible")
     said: Said
-    if frame.type == Kind.STANDING:
+    if frame.type == FrameKind.STANDING:
         flags, rank = reader.u8(), _read_rank(reader)
-        said = Standing(term, bool(flags & _LED), rank if flags & _RANKED else None)
-    elif frame.type == Kind.REQUEST:
-        said = Request(term, bool(reader.u8()), _read_rank(reader))
+        said = VoterState(term, bool(flags & _LED), rank if flags & _RANKED else None)
+    elif frame.type == FrameKind.REQUEST:
+        said = VoteRequest(term, bool(reader.u8()), _read_rank(reader))
     elif frame.type in _PLAIN:
         said = _PLAIN[frame.type](term)
     else:

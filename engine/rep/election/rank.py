@@ -33,7 +33,7 @@ class Rank(NamedTuple):
     priority: int
 
 
-class Standing(NamedTuple):
+class VoterState(NamedTuple):
     """What a voter tells the others, again and again.
 
     Attributes:
@@ -47,7 +47,7 @@ class Standing(NamedTuple):
     rank: Rank | None
 
 
-def may_stand(name: str, mine: Rank | None, others: Mapping[str, Standing], voters: int, *, patient: bool) -> bool:
+def may_stand(name: str, mine: Rank | None, others: Mapping[str, VoterState], voters: int, *, patient: bool) -> bool:
     """Whether a node may stand.
 
     Arguments:

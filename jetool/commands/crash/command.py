@@ -11,7 +11,7 @@ import click
 
 from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError, UsageError
-from engine.inspect.crash_matrix import Model, eligible_points, run_case
+from engine.inspect.crash_matrix import CommittedModel, eligible_points, run_case
 from engine.inspect.crash_points import MODES, CrashEffect, CrashPoint, apply_crash, crash_points
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
@@ -131,7 +131,7 @@ def _matrix(
 ) -> int:
     if mode not in _MATRIX_MODES:
         raise UsageError("the matrix has no such mode", expected=" or ".join(_MATRIX_MODES), found=mode)
-    model = Model(storage, files)
+    model = CommittedModel(storage, files)
     eligible = eligible_points(points, model, mode)
     if count is not None and count < len(eligible):
         eligible = sorted(random.Random(seed).sample(eligible, count))

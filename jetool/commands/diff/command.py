@@ -11,7 +11,7 @@ from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
 from jetool.app import exits, kinds, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.node_stream import Node
+from jetool.app.node_stream import StreamNode
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.records import at_point, print_record_diff, whole
@@ -117,13 +117,13 @@ def diff(
         return print_record_diff(run, at_point(run, env, first), later, limit)
     assert env2 is not None
     if not records:
-        one, other = Node(run, env), Node(run, env2)
+        one, other = StreamNode(run, env), StreamNode(run, env2)
         if one.is_replicated and other.is_replicated:
             return _diff_nodes(run, one, other)
     return print_record_diff(run, whole(run, env), whole(run, env2), limit)
 
 
-def _diff_nodes(run: Run, one: Node, other: Node) -> int:
+def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:
     compared = compare(one.facts, other.facts)
     found = diff_streams(one.side, other.side, run.listener)
     same = (
@@ -135,7 +135,7 @@ def _diff_nodes(run: Run, one: Node, other: Node) -> int:
     return exits.FINDINGS if not same or one.damaged or other.damaged else exits.DONE
 
 
-def _row(one: Node, other: Node, compared: Comparison, found: StreamDiff, same: bool) -> tuple[Any, ...]:
+def _row(one: StreamNode, other: StreamNode, compared: Comparison, found: StreamDiff, same: bool) -> tuple[Any, ...]:
     different = None
     if found.difference is not None:
         vlsn, what, here, there = found.difference

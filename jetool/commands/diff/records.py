@@ -28,7 +28,7 @@ from jetool.app.params import Address
 from jetool.commands.diff.rows import RECORD_DIFF, record_diff_row
 
 
-class Side(NamedTuple):
+class ComparedEnvironment(NamedTuple):
     """One of the two.
 
     Attributes:
@@ -43,13 +43,13 @@ class Side(NamedTuple):
     code: int
 
 
-def whole(run: Run, env: str) -> Side:
+def whole(run: Run, env: str) -> ComparedEnvironment:
     """An environment as it is; errors as ``open_to_read``."""
     opened = open_to_read(run, env)
-    return Side(env, DiskStorage(env), opened, NULL_LSN, reading_code(opened))
+    return ComparedEnvironment(env, DiskStorage(env), opened, NULL_LSN, reading_code(opened))
 
 
-def at_point(run: Run, env: str, place: Address) -> Side:
+def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
     """An environment as it was when its log ended before a place.
 
     Raises:
@@ -70,10 +70,10 @@ def at_point(run: Run, env: str, place: Address) -> Side:
             found=str(error),
             hint="name a later place; jetool dump-log --type ckpt prints the checkpoints",
         ) from error
-    return Side(env, view, opened, lsn, exits.DONE)
+    return ComparedEnvironment(env, view, opened, lsn, exits.DONE)
 
 
-def print_record_diff(run: Run, one: Side, other: Side, most: int) -> int:
+def print_record_diff(run: Run, one: ComparedEnvironment, other: ComparedEnvironment, most: int) -> int:
     """Compare and print; returns the exit code.
 
     Arguments:

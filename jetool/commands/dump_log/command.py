@@ -16,7 +16,7 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.dump_log import modes
 from jetool.commands.dump_log.filters import filters, selection_of
-from jetool.commands.dump_log.rendering import Plan
+from jetool.commands.dump_log.rendering import RenderPlan
 from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY, View
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
         modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain"))
         return modes.print_stats(run, storage, files, selection, options["stats"])
     stream = modes.open_stream(run)
-    plan = Plan(
+    plan = RenderPlan(
         storage, files, selection, view, run.out.format, run.out.style, stream.encoder,
         modes.is_plain_text(run), not options["keep_going"], _explainer(run, storage, files, options),
     )  # fmt: skip

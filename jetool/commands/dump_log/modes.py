@@ -21,10 +21,10 @@ from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.commands.dump_log.rendering import Item, Plan, Rendered, harmful_damage, render, render_log
+from jetool.commands.dump_log.rendering import Item, RenderedLines, RenderPlan, harmful_damage, render, render_log
 from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY
 from jetool.commands.dump_log.text_lines import HEADING
-from jetool.output.base import Stream
+from jetool.output.base import OutputStream
 from jetool.output.shape import Field, Shape
 
 COUNTED: Final = Shape(
@@ -49,7 +49,7 @@ def is_plain_text(run: Run) -> bool:
     return run.out.format == "text" and not run.out.selected
 
 
-def open_stream(run: Run) -> Stream:
+def open_stream(run: Run) -> OutputStream:
     """The stream of entries, with the encoder that belongs to the format."""
     if run.out.format == "xml":
         from jetool.commands.dump_log.xml_encoder import XmlEncoder
@@ -66,7 +66,7 @@ def _no_line(*_: object) -> str:
     raise AssertionError
 
 
-def print_entries(run: Run, plan: Plan, stream: Stream, options: dict[str, Any]) -> int:
+def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dict[str, Any]) -> int:
     """Print what was asked for, and the summary.
 
     Raises:
@@ -76,7 +76,7 @@ def print_entries(run: Run, plan: Plan, stream: Stream, options: dict[str, Any])
     refuse_together(options, "follow", ("tail", "reverse", "limit"))
     refuse_together(options, "tail", ("limit",))
     if options["follow"]:
-        parts: Iterable[Rendered] = render(plan, follow(plan.storage, plan.selection.from_lsn))
+        parts: Iterable[RenderedLines] = render(plan, follow(plan.storage, plan.selection.from_lsn))
     elif options["tail"]:
         last = _last_items(plan, options["tail"])
         parts = render(plan, reversed(last) if options["reverse"] else last)
@@ -100,17 +100,17 @@ def print_entries(run: Run, plan: Plan, stream: Stream, options: dict[str, Any])
     return exits.FINDINGS if bad and harmful_damage(plan) else exits.DONE
 
 
-def _forward(plan: Plan) -> Iterator[Item]:
+def _forward(plan: RenderPlan) -> Iterator[Item]:
     return LogReader(plan.storage, plan.files).forward(plan.selection.from_lsn)
 
 
-def _backward(plan: Plan) -> Iterator[Item]:
+def _backward(plan: RenderPlan) -> Iterator[Item]:
     """Newest first, over gaps: what is missing is for ``verify`` to report."""
     start, end = plan.selection.to_lsn, plan.selection.from_lsn
     return LogReader(plan.storage, plan.files).backward(start, end, over_gaps=True)
 
 
-def _last_items(plan: Plan, count: int) -> deque[Item]:
+def _last_items(plan: RenderPlan, count: int) -> deque[Item]:
     """The last wanted entries, with the damage among them, oldest first."""
     wanted = plan.selection.matcher() if not plan.selection.is_open() else None
     found: deque[Item] = deque()
@@ -126,7 +126,7 @@ def _last_items(plan: Plan, count: int) -> deque[Item]:
     return found
 
 
-def _foreign(plan: Plan) -> UnsupportedError:
+def _foreign(plan: RenderPlan) -> UnsupportedError:
     return UnsupportedError(
         "not a Berkeley DB JE log",
         file=plan.storage.root,

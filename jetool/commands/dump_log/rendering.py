@@ -1,7 +1,7 @@
 """The work of ``dump-log``: reading, choosing and rendering entries, in this process or in several.
 
-A ``Plan`` holds everything as plain values, so that a worker process can have it. ``render_file`` does one file and
-gives bytes; the parent passes them on in the order of the files. Passes that depend on order or on a count
+A ``RenderPlan`` holds everything as plain values, so that a worker process can have it. ``render_file`` does one file
+and gives bytes; the parent passes them on in the order of the files. Passes that depend on order or on a count
 (``--limit``, ``--tail``, ``--reverse``, ``--follow``) run in one process, entry by entry.
 """
 
@@ -30,7 +30,7 @@ from jetool.output.base import Encoder
 from jetool.output.values import Style
 
 if TYPE_CHECKING:
-    from engine.inspect.explain import Explained, Explainer
+    from engine.inspect.explain import EntryExplanation, Explainer
 
 _CHUNK_ENTRIES: Final = 2000
 # A file's lines are held as a whole when another process renders them.
@@ -44,7 +44,7 @@ Item = LogEntry | Damage
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RenderPlan:
     """What to print and how.
 
     Attributes:
@@ -65,12 +65,12 @@ class Plan:
     stop_on_error: bool = False
     explainer: Explainer | None = None
 
-    def explained(self, item: LogEntry) -> Explained | None:
+    def explained(self, item: LogEntry) -> EntryExplanation | None:
         """What recovery does with an entry, when that is to be shown."""
         return None if self.explainer is None else self.explainer.explain(item)
 
 
-class Rendered(NamedTuple):
+class RenderedLines(NamedTuple):
     """Lines, and what they stand for."""
 
     chunk: bytes
@@ -79,22 +79,22 @@ class Rendered(NamedTuple):
     skipped_bytes: int
 
 
-def render_file(plan: Plan, file: LogFile) -> Rendered:
+def render_file(plan: RenderPlan, file: LogFile) -> RenderedLines:
     """Render the wanted entries of one file."""
     parts = list(render(plan, file_items(plan, file)))
     chunk = plan.encoder.between.join([part.chunk for part in parts if part.chunk])
-    return Rendered(
+    return RenderedLines(
         chunk, sum(p.entries for p in parts), sum(p.bad for p in parts), sum(p.skipped_bytes for p in parts)
     )
 
 
-def file_items(plan: Plan, file: LogFile) -> Iterator[Item]:
+def file_items(plan: RenderPlan, file: LogFile) -> Iterator[Item]:
     """Entries and damage of one file."""
     with FileReader(plan.storage, file, is_last=file.number >= plan.files.end_file()) as reader:
         yield from reader.entries()
 
 
-def render_log(plan: Plan, jobs: int, listener: Listener) -> Iterator[Rendered]:
+def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[RenderedLines]:
     """Render all wanted entries in log order.
 
     Raises:
@@ -116,7 +116,7 @@ def render_log(plan: Plan, jobs: int, listener: Listener) -> Iterator[Rendered]:
         listener.step("dump", done, total)
 
 
-def render(plan: Plan, items: Iterable[Item | None], limit: int | None = None) -> Iterator[Rendered]:
+def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = None) -> Iterator[RenderedLines]:
     """Render wanted entries in pieces of a few thousand; a None among the items ends a piece.
 
     Raises:
@@ -147,7 +147,7 @@ def render(plan: Plan, items: Iterable[Item | None], limit: int | None = None) -
     yield _rendered(encode, batch)
 
 
-def harmful_damage(plan: Plan) -> bool:
+def harmful_damage(plan: RenderPlan) -> bool:
     """Whether the damage of the log is more than a torn tail; asked only when some was met."""
     end_file = plan.files.end_file()
     for file in plan.files.files:
@@ -164,15 +164,15 @@ class _Batch(NamedTuple):
     undecodable: int
 
 
-def _rendered(encode: Callable[[list[Item]], _Batch], batch: list[Item]) -> Rendered:
+def _rendered(encode: Callable[[list[Item]], _Batch], batch: list[Item]) -> RenderedLines:
     chunk, undecodable = encode(batch)
     damages = [item for item in batch if isinstance(item, Damage)]
-    return Rendered(
+    return RenderedLines(
         chunk, len(batch) - len(damages), len(damages) + undecodable, sum(damage.length for damage in damages)
     )
 
 
-def _encoder_of(plan: Plan) -> Callable[[list[Item]], _Batch]:
+def _encoder_of(plan: RenderPlan) -> Callable[[list[Item]], _Batch]:
     if plan.plain_text:
         return partial(_encode_text, LineRenderer(plan.view, plan.style), plan)
     if plan.form == "xml":
@@ -180,7 +180,7 @@ def _encoder_of(plan: Plan) -> Callable[[list[Item]], _Batch]:
     return partial(_encode_rows, plan)
 
 
-def _encode_text(lines: LineRenderer, plan: Plan, batch: list[Item]) -> _Batch:
+def _encode_text(lines: LineRenderer, plan: RenderPlan, batch: list[Item]) -> _Batch:
     out = []
     undecodable = 0
     for item in batch:
@@ -198,7 +198,7 @@ def _encode_text(lines: LineRenderer, plan: Plan, batch: list[Item]) -> _Batch:
     return _Batch("\n".join(out).encode("utf-8", "surrogateescape"), undecodable)
 
 
-def _encode_rows(plan: Plan, batch: list[Item]) -> _Batch:
+def _encode_rows(plan: RenderPlan, batch: list[Item]) -> _Batch:
     rows: list[tuple[str, Any]] = []
     undecodable = 0
     for item in batch:
@@ -211,7 +211,7 @@ def _encode_rows(plan: Plan, batch: list[Item]) -> _Batch:
     return _Batch(plan.encoder.rows(rows), undecodable)
 
 
-def _encode_xml(plan: Plan, batch: list[Item]) -> _Batch:
+def _encode_xml(plan: RenderPlan, batch: list[Item]) -> _Batch:
     rows = []
     undecodable = 0
     for item in batch:
@@ -236,7 +236,7 @@ def decoded(entry: LogEntry, view: View) -> tuple[tuple[Any, ...] | None, str]:
         return None, f"the body does not fit its type: {error}"
 
 
-def _stopped(plan: Plan, damage: Damage) -> DamageError:
+def _stopped(plan: RenderPlan, damage: Damage) -> DamageError:
     return DamageError(
         f"stopped at the first damage: {REASONS[damage.reason]}",
         file=f"{plan.storage.root}/{damage.path}",

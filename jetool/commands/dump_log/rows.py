@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.format.describe import describe, describe_slots
 from engine.format.entry import db_tree, ln_content, node
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import type_name
 from engine.format.fields import FieldValue
 from engine.format.fields import Shape as Shapes
@@ -18,7 +18,7 @@ from engine.log.entry import Damage, LogEntry
 from jetool.output.shape import Field, Shape
 
 if TYPE_CHECKING:
-    from engine.inspect.explain import Explained
+    from engine.inspect.explain import EntryExplanation
 
 DELTA_TYPE: Final = 37
 
@@ -239,7 +239,7 @@ SUMMARY: Final = Shape(
 
 
 def entry_row(
-    entry: LogEntry, record: tuple[Any, ...] | None, error: str, view: View, explained: Explained | None = None
+    entry: LogEntry, record: tuple[Any, ...] | None, error: str, view: View, explained: EntryExplanation | None = None
 ) -> list[FieldValue]:
     """An entry as a row of the shape ENTRY.
 
@@ -275,7 +275,7 @@ def entry_row(
     if explained is not None:
         row += [FieldValue("recovery", "text", explained.action), FieldValue("why", "text", explained.why)]
     row += [_named(field) for field in body if field.name not in known and (view.data or field.name != "data")]
-    if isinstance(record, Node) and view.nodes == "slots":
+    if isinstance(record, NodeRecord) and view.nodes == "slots":
         slots = [
             [_named(field) for field in slot] for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE)
         ]

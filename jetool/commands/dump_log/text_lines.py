@@ -22,7 +22,7 @@ from engine.format.entry.ln import (
     HAS_PRIOR_SIZE,
     LN,
 )
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import type_name
 from engine.format.fields import FieldValue
@@ -135,11 +135,11 @@ class LineRenderer:
         return f"{text} master_term={term}" if term else text
 
     def _detail(self, entry: LogEntry, record: tuple[Any, ...]) -> str:
-        if self._view.nodes == "none" and isinstance(record, Node):
+        if self._view.nodes == "none" and isinstance(record, NodeRecord):
             return ""
         fields = describe(record, delta=entry.type_number == DELTA_TYPE)
         text = self._words(fields)
-        if isinstance(record, Node) and self._view.nodes == "slots":
+        if isinstance(record, NodeRecord) and self._view.nodes == "slots":
             for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
                 text += f"\n{'':>20}slot {self._words(slot)}"
         return text

@@ -27,7 +27,7 @@ from typing import Any, Final
 from engine.format.codecs import Record
 from engine.format.entry import checkpoint, db_tree, file_header, legacy, markers, rollback, trace, txn_end
 from engine.format.entry.ln import LN
-from engine.format.entry.node import Node
+from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import COMMIT, type_name
 from engine.format.header import JE_PROVISIONAL, Provisional
 from engine.format.lsn import NULL_LSN, format_lsn
@@ -168,7 +168,10 @@ _CKPT_END_IDS: Final = slice(
     checkpoint.CkptEnd._fields.index("last_replicated_extinction_id") + 1,
 )
 # Bodies whose element depends on the type or the version of the entry.
-_BODIES_WITH_HEADER: Final[dict[type, Callable[[LogEntry, Any], str]]] = {Node: node_element, txn_end.TxnEnd: _txn_end}
+_BODIES_WITH_HEADER: Final[dict[type, Callable[[LogEntry, Any], str]]] = {
+    NodeRecord: node_element,
+    txn_end.TxnEnd: _txn_end,
+}
 _BODIES: Final[dict[type, Callable[[Any], str]]] = {
     LN: ln_element,
     legacy.OldDelta: old_delta_element,

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.format.entry import legacy
 from engine.format.entry import node as node_module
-from engine.format.entry.node import Node, Slot
+from engine.format.entry.node import NodeRecord, Slot
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import LONG_LSNS_ONLY, NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
@@ -28,7 +28,7 @@ _NODE_TAGS: Final = {
 }
 
 
-def node_element(entry: LogEntry, node: Node) -> str:
+def node_element(entry: LogEntry, node: NodeRecord) -> str:
     """A node or a delta."""
     tag = _NODE_TAGS[entry.type_number]
     prefix = "" if node.key_prefix is None else element("keyPrefix", node.key_prefix)
@@ -42,7 +42,7 @@ def node_element(entry: LogEntry, node: Node) -> str:
     )
 
 
-def _entries(entry: LogEntry, node: Node) -> str:
+def _entries(entry: LogEntry, node: NodeRecord) -> str:
     text = f'numEntries="{node.n_entries}" length="{node.max_entries}"'
     if entry.type_number == node_module.DELTA_TYPE:
         text += f' numFullBinEntries="{node.full_bin_entries}" maxFullBinEntries="{node.full_bin_max_entries}"'
@@ -54,7 +54,7 @@ def _entries(entry: LogEntry, node: Node) -> str:
     return text
 
 
-def _base_file(node: Node) -> int | None:
+def _base_file(node: NodeRecord) -> int | None:
     """The lowest file number of the slots, where JE keeps their LSNs in the compact form; -1 when there are none.
 
     A node that is stored in the long form is kept in the compact one again as soon as it can be.
@@ -69,7 +69,7 @@ def _base_file(node: Node) -> int | None:
     return min(files) if fits else None
 
 
-def _slot_of(node: Node, type_number: int, version: int) -> Callable[[Slot], str]:
+def _slot_of(node: NodeRecord, type_number: int, version: int) -> Callable[[Slot], str]:
     """How the slots of a node are printed."""
     is_bin = type_number not in (node_module.IN_TYPE, node_module.DIN_TYPE)
     dirty = node_module.DIRTY if type_number == node_module.DELTA_TYPE else 0
@@ -97,7 +97,7 @@ def _slot_of(node: Node, type_number: int, version: int) -> Callable[[Slot], str
     return slot_element
 
 
-def _slot_times(node: Node, slot: Slot) -> str:
+def _slot_times(node: NodeRecord, slot: Slot) -> str:
     """What v19 and later add to a slot."""
     text = ' tombstone="true"' if slot.state & node_module.SLOT_TOMBSTONE else ""
     if slot.creation_time:
@@ -112,7 +112,7 @@ def _bits(data: bytes) -> str:
     return "".join(f"{byte:08b}"[::-1] for byte in data)
 
 
-def _duplicates(node: Node) -> str:
+def _duplicates(node: NodeRecord) -> str:
     """The main key of a node of an old duplicates tree, and its reference to the count."""
     text = "" if node.dup_key is None else element("key", node.dup_key)
     ref = node.dup_count
@@ -123,7 +123,7 @@ def _duplicates(node: Node) -> str:
     )
 
 
-def _previous(node: Node) -> str:
+def _previous(node: NodeRecord) -> str:
     text = "" if is_null(node.prev_full_lsn) else f"<prevFullLsn>{lsn_text(node.prev_full_lsn)}</prevFullLsn>"
     if node.prev_full_size:
         text += f"<prevFullSize>{node.prev_full_size}</prevFullSize>"

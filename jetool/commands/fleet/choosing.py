@@ -11,7 +11,7 @@ from jetool.app import exits
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
-    from engine.pipeline.inventory import Listed
+    from engine.pipeline.inventory import EnvironmentListing
 
 P = ParamSpec("P")
 
@@ -30,7 +30,7 @@ def environments(function: Callable[P, int]) -> Callable[P, int]:
     return click.argument("paths", nargs=-1, metavar="[ENV]...", type=click.Path(), help=about)(function)
 
 
-def choose(run: Run, paths: tuple[str, ...], inventory: str | None) -> list[Listed]:
+def choose(run: Run, paths: tuple[str, ...], inventory: str | None) -> list[EnvironmentListing]:
     """List the environments, and say which cannot be.
 
     Raises:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from engine.pipeline.fleet.groups import Pair, Ranked
-from engine.pipeline.fleet.profile import STATES, Period, Profile
+from engine.pipeline.fleet.groups import NodePair, RankedNode
+from engine.pipeline.fleet.profile import STATES, Profile, ProfilePeriod
 from engine.vlsn.compare import AHEAD, APART, BEHIND, DIVERGED, IDENTICAL, IN_STEP, PARTED
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
@@ -216,7 +216,7 @@ def type_rows(profiles: Sequence[Profile]) -> list[Row]:
     return [TYPES.row((name, *counted)) for name, counted in ordered]
 
 
-def node_row(found: Ranked, name: str) -> Row:
+def node_row(found: RankedNode, name: str) -> Row:
     """One node with its rank; ``name`` is its directory, or what stands for it in text."""
     node = found.node
     commit = node.last_commit
@@ -229,7 +229,7 @@ def node_row(found: Ranked, name: str) -> Row:
     )  # fmt: skip
 
 
-def pair_row(pair: Pair, names: tuple[str, str], *, full: bool) -> Row:
+def pair_row(pair: NodePair, names: tuple[str, str], *, full: bool) -> Row:
     """Two nodes by the names that stand for them; ``full`` adds nested records."""
     found = pair.comparison
     match = found.matchpoint
@@ -251,7 +251,7 @@ def _checkpoint(lsn: int, record: Any) -> Row:
     )
 
 
-def _period(period: Period) -> Row:
+def _period(period: ProfilePeriod) -> Row:
     found = period.rollback
     return _PERIOD.row(
         (

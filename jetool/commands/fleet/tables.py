@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from engine.format.vlsn import NULL_VLSN
 from engine.pipeline.fleet.profile import Profile
-from engine.pipeline.tables import Table
+from engine.pipeline.tables import ParquetTable
 from jetool.commands.fleet.rows import PROFILE, profile_row
 from jetool.output.values import LISTS, Row, to_json
 
@@ -36,12 +36,12 @@ _FILE_COLUMNS: Final = (
 _NESTED: Final = ("types", "checkpoints", "rollbacks", "damages")
 
 
-def fleet_tables(profiles: Sequence[Profile]) -> dict[str, Table]:
+def fleet_tables(profiles: Sequence[Profile]) -> dict[str, ParquetTable]:
     """All tables of a report."""
     rows = [profile_row(profile) for profile in profiles]
     fields = {field.name: field for field in PROFILE.fields}
     scalar = [(field.name, _KINDS.get(field.kind, "text")) for field in PROFILE.fields if field.name not in _NESTED]
-    tables = {"environments": Table(scalar, [_values(row, _NESTED) for row in rows])}
+    tables = {"environments": ParquetTable(scalar, [_values(row, _NESTED) for row in rows])}
     for name in _NESTED:
         columns = [(field.name, _KINDS.get(field.kind, "text")) for field in fields[name].fields]
         found = [
@@ -49,15 +49,17 @@ def fleet_tables(profiles: Sequence[Profile]) -> dict[str, Table]:
             for profile, row in zip(profiles, rows, strict=True)
             for inner in next(value for field, _, value in row if field == name)
         ]
-        tables[name] = Table([("environment", "text"), *columns], found)
-    tables["files"] = Table([("environment", "text"), *_FILE_COLUMNS], [row for p in profiles for row in _files(p)])
+        tables[name] = ParquetTable([("environment", "text"), *columns], found)
+    tables["files"] = ParquetTable(
+        [("environment", "text"), *_FILE_COLUMNS], [row for p in profiles for row in _files(p)]
+    )
     points = [
         [p.member.env, at.time_ms, at.bytes, None if at.vlsn == NULL_VLSN else at.vlsn]
         for p in profiles
         for at in p.progress
     ]
     columns = [("environment", "text"), ("time", "time"), ("bytes", "int"), ("vlsn", "int")]
-    tables["progress"] = Table(columns, points)
+    tables["progress"] = ParquetTable(columns, points)
     return tables
 
 

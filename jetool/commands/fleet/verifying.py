@@ -9,11 +9,11 @@ from engine.verify import log_rules, record_rules, tree_rules
 from engine.verify.report import ERROR, NOTE, WARNING, Rule, finding
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.commands.verify.rows import CHECKED, Shown
+from jetool.commands.verify.rows import CHECKED, JeFindingView
 from jetool.output.shape import Field, Shape
 
 if TYPE_CHECKING:
-    from engine.pipeline.fleet.verify import Verified
+    from engine.pipeline.fleet.verify import EnvironmentVerdict
 
 NOT_VERIFIED: Final = Rule(
     "JE-FLEET-001",
@@ -35,7 +35,7 @@ SUMMARY: Final = Shape(
 )
 
 
-def print_findings(run: Run, found: Sequence[Verified], *, strict: bool) -> int:
+def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: bool) -> int:
     """Print findings and the summary; the exit code."""
     titles = {rule.code: rule.title for rule in _RULES}
     for each in (each for one in found if one.report is not None for each in one.report.findings):
@@ -43,12 +43,12 @@ def print_findings(run: Run, found: Sequence[Verified], *, strict: bool) -> int:
     stream = run.out.findings(list(titles.items()))
     for one in found:
         if one.report is None:
-            shown = Shown(finding(NOT_VERIFIED, str(one.error)))
+            shown = JeFindingView(finding(NOT_VERIFIED, str(one.error)))
             shown.file = one.env
             stream.add(shown)
             continue
         for each in one.report.findings:
-            shown = Shown(each)
+            shown = JeFindingView(each)
             shown.file = f"{one.env}/{each.file}" if each.file else one.env
             stream.add(shown)
     reports = [one.report for one in found if one.report is not None]

@@ -21,7 +21,7 @@ from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
 
 
-class DumpLoaded(NamedTuple):
+class DumpLoad(NamedTuple):
     """What was loaded: the database, whether it was made, and counts."""
 
     db: str
@@ -40,7 +40,7 @@ class _Count:
 
 def load_dump(
     run: Run, env: str, file: str | None, name: str | None, *, create: bool, plain: bool, overwrite: bool, batch: int
-) -> DumpLoaded:
+) -> DumpLoad:
     """Load records as DbLoad does.
 
     Arguments:
@@ -66,14 +66,14 @@ def load_dump(
             from jetool.derby.store import load_records
 
             part = load_records(run, env, name, reader, create=create, overwrite=overwrite, batch=batch)
-            return DumpLoaded(name, *part)
+            return DumpLoad(name, *part)
         with open_to_write(run, env) as found:
             lead_if_replicated(found)
             created, db = _database(found, name, reader, create=create)
             with db:
                 require_same_kind(reader.header, db.duplicates, name)
                 _load(run, found, db, reader, PutMode.OVERWRITE if overwrite else PutMode.INSERT_ONLY, batch, count)
-    return DumpLoaded(name, created, count.records, count.rejected, count.transactions)
+    return DumpLoad(name, created, count.records, count.rejected, count.transactions)
 
 
 @contextmanager

@@ -21,12 +21,12 @@ from jetool.app.opening import lead_if_replicated, open_to_write, stamped_beside
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
-    from engine.pipeline.load.bulk import Backend, Loaded
-    from engine.pipeline.load.recipe import Recipe, Wanted
-    from engine.pipeline.load.sources import Layout, Opened
+    from engine.pipeline.load.bulk import Backend, LoadResult
+    from engine.pipeline.load.recipe import Recipe, RecipeRequest
+    from engine.pipeline.load.sources import Layout, OpenSource
 
 
-class Request(NamedTuple):
+class LoadRequest(NamedTuple):
     """What the user asked for.
 
     Attributes:
@@ -70,7 +70,7 @@ class Request(NamedTuple):
         return repr(tuple(same))
 
 
-class Done(NamedTuple):
+class LoadReport(NamedTuple):
     """What came of it.
 
     Attributes:
@@ -80,13 +80,13 @@ class Done(NamedTuple):
         value_schema: the Avro schema of the values, where they are Avro.
     """
 
-    loaded: Loaded
+    loaded: LoadResult
     refused: int
     created: bool
     value_schema: str | None
 
 
-def load(run: Run, request: Request) -> Done:
+def load(run: Run, request: LoadRequest) -> LoadReport:
     """Load.
 
     Raises:
@@ -124,7 +124,7 @@ def load(run: Run, request: Request) -> Done:
         lock.release()
 
 
-def _bulk(run: Run, request: Request, layout: Layout, storage: DiskStorage) -> Done:
+def _bulk(run: Run, request: LoadRequest, layout: Layout, storage: DiskStorage) -> LoadReport:
     """Finished files behind the log: all or nothing."""
     from engine.pipeline.load import bulk
     from engine.pipeline.load.subject import prepare
@@ -144,10 +144,10 @@ def _bulk(run: Run, request: Request, layout: Layout, storage: DiskStorage) -> D
                 storage, config, backend, prepared, found, request.on_duplicate,
                 parts=request.partitions, dry_run=False, listener=run.listener,
             )  # fmt: skip
-    return Done(loaded, 0, not prepared.subject.exists, _value_schema(opened, recipe))
+    return LoadReport(loaded, 0, not prepared.subject.exists, _value_schema(opened, recipe))
 
 
-def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done:
+def _merge(run: Run, request: LoadRequest, layout: Layout, env: Environment) -> LoadReport:
     """Record by record into a database that has some."""
     from engine.pipeline.load import bulk, merging, staging
 
@@ -177,10 +177,10 @@ def _merge(run: Run, request: Request, layout: Layout, env: Environment) -> Done
             env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
         )
     staging.clean(storage)
-    return Done(loaded, refused, created, schema)
+    return LoadReport(loaded, refused, created, schema)
 
 
-def _count(run: Run, request: Request, layout: Layout) -> Done:
+def _count(run: Run, request: LoadRequest, layout: Layout) -> LoadReport:
     """A dry run: read, check and count in a directory elsewhere."""
     from engine.pipeline.load import bulk
     from engine.pipeline.load.merge import Merge
@@ -192,12 +192,12 @@ def _count(run: Run, request: Request, layout: Layout) -> Done:
         merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)
         records = sum(len(table) for table in merge.tables())
         duplicates = found.duplicates + merge.duplicates
-        loaded = bulk.Loaded(found.read, records, found.rejected, duplicates, 0, 0, None)
-    return Done(loaded, 0, False, _value_schema(opened, recipe))
+        loaded = bulk.LoadResult(found.read, records, found.rejected, duplicates, 0, 0, None)
+    return LoadReport(loaded, 0, False, _value_schema(opened, recipe))
 
 
 @contextmanager
-def _backend(run: Run, request: Request) -> Iterator[Backend]:
+def _backend(run: Run, request: LoadRequest) -> Iterator[Backend]:
     if request.engine == "local":
         from engine.pipeline.load.local_backend import LocalBackend
 
@@ -210,7 +210,7 @@ def _backend(run: Run, request: Request) -> Iterator[Backend]:
         yield SparkBackend(lambda quick: stack.enter_context(session(run, quick=quick)), run.listener)
 
 
-def _value_schema(opened: Opened, recipe: Recipe) -> str | None:
+def _value_schema(opened: OpenSource, recipe: Recipe) -> str | None:
     from engine.pipeline.load import values
     from engine.pipeline.load.recipe import AVRO
 
@@ -219,15 +219,15 @@ def _value_schema(opened: Opened, recipe: Recipe) -> str | None:
     return values.avro_schema([opened.schema.field(name) for name in dict.fromkeys(recipe.values)])
 
 
-def _wanted(request: Request) -> Wanted:
-    from engine.pipeline.load.recipe import Wanted
+def _wanted(request: LoadRequest) -> RecipeRequest:
+    from engine.pipeline.load.recipe import RecipeRequest
 
-    return Wanted(
+    return RecipeRequest(
         request.key, request.value, request.key_format, request.data_format, request.value_format, request.order_by
     )
 
 
-def _rejects(request: Request) -> Path:
+def _rejects(request: LoadRequest) -> Path:
     if request.rejects is not None:
         return Path(request.rejects)
     return stamped_beside(request.env, ".jetool-rejects")

@@ -128,7 +128,7 @@ def _looks_like_dump(path: str) -> bool:
         return path.endswith(".dump")
 
 
-def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipeline.Request:
+def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipeline.LoadRequest:
     """What the options ask for, when the sources are files or datasets.
 
     Raises:
@@ -138,7 +138,7 @@ def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipe
         raise click.UsageError("name the database with --db", click.get_current_context())
     # Whether these were given counts, and not what they default to elsewhere.
     formats = click.get_current_context().params
-    return pipeline.Request(
+    return pipeline.LoadRequest(
         env=env,
         sources=sources,
         db=options["name"],

@@ -9,7 +9,7 @@ import click
 
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.settings import NodeConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from jetool.app import exits, kinds, params
@@ -107,7 +107,7 @@ def node_run(
         election=read_election(leads, elect, priority, election_timeout), policy=AckPolicy(policy),
         rollback_limit=rollback_limit, restore=restore,
     )  # fmt: skip
-    running = Node(env, config, run.listener)
+    running = RepNode(env, config, run.listener)
     stopping = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:

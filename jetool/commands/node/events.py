@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from engine.rep.node import Node
+from engine.rep.node import RepNode
 from engine.rep.settings import ElectionConfig, Role
 from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
@@ -49,7 +49,7 @@ def read_election(leads: bool, elect: bool, priority: int | None, timeout_s: flo
     )
 
 
-def report(run: Run, running: Node, stopping: threading.Event) -> None:
+def report(run: Run, running: RepNode, stopping: threading.Event) -> None:
     """Print changes of role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, int | None, str | None] | None = None
     with run.out.stream(EVENT) as events:

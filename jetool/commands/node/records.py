@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 
 from engine.rep import remote
-from engine.rep.records import Delete, Get, Put
-from engine.rep.remote import Outcome
+from engine.rep.records import DeleteRequest, GetRequest, PutRequest
+from engine.rep.remote import RemoteWrite
 from engine.rep.wire import address_text
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
@@ -87,7 +87,7 @@ def node_put(
     """
     if data == b"-":
         data = sys.stdin.buffer.read()
-    request = Put(name, key, data, not no_overwrite)
+    request = PutRequest(name, key, data, not no_overwrite)
     return _print(run, name, key, remote.put_record(address, read_secret(secret_file), request, timeout))
 
 
@@ -108,7 +108,7 @@ def node_delete(
     run: Run, address: tuple[str, int], key: bytes, name: str, secret_file: str, timeout: float, data: bytes | None
 ) -> int:
     """Delete the record of KEY through a running node; with sorted duplicates all data items, or one."""
-    request = Delete(name, key, data)
+    request = DeleteRequest(name, key, data)
     return _print(run, name, key, remote.delete_record(address, read_secret(secret_file), request, timeout))
 
 
@@ -137,13 +137,13 @@ def node_get(
 
     Only committed records are read. A replica may be behind the master; --vlsn waits for what a write has printed.
     """
-    request = Get(name, key, vlsn or 0, int(timeout * 1000))
+    request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
     items = remote.get_record(address, read_secret(secret_file), request, timeout + 1)
     run.out.table(RECORD, [record_row((key, item)) for item in items])
     return exits.DONE
 
 
-def _print(run: Run, name: str, key: bytes, done: Outcome) -> int:
+def _print(run: Run, name: str, key: bytes, done: RemoteWrite) -> int:
     row: tuple[Any, ...] = (address_text(done.master), name, key, done.written.records, done.written.vlsn)
     run.out.document(WRITTEN, WRITTEN.row(row))
     return exits.DONE

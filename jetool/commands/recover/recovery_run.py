@@ -46,7 +46,7 @@ class Phase(NamedTuple):
     duration_ms: int
 
 
-class Recovered(NamedTuple):
+class RecoveryRun(NamedTuple):
     """What one run of recovery did.
 
     Attributes:
@@ -91,7 +91,7 @@ class Stopwatch:
         ]
 
 
-def recover(run: Run, env: str, *, accept_loss: bool) -> Recovered:
+def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     """Recover an environment, or say what recovery would do.
 
     Arguments:
@@ -135,7 +135,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> Recovered:
                 saving.finish({"command": COMMAND, "log_files": log_sizes(disk)})
 
 
-def _run(run: Run, storage: Storage, tail: Tail, backup: BackupDirectory | None, accept_loss: bool) -> Recovered:
+def _run(run: Run, storage: Storage, tail: Tail, backup: BackupDirectory | None, accept_loss: bool) -> RecoveryRun:
     watch = Stopwatch(run.listener)
     # The engine looks again, under the lock.
     config = EnvironmentConfig(halt_on_commit_after_bad=not accept_loss)
@@ -146,7 +146,7 @@ def _run(run: Run, storage: Storage, tail: Tail, backup: BackupDirectory | None,
         end = writer.next_lsn
         vlsns = None if index is None else (index.range.first, index.range.last)
     saved = storage.saved_bytes if isinstance(storage, SavingStorage) else 0
-    return Recovered(
+    return RecoveryRun(
         tail, result, watch.phases(), end, NULL_LSN if checkpoint == result.ckpt_end_lsn else checkpoint, vlsns,
         backup.root if backup is not None and saved else None, saved,
     )  # fmt: skip

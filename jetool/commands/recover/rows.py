@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount
-from jetool.commands.recover.recovery_run import Recovered
+from jetool.commands.recover.recovery_run import RecoveryRun
 from jetool.output.shape import Field, Shape, row_of
 from jetool.output.values import Row
 
@@ -64,7 +64,7 @@ RECOVERED: Final = Shape(
 )
 
 
-def recovered_row(env: str, done: Recovered, vlsns_before: tuple[int, int], *, dry_run: bool) -> Row:
+def recovered_row(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool) -> Row:
     """The report as a row."""
     result, tail = done.result, done.tail
     resurrected = result.resurrected.values()
@@ -85,7 +85,7 @@ def recovered_row(env: str, done: Recovered, vlsns_before: tuple[int, int], *, d
     )  # fmt: skip
 
 
-def _periods(done: Recovered) -> list[Row]:
+def _periods(done: RecoveryRun) -> list[Row]:
     values: list[tuple[Any, ...]] = [
         (period.matchpoint_lsn, period.start_lsn, period.end_lsn, sorted(period.active_txn_ids or ()))
         for top in done.result.periods

@@ -13,7 +13,7 @@ from engine.vlsn.decision import DEFAULT_ROLLBACK_LIMIT, NETWORK_RESTORE, PROHIB
 from jetool.app import exits, kinds, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
-from jetool.app.node_stream import Node
+from jetool.app.node_stream import StreamNode
 from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.commands.rollbacks.rows import ROLLBACKS, period_rows, prediction_text, timeline
@@ -83,7 +83,7 @@ def rollbacks(
 
 
 def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, keys: bool) -> tuple[Row, int]:
-    replica, feeder = Node(run, env), Node(run, against)
+    replica, feeder = StreamNode(run, env), StreamNode(run, against)
     for node in (replica, feeder):
         if not node.is_replicated:
             raise UsageError("the environment is not replicated: its log holds no VLSN", file=node.env)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.inspect.rollback_report import RollbackReport, Rolled, matchpoint_vlsn
+from engine.inspect.rollback_report import RollbackReport, RolledBackLN, matchpoint_vlsn
 from engine.recovery.rollback_tracker import RollbackPeriod
 from jetool.output.shape import Field, Shape
 from jetool.output.text import document
@@ -88,7 +88,7 @@ def _period_row(report: RollbackReport, period: RollbackPeriod, keys: bool, pare
     return row
 
 
-def _record_row(rolled: Rolled) -> Row:
+def _record_row(rolled: RolledBackLN) -> Row:
     return [(field.name, field.kind, value) for field, value in zip(_RECORD, rolled, strict=True)]
 
 

@@ -23,7 +23,7 @@ from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits, kinds
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
-from jetool.commands.verify.rows import OF_PAGES, SUMMARY, Shown, summary_row
+from jetool.commands.verify.rows import OF_PAGES, SUMMARY, JeFindingView, summary_row
 from jetool.output.findings import FINDING
 
 _REP: Final = "rep"
@@ -85,7 +85,7 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
         report = _with_replication(run, env, report)
     found = run.out.findings([(rule.code, rule.title) for level in report.checked for rule in RULES[level]])
     for finding in report.findings:
-        found.add(Shown(finding))
+        found.add(JeFindingView(finding))
     found.end(summary_row(report))
     return _exit_code(report, files, levels, strict=strict)
 

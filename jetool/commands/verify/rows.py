@@ -35,7 +35,7 @@ OF_TREES: Final = SUMMARY._replace(fields=(*CHECKED, *_TREES))
 OF_PAGES: Final = SUMMARY._replace(fields=(*CHECKED, *_PAGES))
 
 
-class Shown:
+class JeFindingView:
     """A finding as the renderers take it: None where there is no place."""
 
     def __init__(self, finding: Finding) -> None:

@@ -11,12 +11,12 @@ from engine.rep.group import DATABASE_NAME as GROUP_DATABASE
 from engine.verify.rep import IndexState, check_group, check_index, check_stream
 from engine.verify.report import Finding
 from engine.vlsn.in_memory import records_of
-from jetool.app.node_stream import Node
+from jetool.app.node_stream import StreamNode
 from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 
 
-class Checked(NamedTuple):
+class ReplicationCheck(NamedTuple):
     """What a check found.
 
     Attributes:
@@ -26,17 +26,17 @@ class Checked(NamedTuple):
     """
 
     findings: list[Finding]
-    node: Node
+    node: StreamNode
     view: IndexView
 
 
-def check_replication(run: Run, env: str) -> Checked:
+def check_replication(run: Run, env: str) -> ReplicationCheck:
     """Check stream, index and group of an environment, which is recovered in memory.
 
     Raises:
         JetoolError: as ``Environment``, and as ``read_stream``.
     """
-    node = Node(run, env)
+    node = StreamNode(run, env)
     with open_to_read(run, env) as opened:
         view = read_index(opened)
         findings = list(check_stream(node.facts, _open_rollbacks(opened)))
@@ -44,7 +44,7 @@ def check_replication(run: Run, env: str) -> Checked:
         findings += check_index(opened.ctx.access, node.facts, state)
         if node.is_replicated:
             findings += check_group(_group_records(opened), node.facts)
-    return Checked(findings, node, view)
+    return ReplicationCheck(findings, node, view)
 
 
 def _open_rollbacks(env: Environment) -> list[int]:

@@ -13,7 +13,7 @@ from engine.log.log_reader import LogReader
 from engine.vlsn.index import VLSNIndex
 from jetool.app import exits, kinds
 from jetool.app.command import Outputs, command, environment
-from jetool.app.node_stream import Node
+from jetool.app.node_stream import StreamNode
 from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, index_of, vlsn
@@ -53,7 +53,7 @@ def vlsn_find(run: Run, env: str, number: int) -> int:
 
 def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
     bucket, start, end = index.lte_bucket(number), index.lte_lsn(number), index.gte_lsn(number)
-    storage = Node.open_storage(env)
+    storage = StreamNode.open_storage(env)
     log = LogReader(storage, list_log_files(storage)._replace(marker=None))
     try:
         found = find_vlsn(log, number, start, end)

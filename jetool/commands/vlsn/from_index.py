@@ -11,7 +11,7 @@ from engine.log.files import list_log_files
 from engine.vlsn.vlsn_range import VLSNRange
 from jetool.app import exits, kinds
 from jetool.app.command import Outputs, command, environment
-from jetool.app.node_stream import Node
+from jetool.app.node_stream import StreamNode
 from jetool.app.opening import open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, index_of, note_stand_alone, vlsn
@@ -45,7 +45,7 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
             row = range_of_index(index_of(run, opened).range)
             run.out.document(RANGE, [*row, ("source", "text", "index")])
         return reading_code(opened)
-    node = Node(run, env)
+    node = StreamNode(run, env)
     if source == "log":
         if not node.is_replicated:
             note_stand_alone(run, env)
@@ -54,7 +54,7 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
     return _both(run, env, node)
 
 
-def _both(run: Run, env: str, node: Node) -> int:
+def _both(run: Run, env: str, node: StreamNode) -> int:
     with open_to_read(run, env) as opened:
         view = read_index(opened)
     if not has_stream(node, view):

@@ -12,7 +12,7 @@ from engine.vlsn.in_memory import MemoryIndex
 from engine.vlsn.index import VLSNIndex
 from jetool.app import exits
 from jetool.app.command import group
-from jetool.app.node_stream import Node
+from jetool.app.node_stream import StreamNode
 from jetool.app.opening import READ_EXITS
 from jetool.app.options import Run
 
@@ -51,7 +51,7 @@ def index_of(run: Run, env: Environment) -> VLSNIndex:
     return view.merged
 
 
-def has_stream(node: Node, view: IndexView) -> bool:
+def has_stream(node: StreamNode, view: IndexView) -> bool:
     """Whether an environment has a stream or an index at all."""
     return node.facts.first != NULL_VLSN or bool(view.records)
 

@@ -43,7 +43,7 @@ REBUILT: Final = Shape(
 )  # fmt: skip
 
 
-class Made(NamedTuple):
+class RebuiltIndex(NamedTuple):
     """A new index.
 
     Attributes:
@@ -66,7 +66,9 @@ def size_of(index: VLSNIndex) -> tuple[int, int]:
     return len(buckets), sum(len(bucket.mappings()) for bucket in buckets)
 
 
-def rebuilt_row(env: str, wrong: list[Finding], old: VLSNIndex | None, made: Made | None, *, dry_run: bool) -> Row:
+def rebuilt_row(
+    env: str, wrong: list[Finding], old: VLSNIndex | None, made: RebuiltIndex | None, *, dry_run: bool
+) -> Row:
     """What a rebuild did.
 
     Arguments:

@@ -17,10 +17,10 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
-from jetool.commands.verify.rows import Shown
-from jetool.commands.vlsn.checking import Checked, check_replication
+from jetool.commands.verify.rows import JeFindingView
+from jetool.commands.vlsn.checking import ReplicationCheck, check_replication
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, not_replicated, note_stand_alone, vlsn
-from jetool.commands.vlsn.rebuild_rows import REBUILT, SUMMARY, Made, rebuilt_row, size_of
+from jetool.commands.vlsn.rebuild_rows import REBUILT, SUMMARY, RebuiltIndex, rebuilt_row, size_of
 from jetool.output.findings import FINDING
 
 COMMAND: Final = "vlsn rebuild"
@@ -53,7 +53,7 @@ def vlsn_check(run: Run, env: str) -> int:
         note_stand_alone(run, env)
     found = run.out.findings([(rule.code, rule.title) for rule in REP_RULES])
     for finding in checked.findings:
-        found.add(Shown(finding))
+        found.add(JeFindingView(finding))
     counts = [sum(f.severity == severity for f in checked.findings) for severity in (ERROR, WARNING, NOTE)]
     merged = checked.view.merged
     vlsns = EMPTY_RANGE if merged is None else merged.range
@@ -107,10 +107,10 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     return exits.DONE
 
 
-def _look(env: Environment, before: Checked) -> tuple[Made, list[Finding]]:
+def _look(env: Environment, before: ReplicationCheck) -> tuple[RebuiltIndex, list[Finding]]:
     """The new index, and what is wrong with it, while the environment is open."""
     index = env.vlsn_index
     assert index is not None
     found = check_merged(env.ctx.access, before.node.facts, index)
     wrong = [finding for finding in found if finding.severity == ERROR]
-    return Made(index.range, *size_of(index), env.parts.stream_gaps, None, 0), wrong
+    return RebuiltIndex(index.range, *size_of(index), env.parts.stream_gaps, None, 0), wrong

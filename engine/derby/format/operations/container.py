@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.format import codec
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.errors import FormatError
 
 CREATE = 1
@@ -58,7 +58,7 @@ class EncryptContainerUndo(NamedTuple):
     """CLR of the rewriting."""
 
 
-def read_container(cursor: Cursor) -> ContainerOperation:
+def read_container(cursor: FieldCursor) -> ContainerOperation:
     """The fields of operation 242."""
     segment, container, version = cursor.clong(), cursor.clong(), cursor.clong()
     kind = cursor.byte()

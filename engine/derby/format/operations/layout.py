@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from engine.derby.format import codec, instant
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.errors import FormatError
 
 NULL_ID = 0
@@ -34,21 +34,21 @@ class GlobalId(NamedTuple):
     branch_part: bytes
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """How one kind of field is read and written."""
 
-    read: Callable[[Cursor], Any]
+    read: Callable[[FieldCursor], Any]
     write: Callable[[bytearray, Any], None]
 
 
-def expect_id(cursor: Cursor, wanted: int, what: str) -> None:
+def expect_id(cursor: FieldCursor, wanted: int, what: str) -> None:
     """Read a format id and refuse any other than the one wanted."""
     found = cursor.short()
     if found != wanted:
         raise FormatError(f"not {what}", expected=f"format id {wanted}", found=str(found))
 
 
-def _read_logical(cursor: Cursor) -> bool:
+def _read_logical(cursor: FieldCursor) -> bool:
     found = cursor.short()
     if found not in (NULL_ID, BTREE_UNDO_ID):
         raise FormatError("unknown logical-undo object", expected="format id 0 or 95", found=str(found))
@@ -59,7 +59,7 @@ def _write_logical(out: bytearray, value: bool) -> None:
     codec.put_short(out, BTREE_UNDO_ID if value else NULL_ID)
 
 
-def read_global_id(cursor: Cursor) -> GlobalId | None:
+def read_global_id(cursor: FieldCursor) -> GlobalId | None:
     """A global transaction id, or None."""
     found = cursor.short()
     if found == NULL_ID:
@@ -83,7 +83,7 @@ def write_global_id(out: bytearray, value: GlobalId | None) -> None:
         out += part
 
 
-def read_instant(cursor: Cursor, *, nullable: bool = False) -> int:
+def read_instant(cursor: FieldCursor, *, nullable: bool = False) -> int:
     """An instant object; 0 for null where that is allowed."""
     found = cursor.short()
     if found == NULL_ID and nullable:
@@ -116,15 +116,15 @@ def _write_bool(out: bytearray, value: bool) -> None:
     out.append(1 if value else 0)
 
 
-KINDS: dict[str, Kind] = {
-    "byte": Kind(Cursor.byte, _write_byte),
-    "bool": Kind(Cursor.flag, _write_bool),
-    "short": Kind(Cursor.short, codec.put_short),
-    "int": Kind(Cursor.fixed_int, codec.put_int),
-    "long": Kind(Cursor.fixed_long, codec.put_long),
-    "cint": Kind(Cursor.cint, codec.put_cint),
-    "clong": Kind(Cursor.clong, codec.put_clong),
-    "string": Kind(Cursor.string, codec.put_string),
-    "logical": Kind(_read_logical, _write_logical),
-    "global_id": Kind(read_global_id, write_global_id),
+KINDS: dict[str, FieldKind] = {
+    "byte": FieldKind(FieldCursor.byte, _write_byte),
+    "bool": FieldKind(FieldCursor.flag, _write_bool),
+    "short": FieldKind(FieldCursor.short, codec.put_short),
+    "int": FieldKind(FieldCursor.fixed_int, codec.put_int),
+    "long": FieldKind(FieldCursor.fixed_long, codec.put_long),
+    "cint": FieldKind(FieldCursor.cint, codec.put_cint),
+    "clong": FieldKind(FieldCursor.clong, codec.put_clong),
+    "string": FieldKind(FieldCursor.string, codec.put_string),
+    "logical": FieldKind(_read_logical, _write_logical),
+    "global_id": FieldKind(read_global_id, write_global_id),
 }

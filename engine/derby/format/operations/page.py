@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.format import codec
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 
 INSERT_DEFAULT = 0x01
 INSERT_UNDO_WITH_PURGE = 0x02
@@ -204,7 +204,7 @@ class PhysicalUndo(NamedTuple):
     version: int
 
 
-def read_purge(cursor: Cursor) -> Purge:
+def read_purge(cursor: FieldCursor) -> Purge:
     """The fields of operation 106."""
     key = cursor.page_key()
     slot = cursor.cint()
@@ -221,7 +221,7 @@ def write_purge(out: bytearray, operation: Purge) -> None:
         codec.put_cint(out, record_id)
 
 
-def read_copy_rows(cursor: Cursor) -> CopyRows:
+def read_copy_rows(cursor: FieldCursor) -> CopyRows:
     """The fields of operation 210; the number of rows stands before the slot."""
     key = cursor.page_key()
     count = cursor.count()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from engine.derby.format import codec
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import container, layout, page, transaction
 from engine.errors import FormatError
 
@@ -42,7 +42,7 @@ ContainerFamily: TypeAlias = (
     | container.EncryptContainer
     | container.EncryptContainerUndo
 )
-TransactionFamily: TypeAlias = transaction.Begin | transaction.End | transaction.Checkpoint | transaction.Checksum
+TransactionFamily: TypeAlias = transaction.Begin | transaction.End | transaction.CheckpointRecord | transaction.Checksum
 Operation: TypeAlias = PageOperation | ContainerFamily | TransactionFamily
 
 
@@ -62,7 +62,7 @@ class OperationType(NamedTuple):
     name: str
     family: str
     record: Callable[..., Any]
-    read: Callable[[Cursor], Any]
+    read: Callable[[FieldCursor], Any]
     write: Callable[[bytearray, Any], None]
 
 
@@ -71,7 +71,7 @@ def _keyed(number: int, name: str, record: Callable[..., Any], kinds: str = "") 
     writers = [layout.KINDS[kind].write for kind in ("clong clong clong clong " + kinds).split()]
     readers = [layout.KINDS[kind].read for kind in kinds.split()]
 
-    def read(cursor: Cursor) -> Any:
+    def read(cursor: FieldCursor) -> Any:
         return record(*cursor.page_key(), *[reader(cursor) for reader in readers])
 
     def write(out: bytearray, operation: Any) -> None:
@@ -86,7 +86,7 @@ def _simple(number: int, name: str, family: str, record: Callable[..., Any], kin
     readers = [layout.KINDS[kind].read for kind in kinds.split()]
     writers = [layout.KINDS[kind].write for kind in kinds.split()]
 
-    def read(cursor: Cursor) -> Any:
+    def read(cursor: FieldCursor) -> Any:
         return record(*[reader(cursor) for reader in readers])
 
     def write(out: bytearray, operation: Any) -> None:
@@ -126,7 +126,7 @@ _TYPES = (
         263,
         "Checkpoint",
         TRANSACTION,
-        transaction.Checkpoint,
+        transaction.CheckpointRecord,
         transaction.read_checkpoint,
         transaction.write_checkpoint,
     ),
@@ -166,7 +166,7 @@ def register(line: OperationType) -> None:
     BY_NAME[line.name.lower()] = line
 
 
-def read_operation(cursor: Cursor) -> Operation:
+def read_operation(cursor: FieldCursor) -> Operation:
     """An operation object; FormatError when its format id is unknown."""
     number = cursor.short()
     line = BY_ID.get(number)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.format import codec
-from engine.derby.format.codec import Cursor
+from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import layout
 from engine.derby.format.operations.layout import GlobalId
 from engine.errors import FormatError
@@ -52,7 +52,7 @@ class TableEntry(NamedTuple):
     status: int
 
 
-class Checkpoint(NamedTuple):
+class CheckpointRecord(NamedTuple):
     """Redo work starts at ``redo_lwm``, transaction bookkeeping at ``undo_lwm`` (R-DRB-22)."""
 
     redo_lwm: int
@@ -69,7 +69,7 @@ class Checksum(NamedTuple):
     value: int
 
 
-def read_transaction_id(cursor: Cursor) -> int | None:
+def read_transaction_id(cursor: FieldCursor) -> int | None:
     """A transaction id object, or None (checksum records)."""
     found = cursor.short()
     if found == layout.NULL_ID:
@@ -88,7 +88,7 @@ def write_transaction_id(out: bytearray, value: int | None) -> None:
     codec.put_clong(out, value)
 
 
-def read_checkpoint(cursor: Cursor) -> Checkpoint:
+def read_checkpoint(cursor: FieldCursor) -> CheckpointRecord:
     """The fields of operation 263."""
     redo_lwm, undo_lwm = cursor.clong(), cursor.clong()
     points = cursor.cint()
@@ -97,10 +97,10 @@ def read_checkpoint(cursor: Cursor) -> Checkpoint:
     has_table = cursor.cint()
     if has_table > 1:
         raise FormatError("a checkpoint announces its table badly", expected="0 or 1", found=str(has_table))
-    return Checkpoint(redo_lwm, undo_lwm, points, _read_table(cursor) if has_table else None)
+    return CheckpointRecord(redo_lwm, undo_lwm, points, _read_table(cursor) if has_table else None)
 
 
-def write_checkpoint(out: bytearray, operation: Checkpoint) -> None:
+def write_checkpoint(out: bytearray, operation: CheckpointRecord) -> None:
     """Append the fields of operation 263."""
     codec.put_clong(out, operation.redo_lwm)
     codec.put_clong(out, operation.undo_lwm)
@@ -119,12 +119,12 @@ def write_checkpoint(out: bytearray, operation: Checkpoint) -> None:
         codec.put_int(out, entry.status)
 
 
-def _read_table(cursor: Cursor) -> tuple[TableEntry, ...]:
+def _read_table(cursor: FieldCursor) -> tuple[TableEntry, ...]:
     layout.expect_id(cursor, TABLE_ID, "a transaction table")
     return tuple(_read_entry(cursor) for _ in range(cursor.count()))
 
 
-def _read_entry(cursor: Cursor) -> TableEntry:
+def _read_entry(cursor: FieldCursor) -> TableEntry:
     layout.expect_id(cursor, ENTRY_ID, "an entry of a transaction table")
     transaction = read_transaction_id(cursor)
     if transaction is None:
