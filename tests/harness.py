@@ -76,7 +76,7 @@ def run(*words: str | Path, terminal: bool = False) -> Result:
     """Run a command line in this process and check that its exit code is one that the command declares.
 
     Arguments:
-        words: the words behind ``jetool``.
+        words: the words after ``jetool``.
         terminal: what ``isatty`` of the standard streams answers.
     """
     args = [str(word) for word in words]

@@ -2,7 +2,7 @@
 
 1. Ask the participants whether files will be let go: then one level more is flushed.
 2. State DIRTY_MAP_INCOMPLETE, next id.
-3. Log CkptStart; then read firstActive: a transaction that begins later logs its first LN behind CkptStart.
+3. Log CkptStart; then read firstActive: a transaction that begins later logs its first LN after CkptStart.
 4. Build the dirty map; state COMPLETE.
 5. Flush it level by level, upwards. The bottom two levels go by sub-tree: BIN, its dirty siblings, their parent. A
    logged root takes its MapLN along. Then the remaining MapLNs and the root entry.

@@ -45,7 +45,7 @@ class ExpirationProfile:
     Arguments:
         ctx: the trees.
         catalog, records, lockers: through which records are written.
-        next_lsn: where the log ends; the first whole file begins behind it.
+        next_lsn: where the log ends; the first whole file begins after it.
     """
 
     def __init__(self, ctx: TreeContext, catalog: Catalog, records: Records, lockers: Lockers, next_lsn: int) -> None:

@@ -1,7 +1,7 @@
 """A cursor: a position among the records of a database (R-TXN-20).
 
 It stands on a record, or on none. It remembers the key, so it survives splits, compression and the deletion of its own
-record: ``next`` goes on behind that key.
+record: ``next`` goes on after that key.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Cursor:
         return self._move(None, inclusive=True, backward=True)
 
     def next(self) -> Record | None:
-        """The record behind; the first one when the cursor stands nowhere. None at the end; it stays where it is."""
+        """The record after; the first one when the cursor stands nowhere. None at the end; it stays where it is."""
         return self._move(self._key(), inclusive=False, backward=False)
 
     def prev(self) -> Record | None:
@@ -64,7 +64,7 @@ class Cursor:
         return found
 
     def search_range(self, key: bytes, data: bytes = b"") -> Record | None:
-        """The first record at or behind a key (with duplicates: key and data item)."""
+        """The first record at or after a key (with duplicates: key and data item)."""
         return self._move(self._db.key_for(key, data), inclusive=True, backward=False)
 
     def next_dup(self) -> Record | None:

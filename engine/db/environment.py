@@ -83,7 +83,7 @@ class Environment:
 
     Raises:
         NotFoundError: there is no environment, and none is to be created.
-        RefusedError: another writer has it open; a restore marker; commits behind a bad entry.
+        RefusedError: another writer has it open; a restore marker; commits after a bad entry.
         DamageError: the log cannot be recovered.
         UnsupportedError: a log version that cannot be read.
     """

@@ -1,7 +1,7 @@
 """Opening an environment: from the files of a directory to connected parts.
 
 For writing, in this order: lock byte 0 of ``je.lck``; find the end of the log; refuse when committed transactions stand
-behind a bad entry (D-5); recover in memory; set invisible bits and cut the file at the end of the log; finish what
+after a bad entry (D-5); recover in memory; set invisible bits and cut the file at the end of the log; finish what
 committed naming operations left; merge the VLSN index; take a checkpoint (R-REC-60 to R-REC-64). Nothing but the lock
 file is changed before recovery has succeeded.
 
@@ -208,7 +208,7 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
         damage = tail.damage
         assert damage is not None
         raise RefusedError(
-            f"{tail.commits_at_risk} committed transactions stand behind a bad entry",
+            f"{tail.commits_at_risk} committed transactions stand after a bad entry",
             file=f"{storage.root}/{damage.path}",
             lsn=format_lsn(damage.lsn),
             consequence=f"opening for writing would cut away {tail.cut_bytes} bytes and lose them",
@@ -269,7 +269,7 @@ def _rebuild(parts: EnvironmentParts, stored: StoredIndex) -> None:
     collector = StreamCollector(parts.config.vlsn_limits, first_of(stored))
     tell_stream(parts.ctx.access, whole, collector)
     if collector.range.is_empty:
-        # The old range began behind the end of the log: it says nothing.
+        # The old range began after the end of the log: it says nothing.
         collector = StreamCollector(parts.config.vlsn_limits)
         tell_stream(parts.ctx.access, whole, collector)
     replace_index(stored, collector)

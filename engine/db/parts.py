@@ -47,7 +47,7 @@ class EnvironmentParts:
         tail: the end of the log as it was found; None for a new environment.
         writer: None in a read-only environment.
         vlsn_index: of a replicated environment that is open for writing.
-        stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew; it begins behind the last.
+        stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew; it begins after the last.
     """
 
     def __init__(

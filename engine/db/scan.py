@@ -66,7 +66,7 @@ class RecordWalker:
         locker: whose locks are taken; None reads committed records without keeping locks.
         lock_type: how; None reads what is there.
         backward: towards smaller keys.
-        bound: where the walk ends: before this key, or, backward, behind it. A record beyond is neither returned nor
+        bound: where the walk ends: before this key, or, backward, after it. A record beyond is neither returned nor
             waited for; a serializable walk locks the next one all the same, since its lock guards the gap.
     """
 
@@ -88,7 +88,7 @@ class RecordWalker:
         self._bound = bound
 
     def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[ScannedRecord]:
-        """The next records behind (or from) a key; None begins at the edge. Empty at the end."""
+        """The next records after (or from) a key; None begins at the edge. Empty at the end."""
         while True:
             with self._env.ctx.latch:
                 step = self._step(key, inclusive, limit)
@@ -174,7 +174,7 @@ class RecordWalker:
         return ScanBatch(found, True, self._lock_end())
 
     def _extent(self, node: BIN, index: int) -> tuple[int, int]:
-        """The slots of a node from one on that the walk's end leaves: the first, and the one behind the last."""
+        """The slots of a node from one on that the walk's end leaves: the first, and the one after the last."""
         if self._backward:
             return 0 if self._bound is None else bisect_left(node.keys, self._bound), index + 1
         return index, len(node) if self._bound is None else max(bisect_left(node.keys, self._bound), index)
@@ -183,13 +183,13 @@ class RecordWalker:
         return bool(key < self._bound if self._backward else key >= self._bound)
 
     def _lock_beyond(self, node: BIN, index: int) -> int:
-        """The lock on the record behind the last one, which only guards the gap before it."""
+        """The lock on the record after the last one, which only guards the gap before it."""
         if self._backward or self._lock_type not in _RANGES:
             return NULL_LSN
         return self._lock_range(self._gap(node, index))
 
     def _gap(self, node: BIN, index: int) -> int:
-        """What guards the gap in front of a slot; the walk that begins behind a gap locks it too."""
+        """What guards the gap in front of a slot; the walk that begins after a gap locks it too."""
         return gap_lsn(self._env.ctx, node, index)
 
     def _place(self, key: Key | None, inclusive: bool) -> tuple[BIN | None, int]:

@@ -1,6 +1,6 @@
 """The VLSN index of an environment open for reading: as it is stored, and as opening for writing would leave it.
 
-Opening for writing merges what the log holds behind the last CkptStart into the stored index (R-VLSN-75). The view does
+Opening for writing merges what the log holds after the last CkptStart into the stored index (R-VLSN-75). The view does
 the same on a copy in memory, so that looking changes nothing, and keeps the reason when the merge is refused: that is
 what an operator wants to see.
 """
@@ -44,7 +44,7 @@ class IndexView(NamedTuple):
 
     Attributes:
         records: what is stored, by key; None when the environment has no index at all.
-        merged: the index with what the log has behind the checkpoint; None when ``refused``.
+        merged: the index with what the log has after the checkpoint; None when ``refused``.
         refused: why opening for writing would fail.
         from_lsn: where the part of the log begins that was merged.
     """

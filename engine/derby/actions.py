@@ -96,7 +96,7 @@ def undo_copy_rows(target: Page, operation: operations.CopyRows, _: bytes, __: i
 
 
 def do_set_reserved_space(target: Page, operation: operations.SetReservedSpace, _: bytes) -> None:
-    """Set the bytes reserved behind a row."""
+    """Set the bytes reserved after a row."""
     _expect(target, operation.slot, operation.record_id).reserve(operation.slot, operation.value)
 
 

@@ -84,7 +84,7 @@ class PageCache:
         return len(self._dirty)
 
     def get(self, found: Container, number: int) -> Page | None:
-        """A page, or None when it lies behind the end of the file or was never formatted.
+        """A page, or None when it lies after the end of the file or was never formatted.
 
         Raises: DamageError when its checksum or its content is wrong (R-DRB-33).
         """

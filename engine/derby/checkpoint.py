@@ -20,7 +20,7 @@ safe because truncation comes later. The end record is flushed here, in a group 
 it in its buffer until something else is logged.
 
 Example, recovery of ``crash-five-transactions``: redoLWM = undoLWM = (1,43101), the place of the checksum record; begin
-(1,43138), checkpoint record (1,43174), end behind it; the control files name (1,43174).
+(1,43138), checkpoint record (1,43174), end after it; the control files name (1,43174).
 """
 
 from __future__ import annotations

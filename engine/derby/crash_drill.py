@@ -2,7 +2,7 @@
 
 Two kinds of places:
 
-* *In the log*, behind the last checkpoint: the record there did not reach the disk. Pages in front of the checkpoint
+* *In the log*, after the last checkpoint: the record there did not reach the disk. Pages in front of the checkpoint
   are on disk and cannot be unwritten, so an earlier place would be no crash but a log that does not fit its pages. (A
   page that left a small cache early may be newer than the place too; ``verify`` names it.)
 * *In the work* that recovery with a closing checkpoint does: it dies in front of its n-th counted write, sync or change
@@ -45,7 +45,7 @@ _BLOCK: Final = 4096
 
 
 class LogPlace(NamedTuple):
-    """A record behind the last checkpoint, and the checksum record of its group (None: it has none)."""
+    """A record after the last checkpoint, and the checksum record of its group (None: it has none)."""
 
     record: Record
     guard: Record | None
@@ -80,7 +80,7 @@ class DerbyCrashCase(NamedTuple):
 
 
 def log_places(database: DerbyDatabase) -> list[LogPlace]:
-    """Every record behind the last checkpoint, checksum records left out. DamageError when there is no start."""
+    """Every record after the last checkpoint, checksum records left out. DamageError when there is no start."""
     log = DerbyLogFiles(database)
     start = find_start(log, database.controls())
     found, guard = list[LogPlace](), None
@@ -219,7 +219,7 @@ def _page_state(data: bytes) -> bytes:
 
 
 def _covered(guard: Record) -> int:
-    """Instant behind the group of a checksum record."""
+    """Instant after the group of a checksum record."""
     assert isinstance(guard.operation, Checksum)
     return guard.end + guard.operation.length
 

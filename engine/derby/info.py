@@ -1,6 +1,6 @@
 """What an operator wants to know of a Derby database before anything is done to it.
 
-The answer needs the control files, one scan from the undo low water mark, and a look behind the end of the log. Nothing
+The answer needs the control files, one scan from the undo low water mark, and a look after the end of the log. Nothing
 is changed and no lock is taken.
 """
 
@@ -62,11 +62,11 @@ class Analysis(NamedTuple):
         end: where the log ends.
         records: records scanned, checksum records included.
         bytes: bytes scanned.
-        to_redo: page and container records at or behind the redo low water mark.
+        to_redo: page and container records at or after the redo low water mark.
         losers: transactions to roll back, in Derby's order.
         in_doubt: prepared transactions, oldest first.
         next_transaction: number that the next transaction gets (R-DRB-61).
-        behind: valid records behind the end.
+        after: valid records after the end.
         clean: whether recovery would do nothing (R-DRB-62).
     """
 
@@ -175,7 +175,7 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
 
 
 def is_clean(start: Start, end: ScanEnd, others: int, table: XactTable) -> bool:
-    """Whether recovery has nothing to do: behind redoLWM is only the checkpoint transaction, ended (R-DRB-62).
+    """Whether recovery has nothing to do: after redoLWM is only the checkpoint transaction, ended (R-DRB-62).
 
     Prepared transactions hold undoLWM back and stay as they are, so they do not make a database unclean.
 

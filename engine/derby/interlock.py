@@ -2,7 +2,7 @@
 
 Derby takes any damage for the end of the log and zeroes what follows. Refused here:
 
-* committed transactions behind the end of the log, unless the loss is accepted (duty 2 of section J);
+* committed transactions after the end of the log, unless the loss is accepted (duty 2 of section J);
 * a log that ends in front of its own checkpoint: pages already hold changes whose records are gone;
 * a next log file that keeps Derby from starting, unless it is too short to hold a record (it is put aside then).
 
@@ -86,7 +86,7 @@ def _check_checkpoint(log: DerbyLogFiles, analysis: Analysis) -> None:
 
 
 def _check_behind(log: DerbyLogFiles, analysis: Analysis) -> None:
-    """No committed transaction may lie behind the end."""
+    """No committed transaction may lie after the end."""
     behind, end = analysis.behind, analysis.end
     if not behind.commits:
         return
@@ -94,7 +94,7 @@ def _check_behind(log: DerbyLogFiles, analysis: Analysis) -> None:
         f"the log seems to end, but {behind.commits} committed transactions follow: {end.reason}",
         file=_name(log, end.stopped_at),
         lsn=instant.show(end.stopped_at),
-        expected="nothing valid behind the end",
+        expected="nothing valid after the end",
         found=f"{behind.records} records from {instant.show(behind.first)} to {instant.show(behind.last)}",
         consequence="Derby would drop them without a word",
         hint="copy the database first; then recover --accept-loss gives them up, their bytes are saved",

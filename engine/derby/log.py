@@ -16,7 +16,7 @@ complete record. At position p of file n:
 The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies in front of
 a checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
 
-A damaged byte in the middle of the log looks exactly like a torn tail. ``engine.derby.tail`` looks for records behind.
+A damaged byte in the middle of the log looks exactly like a torn tail. ``engine.derby.tail`` looks for records after.
 
 Example: in ``crash-five-transactions`` the last group starts with the checksum record at (1,42284) and ends at
 (1,42645). With any byte of it damaged the log ends at (1,42284), and the commit at (1,42612) is gone.
@@ -154,14 +154,14 @@ class DerbyLogFiles:
             return "the file became shorter while it was read"
         trailing = TRAILER.unpack_from(self._window, end)[0]
         if trailing != length:
-            return f"the lengths of a record differ: {length} in front, {trailing} behind"
+            return f"the lengths of a record differ: {length} in front, {trailing} after"
         try:
             return decode_body(at, self._window[begin:end])
         except FormatError as error:
             return str(error)
 
     def group_matches(self, checksum: Record) -> bool:
-        """Whether the bytes behind a checksum record are there and match it."""
+        """Whether the bytes after a checksum record are there and match it."""
         operation = checksum.operation
         if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
             return False
@@ -194,7 +194,7 @@ class ForwardScan:
 
     Arguments:
         log: the log files.
-        start: instant of a record, or of the first byte behind a file's header.
+        start: instant of a record, or of the first byte after a file's header.
 
     ``end`` is set when the iteration has run out. A scan is for one iteration.
     """
@@ -229,7 +229,7 @@ class ForwardScan:
         return found
 
     def _accept(self, found: Record) -> bool:
-        """Move behind a record; False when it is a checksum record that fails."""
+        """Move after a record; False when it is a checksum record that fails."""
         if found.group & CHECKSUM == 0:
             self._append = found.end
         elif not self.log.group_matches(found):
@@ -241,7 +241,7 @@ class ForwardScan:
         """Tell an end of the log from the end of a file (rules 1 to 6)."""
         number, position = instant.file_of(self._at), instant.position_of(self._at)
         if not isinstance(found, str):
-            return self._stop("the bytes behind a checksum record do not match it", fuzzy=True)
+            return self._stop("the bytes after a checksum record do not match it", fuzzy=True)
         word = self.log.read(number, position, TRAILER.size)
         if len(word) < TRAILER.size:
             exact = not word and position == self.log.size(number)
@@ -275,7 +275,7 @@ class ForwardScan:
         if header.previous_end != self._good_end:
             return self._stop("end marker, next file does not continue this one", fuzzy=False)
         self._at = instant.make(following, HEADER_SIZE)
-        # G stays behind the last record; only the place to write moves, when the new file turns out to be empty.
+        # G stays after the last record; only the place to write moves, when the new file turns out to be empty.
         self._append = self._at
         return None
 
@@ -319,5 +319,5 @@ def _damaged(log: DerbyLogFiles, at: int, what: str) -> DamageError:
         file=log.database.name(path),
         lsn=instant.show(at),
         consequence="the log cannot be read on from here",
-        hint="run verify to see what lies behind",
+        hint="run verify to see what follows",
     )

@@ -44,7 +44,7 @@ _LARGEST_UNWRITTEN = 1 << 20
 
 
 class UnsyncedWrite(NamedTuple):
-    """What was written and is to be synced: the file, and the instant behind it."""
+    """What was written and is to be synced: the file, and the instant after it."""
 
     file: WriteFile
     end: int
@@ -235,7 +235,7 @@ def preallocate(file: WriteFile, start: int, end: int) -> None:
 
 
 def clear_tail(log: DerbyLogFiles, append: int) -> int:
-    """Overwrite everything behind the append position of a file with zeros; the number of bytes, synced."""
+    """Overwrite everything after the append position of a file with zeros; the number of bytes, synced."""
     number, position = instant.file_of(append), instant.position_of(append)
     size = log.size(number)
     if position >= size:

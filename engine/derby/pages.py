@@ -5,8 +5,8 @@ Space rules (format document, section 13.1) that keep pages loadable by Derby:
 * A new record reserves max(0, minimum record size - sum of its field data lengths) bytes when the container has a
   minimum; on an overflow page at least so many that record and reserve take 17 bytes.
 * A changed record keeps its place: what fits into the old record and its reserve leaves the rest reserved; otherwise
-  the reserve becomes 0 and the records behind move up.
-* Purging removes the record with its reserve, and the records behind move down.
+  the reserve becomes 0 and the records after move up.
+* Purging removes the record with its reserve, and the records after move down.
 * A record id at or above the page's next record id raises that to one more.
 
 Two lists hold the rows: ``rows`` in slot order and ``layout`` in the order in which they lie on the page. Offsets
@@ -28,7 +28,7 @@ FRESH = PageHeader(page.STORED, 0, False, page.NEVER_INITIALISED, 0, 0, page.FIR
 
 
 class LiveRow:
-    """A record on a page and the bytes reserved behind it."""
+    """A record on a page and the bytes reserved after it."""
 
     __slots__ = ("_decoded", "_decoded_from", "record", "record_id", "slack")
 
@@ -118,7 +118,7 @@ class LivePage:
         return len(row.encode_row(image)) <= len(found.record) + len(found.slack) + self.free_bytes
 
     def least_slack(self, slot: int) -> int:
-        """Bytes that must stay reserved behind a row."""
+        """Bytes that must stay reserved after a row."""
         found = self.rows[slot]
         return self._reserve_of(found.decoded(), len(found.record))
 
@@ -174,7 +174,7 @@ class LivePage:
         found.record = bytes((status,)) + found.record[1:]
 
     def reserve(self, slot: int, reserved_bytes: int) -> None:
-        """Set the bytes reserved behind a row."""
+        """Set the bytes reserved after a row."""
         found = self.row_at(slot)
         self._used -= found.footprint()
         found.slack = found.slack[:reserved_bytes].ljust(reserved_bytes, b"\0")
@@ -182,7 +182,7 @@ class LivePage:
         self._require_room()
 
     def _reserve_of(self, image: row.DecodedRow, record_bytes: int) -> int:
-        """Bytes reserved behind a new record."""
+        """Bytes reserved after a new record."""
         reserve = 0
         if self._minimum > 0:
             reserve = max(0, self._minimum - sum(len(field.data) for field in image.fields if field.data is not None))
@@ -250,7 +250,7 @@ class LiveAllocation:
         self.content = self.content._replace(next_page=next_page, next_offset=next_offset)
 
     def compress(self, new_highest: int) -> None:
-        """Cut the maps behind the page index ``new_highest`` (-1: nothing is left)."""
+        """Cut the maps after the page index ``new_highest`` (-1: nothing is left)."""
         count = new_highest + 1
         extent = self.content.extent
         if not 0 <= count <= extent.last_page - extent.first_page + 1:

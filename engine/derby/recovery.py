@@ -2,12 +2,12 @@
 
 Order (duties of section J of the behaviour document):
 
-1. Analysis without effects: where to start, where the log ends, which transactions are open, what lies behind the end.
+1. Analysis without effects: where to start, where the log ends, which transactions are open, what follows the end.
 2. Interlock. Derby takes any damage for the end of the log and zeroes what follows; when committed transactions follow,
    this program refuses. It also refuses where Derby would start an empty log, and where the log ends in front of its
    own checkpoint. A next log file that keeps Derby from starting is refused unless it holds no record.
 3. Redo pass from the redo low water mark (``redo``).
-4. The tail behind the append position is zeroed, even where Derby would leave bytes that it does not understand.
+4. The tail after the append position is zeroed, even where Derby would leave bytes that it does not understand.
 5. Undo pass (``undo``): losers one after the other, internal ones first; prepared transactions are kept.
 6. The closing checkpoint (``checkpoint``), unless the database was clean (R-DRB-62). Derby also leaves it out when
    there is little to redo and nothing to undo (R-DRB-60); here nothing is left to redo in any case (duty 6).
@@ -54,7 +54,7 @@ class RecoveryOptions(NamedTuple):
     """How recovery is to be done.
 
     Attributes:
-        accept_loss: go on although committed transactions lie behind the end of the log, or a next log file is foreign.
+        accept_loss: go on although committed transactions lie after the end of the log, or a next log file is foreign.
         derby_default: behave as Derby: no interlock, and without ``log.ctrl`` no mirror and no checksum records.
         force_checkpoint: take a checkpoint even of a clean database.
         cache_pages: pages kept in memory.
@@ -83,10 +83,10 @@ class DerbyRecoveryResult(NamedTuple):
         undone: transactions rolled back, in order.
         undo_from, undo_to: the part of the log written by the undo pass.
         in_doubt: numbers of the prepared transactions that were kept.
-        zeroed_bytes: bytes behind the append position that were zeroed although they were not all zero.
+        zeroed_bytes: bytes after the append position that were zeroed although they were not all zero.
         pages_written: pages written, those that left the cache early included.
         checkpoint: the closing checkpoint, None when none was needed.
-        lost_commits: committed transactions given up behind the end of the log.
+        lost_commits: committed transactions given up after the end of the log.
         notes: what an operator should know, one clause each.
         changed: bytes of each file that a dry run would write, empty in a real run.
     """

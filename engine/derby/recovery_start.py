@@ -1,7 +1,7 @@
 """Where recovery starts: the last checkpoint, its two low water marks, and what is wrong on the way there.
 
 Rules: with a checkpoint, scan from its undoLWM and redo from its redoLWM (R-DRB-22). Without one, both are the first
-byte behind the header of log file 1 (R-DRB-30). When the record that the control file names is no checkpoint, both are
+byte after the header of log file 1 (R-DRB-30). When the record that the control file names is no checkpoint, both are
 the first byte of the file that it names (R-DRB-44). When that file does not exist, Derby starts an empty log and opens
 the database with whatever is on its pages; here that is an error (R-DRB-43).
 """

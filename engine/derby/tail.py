@@ -1,4 +1,4 @@
-"""Valid records behind the place where the log ends: what Derby drops in silence (format document, section 11.1).
+"""Valid records after the place where the log ends: what Derby drops in silence (format document, section 11.1).
 
 A damaged byte in the middle of the log looks like a torn tail. So the rest of the file, and every later log file, is
 searched for envelopes whose instant equals their position, whose two lengths agree and whose body decodes. A record
@@ -26,7 +26,7 @@ _KEPT = 100
 
 
 class RecordsAfterEnd(NamedTuple):
-    """What lies behind the end of the log.
+    """What follows the end of the log.
 
     Attributes:
         records: number of valid records, checksum records included.
@@ -49,7 +49,7 @@ class RecordsAfterEnd(NamedTuple):
 
 
 def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
-    """Search everything behind the append position."""
+    """Search everything after the append position."""
     number = instant.file_of(end.append)
     files = tuple(n for n in log.numbers() if n > number)
     count = commits = torn_commits = first = last = 0
@@ -71,7 +71,7 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
 
 
 def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:
-    """Instant behind a group whose write did not come to its end, 0 when there is none at the append position.
+    """Instant after a group whose write did not come to its end, 0 when there is none at the append position.
 
     The checksum record is there, and the last four bytes that it announces are zero: they are the length of the last
     record, so that record was never written whole. Its flush did not return, and no commit in it was reported.
@@ -85,7 +85,7 @@ def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:
 
 
 def records_after(log: DerbyLogFiles, end: ScanEnd) -> Iterator[Record]:
-    """The valid records behind the append position, later files included, in log order."""
+    """The valid records after the append position, later files included, in log order."""
     number, position = instant.file_of(end.append), instant.position_of(end.append)
     yield from _search(log, number, position)
     for later in log.numbers():
@@ -109,7 +109,7 @@ def has_bytes(log: DerbyLogFiles, number: int, position: int) -> bool:
 
 
 def next_valid(log: DerbyLogFiles, number: int, position: int) -> int:
-    """The instant of the first valid record of a file at or behind a position, 0 when there is none."""
+    """The instant of the first valid record of a file at or after a position, 0 when there is none."""
     found = next(_search(log, number, position), None)
     return instant.NONE if found is None else found.instant
 

@@ -26,7 +26,7 @@ textbook      meaning
 ``skip``      page LSN >= LSN: the page was written after the change, or its container is gone
 ``redo file`` creates, drops or removes a container: there is no page LSN
 ``none``      checkpoint and checksum records
-``behind``    behind the end of the log
+``behind``    after the end of the log
 ============  =========================================================================================
 
 ``undo`` is ``undone`` (reached by prevLSN), ``jumped`` (a CLR's UndoNxtLSN leads past it) or None (not a loser's).

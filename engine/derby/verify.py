@@ -4,11 +4,11 @@ What is checked, in this order:
 
 1. Control files: both copies, and whether the record that they name is a checkpoint.
 2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
-   bookkeeping, what lies behind the end (``verify_log``).
+   bookkeeping, what follows the end (``verify_log``).
 3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``verify_pages``).
 4. When there is nothing to redo or undo: the containers that the catalogue names against the files.
 
-Page versions against the log (R-DRB-34): for every page the records at or behind the redo low water mark run through
+Page versions against the log (R-DRB-34): for every page the records at or after the redo low water mark run through
 versions v, v+1, ... w. The page on disk must have a version from v to w. Below v a record in front is missing, and
 recovery would stop. Above w the page was written after records that the log no longer has: write-ahead logging makes
 that impossible unless the log lost its end.

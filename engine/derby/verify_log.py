@@ -1,4 +1,4 @@
-"""Checks of the log: groups, chain, transactions, the end and what is behind it.
+"""Checks of the log: groups, chain, transactions, the end and what follows it.
 
 The scan starts at the first log file that exists, which may be older than recovery needs. When that older part is
 damaged the finding says so, and a second scan starts at the undo low water mark, so that the part that matters is
@@ -9,7 +9,7 @@ belongs to one that has begun. Page versions: each record of a page must carry t
 it led to, where a purge of n rows counts n (R-DRB-4); a break means that a record is missing in the middle. Containers:
 which ones the log names, makes and removes.
 
-At the end, what lies behind it decides how bad it is: committed transactions (DRB-LOG-002) are lost when Derby starts;
+At the end, what follows it decides how bad it is: committed transactions (DRB-LOG-002) are lost when Derby starts;
 a torn write without any (DRB-LOG-001) is what a crash leaves; stale bytes (DRB-LOG-009) may be taken for records after
 the next crash.
 """
@@ -42,7 +42,7 @@ class VersionRange(NamedTuple):
 
     Attributes:
         first: version in front of the first record.
-        last: version behind the last record.
+        last: version after the last record.
         first_at: instant of the first record.
         recreated: whether the first record initialises the page, so that a missing page is made again.
     """
@@ -203,7 +203,7 @@ class _Scan:
 
 
 def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFinding]:
-    """The end of the log and everything behind it."""
+    """The end of the log and everything after it."""
     findings = []
     path = log.path(instant.file_of(end.stopped_at))
     promised = max(start.redo_lwm, start.checkpoint_at)
@@ -216,7 +216,7 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
     behind = look_after_end(log, end)
     if behind.commits:
         message = (
-            f"{end.reason}; behind it {behind.records} valid records, {behind.commits} of them commits, "
+            f"{end.reason}; after it {behind.records} valid records, {behind.commits} of them commits, "
             f"from {instant.show(behind.first)} to {instant.show(behind.last)}"
         )
         findings.append(finding("DRB-LOG-002", message, file=path, at=end.stopped_at))
@@ -226,7 +226,7 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
         message = f"the log ends in a torn write: {end.reason}"
         findings.append(finding("DRB-LOG-001", message, file=path, at=end.stopped_at))
     elif behind.other_bytes:
-        message = f"bytes stand behind the end of the log ({behind.records} valid records among them)"
+        message = f"bytes stand after the end of the log ({behind.records} valid records among them)"
         findings.append(finding("DRB-LOG-009", message, file=path, at=end.append))
     if end.obstacle is None:
         findings += [

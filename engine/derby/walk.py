@@ -106,7 +106,7 @@ def _walk_file(log: DerbyLogFiles, number: int) -> Iterator[Record | DerbyDamage
         found = log.try_record(at)
         if not isinstance(found, str):
             if isinstance(found.operation, Checksum) and not log.group_matches(found):
-                yield DerbyDamage(at, 0, "the bytes behind a checksum record do not match it", found.end)
+                yield DerbyDamage(at, 0, "the bytes after a checksum record do not match it", found.end)
             yield found
             position = instant.position_of(found.end)
             continue

@@ -1,4 +1,4 @@
-"""The checksum of an entry: Adler-32, start value 1, over everything behind the checksum field itself.
+"""The checksum of an entry: Adler-32, start value 1, over everything after the checksum field itself.
 
 The INVISIBLE bit is cleared before the sum is taken (since log version 7), so that it can be set in place later
 (R-LOG-41). Entries of type ``Erased`` keep the checksum of what they were; it must not be checked.

@@ -79,7 +79,7 @@ RARE_TYPES: Final = frozenset((FILE_SUMMARY_LN, CKPT_END, ROLLBACK_START, ROLLBA
 
 _REPLICATED_IN_PAIR: Final = REPLICATED << 8
 
-# The stream of VLSNs begins again behind one.
+# The stream of VLSNs begins again after one.
 _TURNS: Final = (ROLLBACK_START,)
 # Longer than any buffer.
 _BEYOND: Final = 1 << 40
@@ -284,14 +284,14 @@ def sift(
         data, pos: as for ``check_plain``.
         until: entries that begin here or later are left alone.
         actions: for each ``type | flags << 8`` what to do with the entry: 0, or of KEEP (note where it is), COUNT
-            (tally it) and STOP (behind it).
+            (tally it) and STOP (after it).
         lengths: from ``header_lengths``.
         found: extended by the positions of those that are kept.
         tallies: ``TALLY`` numbers for each type; added to.
 
     Returns:
         The position where it stopped: that of an entry which begins at ``until`` or later or reaches beyond the
-        buffer, or behind one that stops.
+        buffer, or after one that stops.
     """
     unpack = PLAIN_HEADER.unpack_from
     end = len(data)
@@ -323,7 +323,7 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
         data, pos: as for ``check_plain``.
         end: where the buffer's valid bytes end.
         version: log version of the file.
-        prev_offset: the prevOffset that the entry must have; -1 accepts any (behind damage).
+        prev_offset: the prevOffset that the entry must have; -1 accepts any (after damage).
         at_end: the buffer reaches to the end of the file, so that what is missing is missing for good.
 
     Returns:

@@ -12,7 +12,7 @@ Matchpoint      VLSN, type, time, master id
 ==============  =====================================
 
 Facts are collected file by file, since a task of the pipeline is one file, and joined in log order. Invisible entries
-were rolled back and do not count. A RollbackStart takes back what stands behind its matchpoint, whether or not the
+were rolled back and do not count. A RollbackStart takes back what follows its matchpoint, whether or not the
 entries are marked yet; so a log that stopped inside a rollback gives the facts that it has after recovery.
 
 Example: ``10 Commit | 11 LN | 12 Commit`` in file 0; ``RollbackStart to 10 | 11 LN | 12 Commit`` in file 1. Joined:
@@ -119,7 +119,7 @@ class SyncPoints:
         return (self[index] for index in range(len(self) - 1, -1, -1))
 
     def append(self, point: SyncPoint) -> None:
-        """Add a point; what stands at its VLSN or behind was superseded by it and goes."""
+        """Add a point; what stands at its VLSN or after was superseded by it and goes."""
         if self.vlsns and point.vlsn <= self.vlsns[-1]:
             self.cut(point.vlsn)
         self.vlsns.append(point.vlsn)
@@ -144,7 +144,7 @@ class SyncPoints:
         return self[index] if index < len(self.vlsns) and self.vlsns[index] == vlsn else None
 
     def after(self, vlsn: int) -> Iterator[SyncPoint]:
-        """The points behind a VLSN, ascending."""
+        """The points after a VLSN, ascending."""
         return (self[index] for index in range(bisect_right(self.vlsns, vlsn), len(self.vlsns)))
 
 
@@ -154,13 +154,13 @@ class StreamFacts:
     Attributes:
         first, last: VLSNs of the visible replicated entries; NULL_VLSN without one.
         first_lsn: LSN of the first.
-        gaps: missing VLSNs between them (first, last), with the LSN of the entry behind.
+        gaps: missing VLSNs between them (first, last), with the LSN of the entry after.
         sync_points: those of the stream.
-        barriers: LSNs of CkptEnds behind which cleaned files were deleted: a log cut off before one is not whole
+        barriers: LSNs of CkptEnds after which cleaned files were deleted: a log cut off before one is not whole
             (R-SYNC-21).
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
         rolled_back_to: the lowest matchpoint of a RollbackStart that stands before the part's own entries of the
-            stream or takes all of them back, so that earlier parts lose what is behind it; NULL_VLSN without one.
+            stream or takes all of them back, so that earlier parts lose what follows it; NULL_VLSN without one.
     """
 
     __slots__ = (
@@ -216,7 +216,7 @@ class StreamFacts:
         self.rollbacks += later.rollbacks
 
     def _roll_back(self, matchpoint: int) -> None:
-        """Take back what stands behind a matchpoint; NULL_VLSN takes back everything."""
+        """Take back what follows a matchpoint; NULL_VLSN takes back everything."""
         if self.first == NULL_VLSN or matchpoint < self.first:
             self.rolled_back_to = min(matchpoint, self.rolled_back_to) if self._cuts_before else matchpoint
             self._cuts_before = True

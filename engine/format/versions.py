@@ -1,7 +1,7 @@
 """Log versions: which exist, which JE wrote them, and since when a feature is in the format.
 
 Source: je-log-format.md sections 1 and 15. A file states its version in its header; all of its entries have it. This
-project reads versions 6 to 26. What it writes follows from what is there, since JE never puts an older version behind
+project reads versions 6 to 26. What it writes follows from what is there, since JE never puts an older version after
 a newer one: a new environment is of version 17, one of an earlier version is continued in 17, and one of a later
 version in its own. Real logs of versions 16 and 18 to 25 were never at hand: these are read and written by the same
 rules that the sources give for them.
@@ -51,7 +51,7 @@ CREATION_TIMES: Final = 26
 
 
 def continued_in(version: int) -> int:
-    """The version that is written behind a log whose last file has a version."""
+    """The version that is written after a log whose last file has a version."""
     return max(version, WRITTEN_VERSION)
 
 

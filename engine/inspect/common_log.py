@@ -116,7 +116,7 @@ def _same_prefix(left: bytes, right: bytes) -> int:
 
 
 def _entry_at(storage: Storage, file: LogFile, offset: int) -> int:
-    """Offset of the entry, or of the damage, that holds a byte of a file; the byte itself behind all of them."""
+    """Offset of the entry, or of the damage, that holds a byte of a file; the byte itself after all of them."""
     begins = 0
     with FileReader(storage, file, is_last=True) as reader:
         for item in reader.entries():

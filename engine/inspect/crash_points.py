@@ -1,7 +1,7 @@
 """Crash drills on a log that exists: what a crash, or a failing disk, would leave of it.
 
 =============  ======================================================================================
-lost-tail      the entry and everything behind it is gone
+lost-tail      the entry and everything after it is gone
 torn-write     the same, but the first bytes of the entry are there
 no-fsync       only what is known to have been synced: the log up to the last CkptEnd before the entry
 bit-flip       one bit of the entry has changed
@@ -10,7 +10,7 @@ missing-file   the file that holds the entry is gone
 =============  ======================================================================================
 
 Example: ``100 CkptEnd | 200 INS | 300 Commit``, crash at 300: lost-tail ends at 300, torn-write somewhere in the
-Commit, no-fsync behind the CkptEnd.
+Commit, no-fsync after the CkptEnd.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The root of the environment (DbTree) holds the LSN of the mapping tree's root. Its keys are database ids as decimal text
 in byte order, its records are MapLNs, which carry the name (je-log-format.md 9.2). A lookup reads a handful of entries;
-what lies behind the checkpoint is not applied, so that this serves where nothing can have changed since.
+what follows the checkpoint is not applied, so that this serves where nothing can have changed since.
 
 Example: DbTree 0xb/0x366f -> IN 0xb/0x3642 -> BIN 0xb/0x35eb -> slot "4" -> MapLN with the name ``_jeExpiration``.
 """

@@ -18,7 +18,7 @@ action           meaning
 ``gone``         its database does not exist any more
 ``read``         tells of transactions, rollbacks, checkpoints; changes no tree
 ``none``         recovery has no use for it
-``behind``       behind the end of the log: cut off
+``behind``       after the end of the log: cut off
 ===============  ====================================================================================================
 
 Example: ``100 CkptStart | 120 CkptEnd | 150 UPD K (T1) | 200 Commit T1 | 250 UPD L (T2)``: 150 ``redo``, 250 ``undo``.
@@ -122,9 +122,7 @@ class Explainer:
         """What recovery does with an entry of the log, and why."""
         result, number, lsn = self._result, entry.type_number, entry.lsn
         if lsn >= result.end_lsn:
-            return EntryExplanation(
-                BEHIND, f"the log ends at {format_lsn(result.end_lsn)}; what stands behind is cut off"
-            )
+            return EntryExplanation(BEHIND, f"the log ends at {format_lsn(result.end_lsn)}; what follows is cut off")
         family = BY_NUMBER[number].family
         if number in (CKPT_START, CKPT_END, DB_TREE):
             return self._checkpoint(entry)

@@ -10,7 +10,7 @@ One forward pass over the whole log, also past damage. A transaction is
 A version that was rolled back stays so when its transaction goes on: the period that encloses it and names its
 transaction decides (R-RB-4).
 
-What stands behind the first bad entry of the last file is behind the end of the log: recovery never sees it.
+What follows the first bad entry of the last file is after the end of the log: recovery never sees it.
 
 Example: ``100 INS K T1 | 200 Commit T1 | 300 UPD K T2 | 400 INS L T3 | 500 Abort T3``: T1 is committed, T2 open, T3
 aborted.
@@ -56,7 +56,7 @@ class Fate:
         lns, bytes: its records, with headers.
         rolled_back_lns: those of them that a rollback period covers.
         dbs: ids of the databases that it wrote to.
-        behind_end: its end stands behind the end of the log.
+        behind_end: its end stands after the end of the log.
         prepare: its Prepare, or None.
     """
 

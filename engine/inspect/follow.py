@@ -51,7 +51,7 @@ def follow(
 def _new_items(
     storage: Storage, files: LogFiles, position: int, prev: int
 ) -> Iterator[tuple[LogEntry | Damage, int, int]]:
-    """What stands at and behind a position in its file; with the position and the last entry behind each item."""
+    """What stands at and after a position in its file; with the position and the last entry after each item."""
     file = files.find(file_of(position))
     if file is None or offset_of(position) >= file.size_bytes:
         return

@@ -1,6 +1,6 @@
 """The replication stream of a log, read once: its facts, where files are missing, what is damaged.
 
-Every entry up to the end of the log counts; what stands behind the first bad entry of the last file does not
+Every entry up to the end of the log counts; what follows the first bad entry of the last file does not
 (R-LOG-31). Damage before that is stepped over and reported: the facts are then those of what can be read.
 """
 

@@ -7,7 +7,7 @@ criteria look at one entry; three need to know the log as a whole, and ``prepare
 * database names, which NameLN entries give (every id that a name ever had counts);
 * rollback periods, for ``rolled_back``: an entry is rolled back when it lies in a period and its transaction was active
   there (R-RB-4), whether or not its INVISIBLE bit is set already;
-* times. LNs carry none. ``since`` begins behind the last entry with a time before it, so that the LNs of the first
+* times. LNs carry none. ``since`` begins after the last entry with a time before it, so that the LNs of the first
   transaction that ended in the range are in; ``until`` ends before the first entry with a time after it.
 """
 

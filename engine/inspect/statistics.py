@@ -79,7 +79,7 @@ def count_file(reader: FileReader, by: str, selection: Selection) -> FileStats:
             damages.append(item)
         elif wanted(item):
             _add(totals, group_of(item), _one(item.total_bytes, item.flags))
-    # The evidence behind damage needs all entries, not only the selected ones.
+    # The evidence after damage needs all entries, not only the selected ones.
     seen = check_damages(reader) if damages else ()
     return FileStats(totals, seen, reader.window.size_bytes)
 

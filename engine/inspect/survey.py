@@ -1,13 +1,13 @@
 """What the control entries of a log say: the operator's first question about an environment.
 
 The log is read from its end. The last file is scanned whole: the log ends at the first place in it where no good entry
-begins, whatever stands behind that (R-LOG-31). If it holds no CkptEnd up to there, the files before it are looked at
+begins, whatever follows that (R-LOG-31). If it holds no CkptEnd up to there, the files before it are looked at
 until one does (R-REC-4). What recovery would have to do lies between the
 firstActive LSN of that checkpoint and the end (R-REC-10); it is read once, forward.
 
 Example: CkptStart 0x0/0x5d5, CkptEnd 0x0/0x6e2 (firstActive 0x0/0x5d5), end of log 0x0/0x711. Nothing follows the
 CkptEnd, its invoker is "close": the environment was closed cleanly and recovery has nothing to do. A closing JE may
-write utilization, expiration and reserved-file records behind that CkptEnd; they change no data, and JE writes them
+write utilization, expiration and reserved-file records after that CkptEnd; they change no data, and JE writes them
 again where they are missing.
 """
 
@@ -113,10 +113,10 @@ class Survey(NamedTuple):
 
     Attributes:
         last_lsn: the last entry of the log.
-        end_of_log: LSN behind it.
-        tail: the bytes from there to the end of the file, which are not entries or stand behind what is none; or None.
+        end_of_log: LSN after it.
+        tail: the bytes from there to the end of the file, which are not entries or stand after what is none; or None.
         closed_cleanly: the last thing that was written is the checkpoint of a close.
-        partial_checkpoint: LSN of a CkptStart behind the last CkptEnd, or NULL_LSN.
+        partial_checkpoint: LSN of a CkptStart after the last CkptEnd, or NULL_LSN.
         replicated: the root says that the environment is replicated.
         first_vlsn, last_vlsn: of the visible entries of the log.
         damages: stretches of damage that were met on the way; a tail with nothing durable in it is none.
@@ -229,7 +229,7 @@ class _Surveyor:
         return tuple(runs)
 
     def _end_of_log(self) -> tuple[int, int, int, Damage | None]:
-        """Last entry, the LSN behind it, the newest time met in the last file, the torn tail."""
+        """Last entry, the LSN after it, the newest time met in the last file, the torn tail."""
         end_file = self._files.end_file()
         for file in reversed(self._files.files):
             if file.number > end_file:
@@ -317,7 +317,7 @@ class _Surveyor:
 
 
 class _EntriesAfterCkpt:
-    """What stands behind the last CkptEnd."""
+    """What follows the last CkptEnd."""
 
     def __init__(self) -> None:
         self._other = False

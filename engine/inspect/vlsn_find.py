@@ -19,7 +19,7 @@ class EntryLocation(NamedTuple):
     """Where a search ended.
 
     Attributes:
-        entry: the entry; None when the log does not hold it behind ``start_lsn``.
+        entry: the entry; None when the log does not hold it after ``start_lsn``.
         passed_entries, passed_bytes: what was read before it, from ``start_lsn`` on.
         damaged: damage was met on the way.
     """

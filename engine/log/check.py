@@ -1,11 +1,11 @@
 """Checking one log file in bulk: what ``verify --log``, ``dump-log --stats`` and ``vlsn map`` need, and no more.
 
 Almost all entries go through one tight loop (``scan.check_plain``). It stops where something is rare or wrong; that
-entry is looked at here and the loop goes on behind it. The first replicated entry of a file counts as rare, which is
+entry is looked at here and the loop goes on after it. The first replicated entry of a file counts as rare, which is
 how its VLSN becomes known.
 
 VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they begin
-again behind its matchpoint; entries that the rollback made invisible do not count.
+again after its matchpoint; entries that the rollback made invisible do not count.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class FileCheck(NamedTuple):
         size_bytes: length of the file when it was read.
         totals: by ``type | flags << 8``.
         last_offset: offset of the last good entry, -1 when there is none.
-        end_offset: the offset behind the last good entry.
+        end_offset: the offset after the last good entry.
         damages: in file order.
         invisible: offset and VLSN of the invisible entries.
         erased: offsets of the erased entries.
@@ -257,7 +257,7 @@ class _CheckPass:
         return base + stopped
 
     def _special(self, offset: int) -> int:
-        """Deal with one entry that is not plain, or not one at all; returns the offset behind it."""
+        """Deal with one entry that is not plain, or not one at all; returns the offset after it."""
         reader = self._reader
         examined = look(reader.window, offset, reader.version, self._prev)
         if examined.verdict not in (GOOD, BAD_PREV):

@@ -1,9 +1,9 @@
 """Judging damage: the torn tail that every crash leaves, or something lost.
 
 Damage in any file but the last is damage. In the last file (R-LOG-31) it is the tail of the log, cut off by whoever
-opens it for writing. That is harmless unless something durable stands intact behind it: a Commit, a CkptEnd, or a
+opens it for writing. That is harmless unless something durable stands intact after it: a Commit, a CkptEnd, or a
 record outside transactions (deviation D-5). A file header is no such tail: JE refuses a file with a bad one. Only where
-nothing stands behind it, in a file behind the one that the log ends in, JE was about to begin that file (R-LOG-30).
+nothing stands after it, in a file after the one that the log ends in, JE was about to begin that file (R-LOG-30).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEAST_BYTES: Final = 10_000
 
 
 def is_harmless(seen: DamagedStretch, end_file: int) -> bool:
-    """Whether a stretch of damage is a torn tail with nothing of value behind it.
+    """Whether a stretch of damage is a torn tail with nothing of value after it.
 
     Arguments:
         seen: the damage and what follows it in its file.

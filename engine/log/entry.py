@@ -29,7 +29,7 @@ REASONS: Final[dict[str, str]] = {
     "file-number": "the file header names another file number",
 }
 
-# How the entry behind damage was found.
+# How the entry after damage was found.
 BY_SIZE_CHAIN: Final = "size chain"
 BY_PREV_OFFSET: Final = "prev-offset chain"
 BY_SEARCH: Final = "search"
@@ -105,7 +105,7 @@ class Damage(NamedTuple):
         reason: a key of REASONS.
         expected, found: the numbers that the reason compares, as text.
         type_number: what the damaged entry says it is; 0 when it does not say.
-        next_lsn: the entry that was found behind it; NULL_LSN when there is none in this file.
+        next_lsn: the entry that was found after it; NULL_LSN when there is none in this file.
         found_by: how.
         is_tail: nothing good follows in the last file: the torn end of a log, until somebody shows that it is more.
     """
@@ -128,7 +128,7 @@ class Damage(NamedTuple):
 
     @property
     def end_lsn(self) -> int:
-        """The first byte behind the damage."""
+        """The first byte after the damage."""
         return (file_of(self.lsn) << 32) | (offset_of(self.lsn) + self.length)
 
     @property

@@ -1,7 +1,7 @@
 """The log version of a file whose header says nothing: that of a file beside it.
 
 Versions ascend with file numbers and change only when JE is upgraded (je-log-format.md 3.6), so the nearest file before
-is the best witness, and the nearest behind when there is none.
+is the best witness, and the nearest after when there is none.
 
 Example: the header of 00000003.jdb is zeros, 00000002.jdb is of version 17: the entries of 3 are read as version 17.
 """

@@ -60,7 +60,7 @@ class LogFiles(NamedTuple):
         return next(holding, self.files[0].number if self.files else -1)
 
     def with_marker(self) -> tuple[LogFile, ...]:
-        """The log files and, behind them, the marker file."""
+        """The log files and, after them, the marker file."""
         return self.files if self.marker is None else (*self.files, self.marker)
 
     def missing(self) -> tuple[int, ...]:

@@ -4,10 +4,10 @@ Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bou
 
 * A file's version is that of its header. When the header is damaged, it is the version that makes the header's checksum
   right; if none does, the one that it names; if that is none, that of a file beside it (``neighbours``). The entries
-  behind the header are still read.
+  after the header are still read.
 * Damage does not stop a reader. It yields one ``Damage`` for the stretch and goes on with the next good entry
   (``resync``). In the last file, damage that nothing good follows is the torn tail of the log.
-* Where bytes were lost or inserted, every entry behind them is displaced and its link wrong by the same number: that is
+* Where bytes were lost or inserted, every entry after them is displaced and its link wrong by the same number: that is
   one broken link, not one for each entry.
 * The two ways to read share every decision: ``FileReader.entries`` yields entries one by one, ``engine.log.check``
   counts them in bulk.
@@ -208,7 +208,7 @@ class FileReader:
     def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
         """A good entry that does not point back to the one before it.
 
-        None when it only goes on with what was reported: behind a break all links are off by one and the same number,
+        None when it only goes on with what was reported: after a break all links are off by one and the same number,
         which the second one shows.
         """
         off_by = examined.expected - examined.found
@@ -233,7 +233,7 @@ class FileReader:
         reason = examined.verdict
         is_tail = found is None and self.is_last
         if offset == 0:
-            # A bad header with nothing behind it is a file that JE was about to begin; with data it is refused.
+            # A bad header with nothing after it is a file that JE was about to begin; with data it is refused.
             is_tail = is_tail and size <= FILE_HEADER_BYTES
             reason = "short" if size < FILE_HEADER_BYTES else "header"
         expected, actual = _compared(examined)

@@ -1,13 +1,13 @@
-"""Finding the next good entry behind damage.
+"""Finding the next good entry after damage.
 
 Entries are linked twice: forward by size, backward by prevOffset. From a bad entry at offset p the next one is looked
 for in three ways, each confirmed by the checksum of what it finds:
 
-1. *Size chain*: if the header still looks right, the next entry begins behind its size and points back to p. A file
-   header has the same size in every file, so behind it this works even when nothing of it is left.
+1. *Size chain*: if the header still looks right, the next entry begins after its size and points back to p. A file
+   header has the same size in every file, so after it this works even when nothing of it is left.
 2. *Prev-offset chain*: the entry that follows a bad one holds p as its prevOffset, wherever it stands. Searching for
    these four bytes finds it even when the size is destroyed.
-3. *Search*: any place behind p where type, size and a prevOffset between p and that place make sense. It is needed when
+3. *Search*: any place after p where type, size and a prevOffset between p and that place make sense. It is needed when
    several entries in a row are bad.
 
 2 and 3 look through one piece of the file after the other, so that a hit costs what lies before it and not the rest of
@@ -83,7 +83,7 @@ class SearchBudget:
 def next_good(
     window: Window, bad: int, version: int, header: EntryCheck, budget: SearchBudget
 ) -> tuple[int, str] | None:
-    """The next good entry behind a bad one.
+    """The next good entry after a bad one.
 
     Arguments:
         window: over the file; it is moved.
@@ -110,7 +110,7 @@ def next_good(
             return after, BY_SIZE_CHAIN
         if examined.verdict == BAD_CHECKSUM:
             budget.charge(_claimed_bytes(examined))
-    # Behind a damaged file header the link is four zero bytes, which are everywhere.
+    # After a damaged file header the link is four zero bytes, which are everywhere.
     link = bad.to_bytes(4, "little") if bad else None
     pattern = _header_pattern(version, min(window.size_bytes >> 24, 255))
     start, length = bad + 1, _FIRST_PIECE_BYTES

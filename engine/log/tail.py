@@ -40,9 +40,9 @@ class Tail(NamedTuple):
         partial_ckpt_start: the first CkptStart after it.
         root_lsn: the last DbTree of the last file.
         immutable: an ImmutableFile entry asks for a new file.
-        cut_bytes: bytes of the last file behind the end.
+        cut_bytes: bytes of the last file after the end.
         damage: the first bad entry of the last file, or None.
-        commits_at_risk: good Commits behind it.
+        commits_at_risk: good Commits after it.
         entries: how many entries the last file holds.
         set_aside: paths of last files that hold no entry at all.
     """
@@ -94,7 +94,7 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
 
 
 def may_lack_a_file(tail: Tail, files: Sequence[LogFile]) -> bool:
-    """Whether the log ends where a file is full, without a checkpoint: the file behind may be lost."""
+    """Whether the log ends where a file is full, without a checkpoint: the file after it may be lost."""
     last = tail.last_file
     if tail.cut_bytes or tail.last_lsn == tail.ckpt_end_lsn or files[-1].number != last.number:
         return False

@@ -58,7 +58,7 @@ _FLAGS: Final = {
     Provisional.YES: PROVISIONAL,
     Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
 }
-# The header behind its checksum.
+# The header after its checksum.
 _REST: Final = Struct("<BBIi")
 
 Marshal = Callable[[], bytes]
@@ -279,7 +279,7 @@ class LogWriter:
             self._flip_next = self._offset > FILE_HEADER_BYTES
 
     def go_behind(self, files: Sequence[LogFile], last_offset: int) -> None:
-        """Files that somebody else has written stand behind the log now; the next entry begins a file behind them.
+        """Files that somebody else has written stand after the log now; the next entry begins a file after them.
 
         Arguments:
             files: ascending, of the version that is written, numbered above the present file.
@@ -354,7 +354,7 @@ class LogWriter:
         """Begin a new file (R-LOG-12 to R-LOG-15); an empty environment begins with file 0."""
         first = self._offset == 0
         if not first and not self._flip_next and self._offset == FILE_HEADER_BYTES:
-            return  # An entry larger than a file stands alone behind the header.
+            return  # An entry larger than a file stands alone after the header.
         if not first:
             self._write_out()
             self._end_file()

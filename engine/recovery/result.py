@@ -112,7 +112,7 @@ class RecoveryResult:
 
     Attributes:
         end_lsn: the end of the log.
-        cut_bytes: bytes behind it.
+        cut_bytes: bytes after it.
         ckpt_end_lsn, ckpt_start_lsn, first_active_lsn, root_lsn: where it began; NULL_LSN for what there is not.
         checkpoint_id: of that checkpoint.
         passes: counters by pass.
@@ -123,7 +123,7 @@ class RecoveryResult:
         temporary: ids of temporary databases that were found.
         renamed: id to name, of committed renames.
         new_environment: there was no log.
-        last_entry_is_ckpt_end: nothing was logged behind the last checkpoint.
+        last_entry_is_ckpt_end: nothing was logged after the last checkpoint.
         periods: top-level rollback periods, latest first.
     """
 

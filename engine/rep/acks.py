@@ -90,7 +90,7 @@ class GroupGate:
             self._changed.notify_all()
 
     def acked(self, node: str, vlsn: int) -> None:
-        """A replica has everything up to a VLSN on disk. One behind the end of the log is not believed."""
+        """A replica has everything up to a VLSN on disk. One after the end of the log is not believed."""
         with self._changed:
             if vlsn <= self._index.latest_allocated and vlsn > self._acked.get(node, NULL_VLSN):
                 self._acked[node] = vlsn
@@ -105,7 +105,7 @@ class GroupGate:
         """Let no commit begin, while mastership is being transferred, and wait for those that have.
 
         Raises:
-            RefusedError: one is not logged in time. It would come behind what the next master has, and be lost.
+            RefusedError: one is not logged in time. It would come after what the next master has, and be lost.
         """
         with self._changed:
             self._held = True

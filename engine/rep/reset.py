@@ -7,7 +7,7 @@ member of a group with a new identity; its records stay. In this order:
 2. A new log file, and a checkpoint: the part of the log before it is never replayed to anybody.
 3. One transaction removes all members and puts the new group and its one member in their place. Node ids go on from
    where they were, so that an id in the log never means two nodes.
-4. The VLSN index is cut behind the last VLSN of the old group: a node of the new group cannot take the old stream, and
+4. The VLSN index is cut after the last VLSN of the old group: a node of the new group cannot take the old stream, and
    gets the log files instead (network restore).
 
 Example: old group of three, last node id 3, stream 1..278 in file 0. New: node id 4, the transaction is VLSN 279..284

@@ -1,6 +1,6 @@
 """Rollback of a running replica to a matchpoint (R-SYNC-7 to R-SYNC-12, R-SYNC-25 to R-SYNC-27).
 
-*Soft rollback*, when no commit and no abort stands behind the matchpoint M; its steps, in this order:
+*Soft rollback*, when no commit and no abort stands after the matchpoint M; its steps, in this order:
 
 1. Log RollbackStart (M, ids of the open transactions) and fsync. Before it is durable nothing has been changed.
 2. Undo, in memory, every LN > M of these transactions along its chain: each record returns to its version at M, which
@@ -8,12 +8,12 @@
 3. Set the invisible bit of those LNs, and of Matchpoints that stand between them, in the files.
 4. Fsync the files.
 5. Log RollbackEnd and fsync.
-6. Cut the VLSN index behind M, durably. The next VLSN is M + 1.
+6. Cut the VLSN index after M, durably. The next VLSN is M + 1.
 
-No checkpoint is taken meanwhile: one behind step 5 would keep an index from before step 6, and recovery would begin
-behind the RollbackStart that contradicts it.
+No checkpoint is taken meanwhile: one after step 5 would keep an index from before step 6, and recovery would begin
+after the RollbackStart that contradicts it.
 
-A crash behind step 1 leaves an open period that recovery finishes; behind step 5 nothing is left to do.
+A crash after step 1 leaves an open period that recovery finishes; after step 5 nothing is left to do.
 
 *Hard recovery*, when commits or aborts would have to go: the log is cut physically at M, M itself included, and opened
 again. It is prohibited when more than a limit of durable commits would be lost.
@@ -89,7 +89,7 @@ class SoftRollback:
 
         Raises:
             DamageError: the chain of a transaction is broken. StorageError: the log cannot be written.
-            JetoolError: a commit or an abort stands behind the matchpoint.
+            JetoolError: a commit or an abort stands after the matchpoint.
         """
         env, vlsn = self._env, self._to.vlsn
         index, writer = env.vlsn_index, env.writer
@@ -127,7 +127,7 @@ class SoftRollback:
         index.truncate_tail(vlsn + 1, lsn)
 
     def _undo(self, txn: Txn) -> None:
-        """Take back what one transaction wrote behind the matchpoint."""
+        """Take back what one transaction wrote after the matchpoint."""
         env, ctx = self._env, self._env.ctx
         chain = TxnChain(txn.last_lsn, txn.id, self._to.lsn, ChainReader(ctx, env.catalog))
         lsn = txn.last_lsn

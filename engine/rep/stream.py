@@ -93,7 +93,7 @@ class StreamReader:
 
     Arguments:
         env: the environment; it has a VLSN index.
-        vlsn: the first VLSN wanted; in the range of the index, or the one behind it.
+        vlsn: the first VLSN wanted; in the range of the index, or the one after it.
 
     Attributes:
         next_vlsn: the VLSN that comes next.

@@ -52,7 +52,7 @@ class Terms(NamedTuple):
         return next((start.vlsn for start in reversed(self.starts) if start.vlsn <= vlsn), 0)
 
     def begun(self, term: int, vlsn: int) -> Terms:
-        """The list of a master whose term begins at a VLSN, the end of its log: what began there or behind is gone.
+        """The list of a master whose term begins at a VLSN, the end of its log: what began there or after is gone.
 
         A term that had begun already goes on: its master was interrupted, and nobody else was elected.
         """

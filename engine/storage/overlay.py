@@ -152,7 +152,7 @@ class _Content:
         self.length = max(self.length, end)
 
     def truncate(self, length: int) -> None:
-        """Cut or extend; what lies behind a cut reads as zero when the file grows again."""
+        """Cut or extend; what follows a cut reads as zero when the file grows again."""
         if length < self.length:
             for number in [n for n in self._blocks if n * BLOCK >= length]:
                 del self._blocks[number]
@@ -163,7 +163,7 @@ class _Content:
         self.length = length
 
     def _block(self, number: int) -> bytes:
-        """A whole block, zeros behind the end."""
+        """A whole block, zeros after the end."""
         block = self._blocks.get(number)
         if block is not None:
             return block

@@ -119,7 +119,7 @@ class SavingStorage(WrappedStorage):
         try:
             for number in wanted:
                 self._saved.add((path, number))
-                # A block behind the old end has no bytes, but its entry makes undo cut the file again.
+                # A block after the old end has no bytes, but its entry makes undo cut the file again.
                 data = file.read(number * _BLOCK, max(0, min(_BLOCK, old_length - number * _BLOCK)))
                 if data or number == wanted[-1]:
                     self._append(JournalEntry(BYTES, path, number * _BLOCK, old_length, data))

@@ -1,7 +1,7 @@
 """Redo of many LNs of one database at once (R-REC-52), in the order of keys.
 
 The same as ``apply.redo_ln`` for each, which is where the rules are. What makes it several times faster: a BIN is found
-once for all the keys that it covers, each search begins behind the slot before, and a plain version costs a tuple.
+once for all the keys that it covers, each search begins after the slot before, and a plain version costs a tuple.
 
 Example: keys ``b``, ``d``, ``m`` and a BIN that covers everything below ``k``: one descent for ``b`` and ``d``, one for
 ``m``.

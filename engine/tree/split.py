@@ -175,7 +175,7 @@ def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
     if ident_is_low:
         parent.insert_child(place + 1, sibling.keys[0], NULL_LSN, sibling)
     else:
-        # The sibling takes over the lower slot, the old node gets a slot behind it.
+        # The sibling takes over the lower slot, the old node gets a slot after it.
         parent.insert_child(place, parent.keys[place], NULL_LSN, sibling)
         parent.keys[place + 1] = node.keys[0]
     # Slot 0 counts as minus infinity, so keys below it may have come in: it is brought down, or the two slots would be

@@ -74,7 +74,7 @@ def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
             raise DamageError(
                 f"keys of a node of {db.label} are out of order",
                 lsn=format_lsn(entry.lsn),
-                consequence="records behind them cannot be found",
+                consequence="records after them cannot be found",
                 hint="jetool verify says what is damaged; restore those files from a backup",
             )
 

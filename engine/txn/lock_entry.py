@@ -11,7 +11,7 @@ transaction of a million writes holds a million of these.
 * Lockers of one group (a transaction and its read-committed helpers) never conflict with each other.
 
 Example, queue of 0x0/0x64: owner T1 READ; waiting T3 WRITE, T4 READ. T2 asks for READ: it is compatible with T1 but
-waits behind T4 (R-TXN-5). T1 asks for WRITE: granted at once, since it is the only owner. T1 releases: T3 is granted;
+waits after T4 (R-TXN-5). T1 asks for WRITE: granted at once, since it is the only owner. T1 releases: T3 is granted;
 T4 is not compatible with it and stops the sweep (R-TXN-8).
 """
 

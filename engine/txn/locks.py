@@ -237,7 +237,7 @@ class LockTable:
         waiter.wakeup.notify()
 
     def _fail(self, waiter: Waiter, error: LockConflictError) -> None:
-        """End a wait without the lock; those behind it may have waited for nothing else."""
+        """End a wait without the lock; those after it may have waited for nothing else."""
         waiter.locker.set_abort_only(error)
         self._settle(waiter, error)
         self._sweep(waiter.lock)

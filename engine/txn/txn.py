@@ -195,7 +195,7 @@ class GapLocker:
     """Asks for a gap between records on behalf of a transaction that inserts into it (RANGE_INSERT).
 
     It shares the transaction's locks and owns none for longer than the question takes: what the transaction holds on
-    the record behind the gap must neither stand for this lock nor be changed by it (R-TXN-4).
+    the record after the gap must neither stand for this lock nor be changed by it (R-TXN-4).
     """
 
     __slots__ = ("_txn",)

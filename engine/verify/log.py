@@ -13,8 +13,8 @@ What is checked, in this order:
    Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the checksum out of use;
    the body and the old checksum together show it.
 5. The tail of the last file (R-LOG-30 to 36). Bytes that are no entries there are the usual trace of a crash, unless
-   something durable stands behind them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
-   silence (deviation D-5). And a log that ends where a file is full may have lost the file behind.
+   something durable stands after them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
+   silence (deviation D-5). And a log that ends where a file is full may have lost the file after.
 
 Example: in 00000005.jdb a bit of the INS_LN_TX at 0x5/0x82c is flipped, three Commits follow. Finding JE-TAIL-002,
 error:
@@ -193,7 +193,7 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
         elif damage.reason == "short":
             yield finding(rules.SHORT_LAST, f"{damage.length} bytes", lsn=damage.lsn, file=damage.path)
         elif any(seen.after):
-            yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; behind it {_evidence(seen.after)}")
+            yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; after it {_evidence(seen.after)}")
         elif was_durable(seen):
             yield _damage_finding(rules.DAMAGED_COMMIT, seen)
         elif damage.has_next:
@@ -228,7 +228,7 @@ def _evidence(after: Evidence) -> str:
 def _pair_findings(before: FileCheck, after: FileCheck) -> Iterator[Finding]:
     header = after.header
     if after.version < before.version and header is not None and before.header is not None:
-        message = f"version {after.version} behind version {before.version} of {before.file.path}"
+        message = f"version {after.version} after version {before.version} of {before.file.path}"
         yield finding(rules.VERSION_STEPS_BACK, message, lsn=make_lsn(after.file.number, 0), file=after.file.path)
     if header is None or after.file.number != before.file.number + 1 or before.last_offset < 0:
         return

@@ -160,15 +160,15 @@ TORN: Final = Rule(
 COMMITTED_BEHIND: Final = Rule(
     "JE-TAIL-002",
     ERROR,
-    "damage in the last file with committed work behind it",
-    "JE's default is to cut the log off here when it opens it, silently, and the commits behind are lost",
+    "damage in the last file with committed work after it",
+    "JE's default is to cut the log off here when it opens it, silently, and the commits after it are lost",
     "copy the environment first; set je.haltOnCommitAfterChecksumException=true before anything opens it; "
     "restore from a replica",
 )
 UNCOMMITTED_BEHIND: Final = Rule(
     "JE-TAIL-003",
     NOTE,
-    "damage in the last file, only uncommitted work behind it",
+    "damage in the last file, only uncommitted work after it",
     "none for committed work: JE cuts the log off here when it opens it for writing",
     "nothing; copy the last file first if the bytes are of interest",
 )
@@ -199,8 +199,8 @@ BAD_LAST_HEADER: Final = Rule(
 DAMAGED_COMMIT: Final = Rule(
     "JE-TAIL-008",
     ERROR,
-    "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries behind it",
-    "the entries behind it show that it was complete; JE's default is to cut the log off here when it opens it, "
+    "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries after it",
+    "the entries after it show that it was complete; JE's default is to cut the log off here when it opens it, "
     "silently, and what was committed is lost",
     "copy the environment first; restore from a replica",
 )
@@ -208,7 +208,7 @@ FULL_LAST: Final = Rule(
     "JE-TAIL-009",
     WARNING,
     "the log ends where a file is full, without a checkpoint",
-    "a crash seldom ends a log there, and nothing in a log tells of later files: a file behind this one may be lost, "
+    "a crash seldom ends a log there, and nothing in a log tells of later files: a file after this one may be lost, "
     "with what was committed in it",
     "look for the next file in backups and compare with a replica (jetool diff) before anything writes here",
 )

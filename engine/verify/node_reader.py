@@ -32,7 +32,7 @@ class NodeReader:
     Arguments:
         ctx: the trees; nothing is added to them.
         findings: takes what is wrong.
-        end_lsn: the end of the log; what stands behind it does not count.
+        end_lsn: the end of the log; what follows it does not count.
     """
 
     def __init__(self, ctx: TreeContext, findings: Collector, end_lsn: int) -> None:
@@ -66,7 +66,7 @@ class NodeReader:
 
     def _entry(self, db: DatabaseState, lsn: int) -> LogEntry | None:
         if lsn >= self._end_lsn and not is_null(lsn):
-            self._findings.add(rules.UNREADABLE, "it is behind the end of the log", lsn=lsn, db=db)
+            self._findings.add(rules.UNREADABLE, "it is after the end of the log", lsn=lsn, db=db)
             return None
         try:
             return self._ctx.access.read(lsn)

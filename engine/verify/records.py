@@ -140,7 +140,7 @@ class RecordCheck:
         if not self._access.has_file(number):
             return rules.NO_FILE, f"{number:08x}.jdb"
         if lsn >= self._end_lsn:
-            return rules.NO_ENTRY, "it is behind the end of the log"
+            return rules.NO_ENTRY, "it is after the end of the log"
         try:
             version = self._access.version_of(number, lsn)
             handle = self._access.handle(number)

@@ -1,7 +1,7 @@
 """The replicated side of an environment, checked against its log: index, stream, group.
 
 The log decides. Its facts come from one pass over all entries (``engine.inspect.log_stream``); the index is given as it
-is stored and as opening for writing would leave it (``engine.db.vlsn_view``), since what stands behind the checkpoint
+is stored and as opening for writing would leave it (``engine.db.vlsn_view``), since what follows the checkpoint
 belongs into it only then.
 
 * Every mapping of the merged index must be the visible entry of its VLSN. One header is read for each.
@@ -10,7 +10,7 @@ belongs into it only then.
   before it, or is not known to the index any more (D-10).
 * A merge that is refused is a finding, and the stored buckets are checked by themselves.
 
-Example: stored range 1..76, the first VLSN behind CkptStart is 79: JE-REP-001, and 77 and 78 are looked for in the log.
+Example: stored range 1..76, the first VLSN after CkptStart is 79: JE-REP-001, and 77 and 78 are looked for in the log.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def check_index(access: LogAccess, facts: StreamFacts, index: IndexState) -> Ite
         facts: of its stream.
         index: the index.
     """
-    # Nothing stored is right as long as all of it is behind the checkpoint: then the merged index has it.
+    # Nothing stored is right as long as all of it is after the checkpoint: then the merged index has it.
     if index.records is None or (not index.records and index.merged is not None and index.merged.range.is_empty):
         if facts.first != NULL_VLSN:
             yield finding(rules.NO_INDEX, f"VLSNs {facts.first}..{facts.last}")

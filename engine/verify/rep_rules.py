@@ -13,7 +13,7 @@ _NOT_FOUND: Final = "this node cannot send those entries as a master, and JE fai
 HOLE: Final = Rule(
     "JE-REP-001",
     ERROR,
-    "hole between the VLSN index and the log behind the checkpoint",
+    "hole between the VLSN index and the log after the checkpoint",
     "JE refuses to open the environment: recoveryTracker should overlap or follow the disk tracker",
     _REBUILD,
 )
@@ -33,7 +33,7 @@ MAPPED_INVISIBLE: Final = Rule(
 RANGE_BEYOND: Final = Rule(
     "JE-REP-005",
     ERROR,
-    "the range of the VLSN index ends behind the log",
+    "the range of the VLSN index ends after the log",
     "this node claims entries that it does not have: it could win an election and then fail",
     _REBUILD,
 )

@@ -3,9 +3,9 @@
 A period is ``(matchpoint, RollbackStart)``, both ends outside (R-RB-3). Of it the log must hold true:
 
 * An invisible entry lies in a period and is part of the replication stream. Local entries between those of a period
-  are never rolled back. The RollbackStart may have been cleaned away before the entries: where files behind them are
+  are never rolled back. The RollbackStart may have been cleaned away before the entries: where files after them are
   missing, nobody can say.
-* Behind a RollbackEnd all LNs in the period of its transactions are invisible (R-RB-4, R-RB-33). While the end is
+* After a RollbackEnd all LNs in the period of its transactions are invisible (R-RB-4, R-RB-33). While the end is
   missing they may be either: recovery sets the bits (R-RB-31).
 * Two periods lie one inside the other or apart (R-RB-12, 13, 16).
 * No Commit of a replicated transaction lies in a period (R-RB-20). Aborts may (R-RB-21).
@@ -60,7 +60,7 @@ class Stretches:
     """A set of open intervals of LSNs.
 
     Arguments:
-        intervals: (before the first, behind the last); they may overlap.
+        intervals: (before the first, after the last); they may overlap.
     """
 
     __slots__ = ("_befores", "_behinds")

@@ -33,7 +33,7 @@ class BucketLimits(NamedTuple):
     Attributes:
         stride: every how many VLSNs an offset is kept (``je.rep.vlsn.stride``).
         max_mappings: how many offsets a bucket holds (``je.rep.vlsn.mappings``).
-        max_distance: most bytes from the last offset to a VLSN behind it (``je.rep.vlsn.distance``).
+        max_distance: most bytes from the last offset to a VLSN after it (``je.rep.vlsn.distance``).
     """
 
     stride: int = 10

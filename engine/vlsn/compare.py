@@ -2,15 +2,15 @@
 
 Works from the facts of a log (``engine.format.stream_facts``) and needs no log, no index and no feeder. The matchpoint
 is the one that syncup would find (R-SYNC-3 to 6): the highest VLSN at which both nodes have the same sync point. What a
-node has behind it is its *surplus*.
+node has after it is its *surplus*.
 
 =========  ==================================================  =====================================================
 relation   what it means                                       what syncup would do
 =========  ==================================================  =====================================================
 identical  no surplus on either side                           nothing
-in-step    behind the matchpoint only work in flight           the replica rolls its own back and gets the master's
+in-step    after the matchpoint only work in flight           the replica rolls its own back and gets the master's
 ahead      only the first node has ended transactions there    as the master: send them; as the replica: give them up
-behind     only the second node has                            the same, the other way round
+after     only the second node has                            the same, the other way round
 diverged   both have                                           the replica gives its own up
 parted     the ranges meet, no sync point is the same          network restore, unless the replica has ended nothing
 apart      the ranges do not meet                              network restore
@@ -20,7 +20,7 @@ Ended means committed or aborted: taking back what is still in flight is harmles
 hard recovery (R-SYNC-20), with a limit.
 
 Example: A has ``1..8, Commit 9 (txn -20, master 1), 10``, B has ``1..8, Commit 9 (txn -20, master 1), LN 10, Commit 11
-(txn -21, master 2)``. Matchpoint 9; surplus of A: VLSN 10, no commit; surplus of B: 10..11, one commit; A is behind.
+(txn -21, master 2)``. Matchpoint 9; surplus of A: VLSN 10, no commit; surplus of B: 10..11, one commit; A is after.
 That 10 is the same entry on both is possible and is not looked at: only sync points count.
 """
 
@@ -41,13 +41,13 @@ APART: Final = "apart"
 
 
 class Surplus(NamedTuple):
-    """What a node has behind a matchpoint.
+    """What a node has after a matchpoint.
 
     Attributes:
         first, last: its VLSNs; NULL_VLSN when there is none.
         commits, aborts: ends of transactions among them.
         durable_commits: those of the commits that the node knows to be on a majority (R-SYNC-5).
-        earliest: the commit or abort next behind the matchpoint, or None.
+        earliest: the commit or abort next after the matchpoint, or None.
     """
 
     first: int
@@ -112,7 +112,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
 
 
 def surplus_behind(facts: StreamFacts, matchpoint: int) -> Surplus:
-    """What a node has behind a VLSN (NULL_VLSN: everything).
+    """What a node has after a VLSN (NULL_VLSN: everything).
 
     A commit is durable when its VLSN is not above the DTVLSN of the latest commit or abort, or when that is not known,
     as with masters before JE 7.2; one that wrote no record never counts.

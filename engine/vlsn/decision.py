@@ -18,7 +18,7 @@ T > M                               hard recovery considered, below
 
 Hard recovery gives up ended transactions: the log is cut off at the matchpoint. In this order:
 
-1. a CkptEnd that deleted cleaned files, or a gap in the file numbers, lies behind M: network-restore (R-SYNC-21);
+1. a CkptEnd that deleted cleaned files, or a gap in the file numbers, lies after M: network-restore (R-SYNC-21);
 2. rollback is disabled, or more durable commits than the limit would go: prohibited (R-SYNC-25);
 3. otherwise hard-recovery (R-SYNC-26).
 
@@ -70,9 +70,9 @@ class MatchpointSearch(NamedTuple):
     """What a search for the matchpoint has passed on its way back (R-SYNC-5).
 
     Attributes:
-        commits: commits behind the matchpoint, its own not among them (R-SYNC-27).
+        commits: commits after the matchpoint, its own not among them (R-SYNC-27).
         durable_commits: those of them that a majority has.
-        barrier: a CkptEnd behind which cleaned files were deleted.
+        barrier: a CkptEnd after which cleaned files were deleted.
         gap: a gap in the numbers of the log files.
     """
 
@@ -97,7 +97,7 @@ def decide(
     Arguments:
         standing: the replica.
         matchpoint: its VLSN, or NULL_VLSN.
-        passed: what lies behind the matchpoint.
+        passed: what follows the matchpoint.
         policy: limits.
         feeder_first: the master's first VLSN.
     """
@@ -113,15 +113,15 @@ def decide(
     if last_txn_end <= matchpoint:
         if last == matchpoint:
             return Decision(NOTHING, "the log ends at the matchpoint")
-        return Decision(SOFT_ROLLBACK, "no commit or abort lies behind the matchpoint")
+        return Decision(SOFT_ROLLBACK, "no commit or abort lies after the matchpoint")
     return _hard(passed, policy)
 
 
 def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
     if passed.barrier:
-        return Decision(NETWORK_RESTORE, "a checkpoint behind the matchpoint has deleted log files")
+        return Decision(NETWORK_RESTORE, "a checkpoint after the matchpoint has deleted log files")
     if passed.gap:
-        return Decision(NETWORK_RESTORE, "log files behind the matchpoint are missing")
+        return Decision(NETWORK_RESTORE, "log files after the matchpoint are missing")
     if policy.disabled:
         return Decision(PROHIBITED, "rollback of ended transactions is disabled")
     if passed.durable_commits > policy.limit:

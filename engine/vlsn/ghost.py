@@ -70,7 +70,7 @@ class GhostBucket:
         return []
 
     def cut_tail(self, delete_start: int, prev_lsn: int) -> GhostBucket | None:
-        """The ghost, or None when it is cut off. Its last possible LSN does not lie behind ``prev_lsn``."""
+        """The ghost, or None when it is cut off. Its last possible LSN does not lie after ``prev_lsn``."""
         if self.first >= delete_start:
             return None
         if NULL_LSN != prev_lsn < self.last_possible_lsn:

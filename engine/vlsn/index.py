@@ -13,7 +13,7 @@ Rules R-VLSN-1 to 3, 20 to 22, 40, 41, 50 to 55, 60, 61, 63.
 Locks, in this order: ``_flush_mutex`` (one flush or truncation at a time), ``_mutex`` (tracker).
 
 Example (E-REC-3): 100 firstActive, 200 CkptStart, 300 VLSN 78, 400 index flushed (1..78), 500 CkptEnd, 600 VLSN 79,
-crash. Recovery reads 78 and 79 behind CkptStart; the merge cuts the stored index at 78 and appends {78..79}.
+crash. Recovery reads 78 and 79 after CkptStart; the merge cuts the stored index at 78 and appends {78..79}.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ def _check_flush(buckets: list[Bucket], vlsn_range: VLSNRange, last_on_disk: int
     last = last_on_disk
     for bucket in buckets:
         if bucket.first <= last:
-            raise JetoolError("VLSN index: target bucket overlaps previous bucket", found=f"{bucket} behind {last}")
+            raise JetoolError("VLSN index: target bucket overlaps previous bucket", found=f"{bucket} after {last}")
         last = bucket.last
     if buckets and last != vlsn_range.last:
         raise JetoolError(

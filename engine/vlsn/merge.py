@@ -4,8 +4,8 @@ Rule R-VLSN-75, by what recovery has found:
 
 * nothing and no rollback: the stored index is complete;
 * nothing but a rollback to M: as if M had been found, so the index is cut back to M;
-* entries from VLSN f on: f directly behind the stored end is appended; f inside the stored range replaces the stored
-  end from f on, which then ends at its last stored element before f; f further behind is damage, since a VLSN would
+* entries from VLSN f on: f directly after the stored end is appended; f inside the stored range replaces the stored
+  end from f on, which then ends at its last stored element before f; f further after is damage, since a VLSN would
   be missing.
 
 Example (E-VLSN-2), stride 4: stored {1..10: 1 5 9}, RollbackStart to 7@1/70 and nothing else. Result: range 1..7,
@@ -60,7 +60,7 @@ def open_index(
     if first > next_vlsn(last) and not (converting and index.range.is_empty):
         raise DamageError(
             "VLSN index: recoveryTracker should overlap or follow the stored index",
-            expected=f"VLSN {next_vlsn(last)} or an earlier one as the first behind the checkpoint",
+            expected=f"VLSN {next_vlsn(last)} or an earlier one as the first after the checkpoint",
             found=str(first),
             consequence="entries of the replication stream between them cannot be found",
             hint="run jetool vlsn check, then jetool vlsn rebuild",

@@ -1,8 +1,8 @@
 """A new index from the log, in place of one that is damaged or gone.
 
 Every visible entry of the stream is registered again, from the first file of the log to its end, as recovery does for
-the part behind the checkpoint; a RollbackStart takes back what stands behind its matchpoint. The range must be whole
-(R-VLSN-3): where VLSNs are missing in the log, the index begins behind the last gap. Last sync point and last
+the part after the checkpoint; a RollbackStart takes back what follows its matchpoint. The range must be whole
+(R-VLSN-3): where VLSNs are missing in the log, the index begins after the last gap. Last sync point and last
 transaction end are those of the log, whatever stood in the old range. A range that began later than the log goes on
 doing so: log cleaning, or a new group (R-UTIL-45), has cut it, and what lies before must not be sent to anybody.
 
@@ -36,7 +36,7 @@ class StreamCollector:
 
     Attributes:
         tracker: buckets and range so far.
-        gaps: missing VLSNs (first, last) of the log; the range begins behind the last of them.
+        gaps: missing VLSNs (first, last) of the log; the range begins after the last of them.
     """
 
     def __init__(self, limits: BucketLimits = DEFAULT_LIMITS, floor: int = NULL_VLSN) -> None:
@@ -76,7 +76,7 @@ class StreamCollector:
             self._txn_ends.append(found.last_txn_end)
 
     def roll_back(self, record: RollbackStart) -> None:
-        """Take back what lies behind a matchpoint."""
+        """Take back what follows a matchpoint."""
         tracker, matchpoint = self.tracker, record.matchpoint_vlsn
         if tracker.range.is_empty or tracker.range.last <= matchpoint:
             return

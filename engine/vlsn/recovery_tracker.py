@@ -1,7 +1,7 @@
 """What recovery learns of the replication stream while it reads the log from CkptStart on.
 
 Rules R-VLSN-70 to 72. It sees every entry in log order: each replicated, visible entry is registered; each
-RollbackStart takes back what lies behind its matchpoint. In the end it knows better than the stored index, whose end
+RollbackStart takes back what follows its matchpoint. In the end it knows better than the stored index, whose end
 it replaces (``merge``).
 
 Example (E-VLSN-1): VLSN 10; 11 to 13 invisible; RollbackStart to 9 clears everything; 10, 11, 12; RollbackStart to 11
@@ -44,9 +44,9 @@ class VLSNRecoveryTracker:
         self.tracker.track(vlsn, lsn, type_number)
 
     def roll_back(self, record: RollbackStart) -> None:
-        """Take back what lies behind a matchpoint (R-VLSN-71).
+        """Take back what follows a matchpoint (R-VLSN-71).
 
-        A transaction end behind it stays noted in the range: JE keeps it, and the check of a log reports it.
+        A transaction end after it stays noted in the range: JE keeps it, and the check of a log reports it.
         """
         matchpoint = record.matchpoint_vlsn
         self.last_matchpoint_vlsn = matchpoint

@@ -52,11 +52,11 @@ def check_tail(vlsn_range: VLSNRange, delete_start: int, prev_lsn: int) -> None:
     if vlsn_range.overwrites_commit(delete_start):
         raise JetoolError(
             "VLSN index: cutting its tail overwrites a commit",
-            expected=f"a cut behind VLSN {vlsn_range.last_txn_end}",
+            expected=f"a cut after VLSN {vlsn_range.last_txn_end}",
             found=str(delete_start),
         )
     if prev_lsn == NULL_LSN and delete_start > vlsn_range.first:
-        raise JetoolError(f"VLSN index: the LSN of VLSN {delete_start - 1} is needed to cut the tail behind it")
+        raise JetoolError(f"VLSN index: the LSN of VLSN {delete_start - 1} is needed to cut the tail after it")
 
 
 def stored_tail(
@@ -67,7 +67,7 @@ def stored_tail(
     Arguments:
         database: the buckets.
         delete_start, prev_lsn: as for ``VLSNIndex.truncate_tail``; a merge has no ``prev_lsn``.
-        replaced_by: LSN of what a merge puts in place of ``delete_start``; a ghost before it cannot lie behind that.
+        replaced_by: LSN of what a merge puts in place of ``delete_start``; a ghost before it cannot lie after that.
     """
     deleted = [bucket.first for bucket in db.buckets_from(database, delete_start)]
     last = db.bucket_at_or_below(database, delete_start - 1)

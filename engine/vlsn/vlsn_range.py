@@ -126,9 +126,9 @@ class VLSNRange(NamedTuple):
         if not 0 < first <= last:
             found.append(f"the range {self} ends before it begins")
         if last_sync > last:
-            found.append(f"the last matchpoint {last_sync} lies behind the range {self}")
+            found.append(f"the last matchpoint {last_sync} lies after the range {self}")
         if last_txn_end > last:
-            found.append(f"the last transaction end {last_txn_end} lies behind the range {self}")
+            found.append(f"the last transaction end {last_txn_end} lies after the range {self}")
         return found
 
     def record(self) -> VLSNRangeRecord:

@@ -127,7 +127,7 @@ def run(args: Sequence[str]) -> int:
     """Run a command line.
 
     Arguments:
-        args: the words behind the program's name.
+        args: the words after the program's name.
 
     Returns:
         The exit code. Nothing is raised.

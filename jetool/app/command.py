@@ -3,7 +3,7 @@
 * A command declares its formats, features, outputs, examples and exit codes; ``--help``, the man page, ``jetool
   schema`` and the tests read that declaration.
 * ``-h DIR`` and ``JETOOL_HOME`` stand for the first ENV argument, wherever it is among several arguments.
-* Options in front of the command's name count as if they stood behind it.
+* Options in front of the command's name count as if they stood after it.
 * The result is committed when the command returns an exit code, and abandoned when it raises.
 """
 

@@ -112,7 +112,7 @@ def code_of(error: BaseException) -> int:
 def _what_ended_it(error: BaseException) -> int:
     """The code for an exception that nobody foresaw: a bug, unless an interrupt or a closed pipe came before it.
 
-    Either can break the cleaning up behind it (worker processes, threads), and still is what ended the run.
+    Either can break the cleaning up after it (worker processes, threads), and still is what ended the run.
     """
     seen = error.__context__
     while seen is not None:

@@ -75,7 +75,7 @@ def _program(program: click.Group, extra: str) -> Iterator[str]:
         if rows:
             yield f".SH {group.upper()} COMMANDS\n"
             yield _list((f"\\fBjetool\\-{escape(row.name)}\\fR(1)", row.help + ".") for row in rows)
-    yield ".SH GLOBAL OPTIONS\nThey may stand in front of the command or behind it, where the command honours them.\n"
+    yield ".SH GLOBAL OPTIONS\nThey may stand in front of the command or after it, where the command honours them.\n"
     yield _options(program.params, context)
     yield ".SH EXIT STATUS\n" + _codes(exits.TABLE)
     yield extra

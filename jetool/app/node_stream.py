@@ -64,7 +64,7 @@ class StreamNode:
         return self.facts.first != NULL_VLSN or bool(self.facts.rollbacks)
 
     def records_behind(self, matchpoint: int) -> list[tuple[int, int, int, bytes, bool]]:
-        """LSN, transaction, database, key and invisibility of the stream's records behind a VLSN."""
+        """LSN, transaction, database, key and invisibility of the stream's records after a VLSN."""
         found = []
         for entry in stream(self.side, matchpoint + 1, self.facts.last):
             record: object = entry.record()

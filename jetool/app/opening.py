@@ -37,13 +37,13 @@ BACKUPS: Final = ".jetool-backup"
 _POLL_S: Final = 0.05
 
 WRITE_EXITS: Final = {
-    exits.REFUSED: "the environment is locked or must not be opened, or committed work stands behind a bad entry",
+    exits.REFUSED: "the environment is locked or must not be opened, or committed work stands after a bad entry",
     exits.NOT_FOUND: "no environment, no database of the name",
     exits.UNSUPPORTED: "a log version that this program does not read, or an order of keys that it does not know",
     exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
 }
 READ_EXITS: Final = {
-    exits.FINDINGS: "printed, but committed transactions stand behind a bad entry of the log and were not seen",
+    exits.FINDINGS: "printed, but committed transactions stand after a bad entry of the log and were not seen",
     exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
     exits.NOT_FOUND: "no environment, no database of the name",
     exits.UNSUPPORTED: "a log version that this program does not read",
@@ -100,7 +100,7 @@ def writer_of(storage: Storage) -> int | None:
 
 
 def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
-    """Say what stands behind the end of the log."""
+    """Say what follows the end of the log."""
     if not tail.cut_bytes:
         return
     lost = f"; {tail.commits_at_risk} committed transactions are among them" if tail.commits_at_risk else ""
@@ -109,7 +109,7 @@ def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
         "the log ends before its last file does",
         file=f"{env}/{tail.last_file.path}",
         lsn=format_lsn(tail.end_lsn),
-        consequence=f"{tail.cut_bytes} bytes behind it are not seen{lost}",
+        consequence=f"{tail.cut_bytes} bytes after it are not seen{lost}",
         hint=f"jetool verify --tail {env}",
     )
 

@@ -177,7 +177,7 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "write": _write,
 }
 _HARMLESS: Final = ("progress", "times", "keys")
-# Those that stand behind the command's name only.
+# Those that stand after the command's name only.
 _BEHIND: Final = ("write", "spark")
 
 

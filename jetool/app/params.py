@@ -340,7 +340,7 @@ class HostPortType(click.ParamType[tuple[str, int]]):
 
 
 class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
-    """``NAME``, with ``:dups`` for sorted duplicates and ``:prefix`` for key prefixing behind it."""
+    """``NAME``, with ``:dups`` for sorted duplicates and ``:prefix`` for key prefixing after it."""
 
     name = "NAME[:dups][:prefix]"
 

@@ -57,7 +57,7 @@ def _outputs() -> Outputs:
 def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...]) -> int:
     """List the databases as recovery would leave them.
 
-    Recovery runs in memory: committed work behind the last checkpoint is seen, uncommitted work is not. Nothing is
+    Recovery runs in memory: committed work after the last checkpoint is seen, uncommitted work is not. Nothing is
     locked, created or changed; a running environment can be read.
     """
     if kinds.is_derby(env):

@@ -62,7 +62,7 @@ def scan(
     """
     if prefix is not None and (first is not None or last is not None):
         raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
-    # The smallest key behind the last one: in the order of bytes that is the same with a zero byte.
+    # The smallest key after the last one: in the order of bytes that is the same with a zero byte.
     end = None if last is None else last + b"\0"
     if kinds.is_derby(env):
         from jetool.derby import store

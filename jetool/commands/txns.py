@@ -31,7 +31,7 @@ TXN: Final = Shape(
         Field("rolled_back_records", "int", "those of them that a rollback took back"),
         Field("bytes", "size_bytes", "their entries, with headers"),
         Field("dbs", "ints", "ids of the databases that it wrote to"),
-        Field("behind_end", "bool", "its end stands behind a bad entry: recovery does not see it"),
+        Field("behind_end", "bool", "its end stands after a bad entry: recovery does not see it"),
         Field("xid", "text", "format:gtrid:bqual of a prepared transaction", null=True),
     ),
 )
@@ -85,7 +85,7 @@ def txns(
     """Print the fate of every transaction in the log: committed, aborted, open, prepared, rolled back.
 
     The whole log is read, also past damage. What the cleaner has deleted is not there: a transaction then shows fewer
-    records than it wrote. Of a Derby database: transactions whose end lies behind the end of the log are marked, since
+    records than it wrote. Of a Derby database: transactions whose end lies after the end of the log are marked, since
     recovery does not see it. Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)

@@ -128,7 +128,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
         raise NotFoundError(
             f"there is no place {place!r}",
             file=env,
-            expected="a record behind the last checkpoint, or an operation or step of recovery",
+            expected="a record after the last checkpoint, or an operation or step of recovery",
             consequence="what lies in front of the checkpoint is on the pages already",
             hint=f"jetool dump-log {env} --from ckpt lists the records; jetool crash {env} --matrix all the operations",
         )

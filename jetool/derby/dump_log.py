@@ -1,7 +1,7 @@
 """``dump-log`` on a Derby database.
 
 The end of the log is looked for first, as recovery would do it, so that each record can be told to lie in front of it
-or behind it. Then the whole log is walked, past damage.
+or after it. Then the whole log is walked, past damage.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class _Dump:
             f"stopped at the first damage: {damage.reason}",
             file=self._database.name(self._log.path(instant.file_of(damage.at))),
             lsn=instant.show(damage.at),
-            consequence="what stands behind it was not read",
-            hint="leave out --stop-on-error to go on behind the damage",
+            consequence="what follows it was not read",
+            hint="leave out --stop-on-error to go on after the damage",
         )
 
     def _code(self) -> int:

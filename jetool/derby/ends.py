@@ -51,12 +51,12 @@ def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: Lo
     hint = f"jetool verify {database.storage.root}"
     if ends.end is None:
         what = f"the end of the log cannot be told: {ends.problem}"
-        run.messages.warning(what, hint=hint, consequence="records behind it are not marked")
+        run.messages.warning(what, hint=hint, consequence="records after it are not marked")
         return
     behind = look_after_end(log, ends.end)
     if behind.records:
         run.messages.warning(
-            f"{behind.records} valid records, {behind.commits} of them commits, lie behind the end of the log",
+            f"{behind.records} valid records, {behind.commits} of them commits, lie after the end of the log",
             lsn=instant_text(ends.end.append),
             consequence="Derby drops them without a word",
             hint=hint,

@@ -81,6 +81,6 @@ def _wrong_log(found: Info) -> list[_Wrong]:
     if end.derby_fails:
         wrong.append(_Wrong(f"the log has no end: {end.reason}", True, lsn=at, consequence="Derby fails to start"))
     if behind.commits:
-        what = f"{behind.commits} commits lie behind the end of the log"
+        what = f"{behind.commits} commits lie after the end of the log"
         wrong.append(_Wrong(what, True, lsn=at, consequence="Derby would drop them without a word"))
     return wrong

@@ -36,7 +36,7 @@ _RECOVERY_FIELDS: Final = (
     Field("redo_lwm", "instant", "where redo starts"),
     Field("records", "int", "records to read, checksum records included"),
     Field("bytes", "size_bytes", "bytes to read"),
-    Field("records_to_redo", "int", "page and container records at or behind the redo low water mark"),
+    Field("records_to_redo", "int", "page and container records at or after the redo low water mark"),
     Field("losers", "ints", "transactions to roll back, in that order, internal ones first"),
     Field("internal", "ints", "internal transactions among them"),
     Field("in_doubt", "ints", "prepared transactions (XA), which are kept"),
@@ -86,7 +86,7 @@ DERBY_INFO: Final = Shape(
         Field("log_files", "records", "log files", fields=_FILE_FIELDS),
         Field("recovery", "record", "what recovery would have to do", null=True, fields=_RECOVERY_FIELDS),
         Field("open_transactions", "records", "transactions without an end", fields=_OPEN_FIELDS),
-        Field("behind_end", "record", "what lies behind the end of the log", null=True, fields=_BEHIND_FIELDS),
+        Field("behind_end", "record", "what follows the end of the log", null=True, fields=_BEHIND_FIELDS),
     ),
 )  # fmt: skip
 

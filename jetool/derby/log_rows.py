@@ -34,8 +34,8 @@ _HEAD: Final = (
     Field("version", "int", "version of the page or container in front of it", null=True),
     Field("length", "int", "bytes of the body, without the 16 of the envelope"),
     Field("data_bytes", "int", "bytes of rows that it carries"),
-    Field("behind_end", "bool", "behind the end of the log: recovery does not see it and Derby drops it"),
-    Field("checksum_ok", "bool", "Checksum: whether the bytes behind it match", null=True),
+    Field("behind_end", "bool", "after the end of the log: recovery does not see it and Derby drops it"),
+    Field("checksum_ok", "bool", "Checksum: whether the bytes after it match", null=True),
 )
 _TABLE: Final = (
     Field("transaction", "int", "number"),
@@ -44,7 +44,7 @@ _TABLE: Final = (
     Field("last", "instant", "its last record"),
     Field("status", "int", "status bits"),
 )
-_COPIED: Final = (Field("record_id", "int", "id on the new page"), Field("reserved_bytes", "int", "bytes behind it"))
+_COPIED: Final = (Field("record_id", "int", "id on the new page"), Field("reserved_bytes", "int", "bytes after it"))
 _BODY: Final = tuple(
     Field(name, kind, text, null=name == "global_id", optional=True, fields=fields)
     for name, kind, text, fields in (
@@ -81,7 +81,7 @@ _BODY: Final = tuple(
         ("truncation_points", "int", "Checkpoint: always 0", ()),
         ("table", "records", "Checkpoint: open transactions, its own included", _TABLE),
         ("algorithm", "int", "Checksum: 1 CRC-32", ()),
-        ("covered_bytes", "int", "Checksum: bytes behind it that it guards", ()),
+        ("covered_bytes", "int", "Checksum: bytes after it that it guards", ()),
         ("checksum", "int", "Checksum: the stored value", ()),
         ("rows", "records", "rows and fields in the data (with --data)", ()),
         ("error", "text", "why the data cannot be decoded", ()),
@@ -122,7 +122,7 @@ def entry_row(
 
     Arguments:
         one: the record.
-        behind_end: whether it lies behind the end of the log.
+        behind_end: whether it lies after the end of the log.
         checksum_ok: for checksum records, whether the group matches.
         data: whether rows are shown.
         explained: what recovery does with it, when that is to be shown.

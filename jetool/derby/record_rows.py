@@ -26,7 +26,7 @@ WRITTEN: Final = Shape(
         Field("key", "key", "the key"),
         Field("txn", "int", "the transaction"),
         Field("instant", "instant", "its last change in the log"),
-        Field("commit_end", "instant", "behind its end record; null when it was left open"),
+        Field("commit_end", "instant", "after its end record; null when it was left open"),
         _DRY,
     ),
 )
@@ -38,7 +38,7 @@ DELETED: Final = Shape(
         Field("key", "key", "the key"),
         Field("records", "int", "how many records went"),
         Field("txn", "int", "the transaction"),
-        Field("commit_end", "instant", "behind its end record"),
+        Field("commit_end", "instant", "after its end record"),
         _DRY,
     ),
 )

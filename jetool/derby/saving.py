@@ -78,7 +78,7 @@ def _parent(storage: Storage) -> Path:
 
 
 def _unused(path: Path) -> Path:
-    """The path, or one with a number behind it when two runs fall into the same second."""
+    """The path, or one with a number after it when two runs fall into the same second."""
     names = itertools.chain((path,), (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
     return next(name for name in names if not name.exists())
 

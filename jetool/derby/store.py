@@ -142,7 +142,7 @@ def records(
 
 
 def behind_prefix(prefix: bytes) -> bytes | None:
-    """The smallest key behind all that begin so; None when there is none."""
+    """The smallest key after all that begin so; None when there is none."""
     front = prefix.rstrip(b"\xff")
     return front[:-1] + bytes((front[-1] + 1,)) if front else None
 
@@ -204,7 +204,7 @@ def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
     with PageStore(DiskStorage(env), StoreOptions(accept_loss=True), read_only=True, listener=run.listener) as store:
         if store.recovered.lost_commits:
             run.messages.warning(
-                f"{store.recovered.lost_commits} committed transactions lie behind the end of the log and are not seen",
+                f"{store.recovered.lost_commits} committed transactions lie after the end of the log and are not seen",
                 file=env,
                 hint=f"jetool verify {env}",
             )

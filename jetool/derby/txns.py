@@ -31,7 +31,7 @@ TXN: Final = Shape(
         Field("clrs", "int", "compensation records among them"),
         Field("bytes", "size_bytes", "their bytes, envelopes included"),
         Field("internal", "bool", "a structure change or a checkpoint"),
-        Field("behind_end", "bool", "its last record lies behind the end of the log: recovery does not see it"),
+        Field("behind_end", "bool", "its last record lies after the end of the log: recovery does not see it"),
         Field("global_id", "text", "format:global:branch of an XA transaction, the last two in hex", null=True),
     ),
 )

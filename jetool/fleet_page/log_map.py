@@ -122,10 +122,10 @@ def _file(block: _Block, x: float, width: float) -> str:
 
 
 def _tail(profile: Profile, scale: Scale) -> Iterator[str]:
-    """Bytes behind the end of the log, the usual trace of a crash."""
+    """Bytes after the end of the log, the usual trace of a crash."""
     if profile.torn_tail:
         x, end = scale.at(profile.log_bytes - profile.torn_tail), scale.at(profile.log_bytes)
-        text = f"torn tail: {bytes_text(profile.torn_tail)} behind the end of the log, nothing durable in them"
+        text = f"torn tail: {bytes_text(profile.torn_tail)} after the end of the log, nothing durable in them"
         width = max(2.5, end - x)
         yield element("rect", tip(text), x=end - width, y=_FILES_Y, width=width, height=_FILES_HEIGHT, class_="tail")
 

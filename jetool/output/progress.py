@@ -7,7 +7,7 @@ the same terminal. ``json`` prints a line such as
     {"rec":"progress","step":"read","done":7,"total":18,"records":1966080,"elapsed_ms":4071}
 
 at most every half second for a step, and always when the step is done. The second one is of a step whose units are
-tasks; the bar shows the records of such a step behind it. ``rich`` is loaded when a bar is drawn.
+tasks; the bar shows the records of such a step after it. ``rich`` is loaded when a bar is drawn.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ record         row or engine record   its fields, nested           object
 
 Lists have kinds of their own, ``LISTS``: commas between in text, an array in JSON.
 
-Hex bytes carry ``0x`` in text, so that they can be pasted behind ``--key``; in JSON they do not.
+Hex bytes carry ``0x`` in text, so that they can be pasted after ``--key``; in JSON they do not.
 """
 
 from __future__ import annotations

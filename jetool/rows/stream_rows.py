@@ -23,7 +23,7 @@ MATCHPOINT_FIELDS: Final = (
     Field("other_lsn", "lsn", "where the other node has it"),
 )
 SURPLUS_FIELDS: Final = (
-    Field("first", "vlsn", "first VLSN behind the matchpoint; null for none"),
+    Field("first", "vlsn", "first VLSN after the matchpoint; null for none"),
     Field("last", "vlsn", "last VLSN"),
     Field("entries", "int", "how many VLSNs"),
     Field("commits", "int", "commits among them"),
@@ -73,7 +73,7 @@ PREDICTION_FIELDS: Final = (
     Field("records", "records", "with --keys: the records", optional=True, fields=RECORD_FIELDS),
 )
 _MATCHPOINT: Final = Shape("matchpoint", "The last sync point that both nodes have.", MATCHPOINT_FIELDS)
-_SURPLUS: Final = Shape("surplus", "What a node has behind the matchpoint.", SURPLUS_FIELDS)
+_SURPLUS: Final = Shape("surplus", "What a node has after the matchpoint.", SURPLUS_FIELDS)
 _END: Final = Shape("stream", "A node's stream.", END_FIELDS)
 _COMMIT: Final = Shape("commit", "A commit that would be given up.", COMMIT_FIELDS)
 _RECORD: Final = Shape("record", "A record that would be taken back.", RECORD_FIELDS)
@@ -90,7 +90,7 @@ def matchpoint_row(point: SyncPoint | None, other: SyncPoint | None) -> Row | No
 
 
 def surplus_row(surplus: Surplus) -> Row:
-    """What a node has behind the matchpoint."""
+    """What a node has after the matchpoint."""
     first = surplus.earliest
     return _SURPLUS.row(
         (

@@ -17,7 +17,7 @@ class Variant(NamedTuple):
 
     Attributes:
         name: shown in the table.
-        words: behind ``jetool``; ENV stands for the environment.
+        words: after ``jetool``; ENV stands for the environment.
         bound: see the module.
     """
 

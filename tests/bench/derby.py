@@ -1,6 +1,6 @@
 """``python -m tests.bench.derby``: scan and redo of a Derby log, beside real Derby's raw store on copies of its files.
 
-A page store is filled and left as the death of its process would leave it, with everything behind one checkpoint. Then
+A page store is filled and left as the death of its process would leave it, with everything after one checkpoint. Then
 
 * *scan*: reading and decoding every record of the log (``engine.derby.info.analyse``), against the boot of a copy whose
   pages are up to date already, so that Derby scans, compares versions and redoes nothing;

@@ -8,7 +8,7 @@ the random lines is the same for every store. Nothing is synced but at the end, 
 put sequential  one transaction per record, ascending keys
 put random      one transaction per record, keys in random order
 put bulk        all records in one transaction, random order
-checkpoint      a forced checkpoint behind ``put bulk``, which left everything dirty
+checkpoint      a forced checkpoint after ``put bulk``, which left everything dirty
 get             random keys, in what ``put random`` left
 scan            all records in key order
 crash           prepares ``recover``: as ``put random``, without checkpoints, then a crash

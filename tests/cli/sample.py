@@ -130,7 +130,7 @@ def _finding() -> Shape:
 
 
 def after(first: BaseException) -> Exception:
-    """A bug in the cleaning up behind another exception."""
+    """A bug in the cleaning up after another exception."""
     second = RuntimeError("cannot join thread before it is started")
     second.__context__ = OSError(5, "between")
     second.__context__.__context__ = first

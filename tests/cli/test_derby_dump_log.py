@@ -312,7 +312,7 @@ def test_fields(five: Path) -> None:
 
 
 def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
-    """The commits of 194 and 200 lie behind a damaged group: Derby would drop them in silence."""
+    """The commits of 194 and 200 lie after a damaged group: Derby would drop them in silence."""
     database = extract(FIVE, tmp_path)
     case = next(case for case in damage_cases() if case["damage"].startswith("one byte changed"))
     damage(database, case)
@@ -329,7 +329,7 @@ def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
     behind = [one for one in found if one.get("behind_end")]
     assert next(one["instant"] for one in behind) == "(1,41854)"
     assert [one["transaction"] for one in behind if "commit" in one["group"]] == [194, 200]
-    assert "2 of them commits, lie behind the end of the log" in result.err
+    assert "2 of them commits, lie after the end of the log" in result.err
     assert "BEHIND-THE-END" in run("dump-log", database).text
     stopped = run("dump-log", database, "--stop-on-error", "--json")
     assert stopped.code == 7

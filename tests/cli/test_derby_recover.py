@@ -138,7 +138,7 @@ def test_undo_refuses_when_files_were_changed_since(tmp_path: Path) -> None:
 
 
 def test_the_interlock_and_accepted_loss(tmp_path: Path) -> None:
-    """The commits of 194 and 200 lie behind the damage: Derby would drop them without a word."""
+    """The commits of 194 and 200 lie after the damage: Derby would drop them without a word."""
     database = damaged(LOST, tmp_path)
     before = content_of(database)
     for options in ([], ["-n"]):

@@ -148,7 +148,7 @@ def test_a_prediction_for_a_node_that_has_nothing_to_give_up() -> None:
 
 
 def test_a_prediction_of_a_soft_rollback() -> None:
-    """Real fail-overs: what the old master had behind the matchpoint before its rollback was work in flight."""
+    """Real fail-overs: what the old master had after the matchpoint before its rollback was work in flight."""
     code, found = predicted(node(1, "je-18.3.20/ha-group"), node(2, "je-18.3.20/ha-group"))
     assert (code, found["outcome"], found["entries"], found["commits_passed"]) == (0, "soft-rollback", 6, 0)
 

@@ -18,7 +18,7 @@ from tests.verify.test_trees import branch_to_record
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
-# Damage or a missing file where recovery reads, or behind which committed work stands; the end of the rest is clean.
+# Damage or a missing file where recovery reads, or after which committed work stands; the end of the rest is clean.
 FOUND = {"corrupt-middle", "corrupt-older-file", "missing-file"}
 
 

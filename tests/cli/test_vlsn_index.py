@@ -139,7 +139,7 @@ def test_a_stand_alone_environment(verb: str, tmp_path: Path) -> None:
 
 
 def hole(env: Path) -> None:
-    """Two VLSNs between what is stored and what the log has behind the checkpoint."""
+    """Two VLSNs between what is stored and what the log has after the checkpoint."""
     spoiled.make_master(env, 43)
     spoiled.spoil(env, spoiled.cut_at(41), then=lambda opened: spoiled.write_to(opened, 60))
 
@@ -254,7 +254,7 @@ def test_records_survive_a_rebuild(tmp_path: Path) -> None:
 
 
 def test_a_gap_in_the_log_ends_the_old_stream(tmp_path: Path) -> None:
-    """The range must be whole, so the index begins behind the gap."""
+    """The range must be whole, so the index begins after the gap."""
     env = copy_of(named("je-18.3.20/vlsn-range"), tmp_path / "env")
     (env / "00000031.jdb").unlink()
     assert codes(env) == {"JE-REP-003", "JE-REP-011"}

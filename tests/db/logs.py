@@ -15,7 +15,7 @@ from engine.storage.base import Storage
 
 
 def entries(env: Environment, after: int = -1) -> Iterator[LogEntry]:
-    """Every entry behind an LSN; what is still in the buffer is written out first."""
+    """Every entry after an LSN; what is still in the buffer is written out first."""
     assert env.writer is not None
     env.writer.flush(sync=False)
     return (entry for entry in stored_entries(env.storage) if entry.lsn > after)
@@ -32,7 +32,7 @@ def stored_entries(storage: Storage) -> Iterator[LogEntry]:
 
 
 def node_flags(env: Environment, after: int, db_id: int) -> list[tuple[str, int, Provisional]]:
-    """Type, normalised level and flag of the nodes of a database behind an LSN, in log order."""
+    """Type, normalised level and flag of the nodes of a database after an LSN, in log order."""
     found = []
     for entry in entries(env, after):
         record: Any = entry.record()

@@ -113,7 +113,7 @@ def put_interrupted(storage: Interrupting, db: Database, txn: Transaction | None
 
 @pytest.mark.parametrize("given", [True, False])
 def test_a_commit_that_is_interrupted_is_not_aborted(given: bool) -> None:
-    """R-TXN-45: the Commit is in the log; an Abort behind it would contradict it, and recovery believes the Commit."""
+    """R-TXN-45: the Commit is in the log; an Abort after it would contradict it, and recovery believes the Commit."""
     storage = Interrupting(MemoryStorage())
     env = Environment(storage, CONFIG)
     db = env.create_database("db")

@@ -118,7 +118,7 @@ def test_a_record_of_its_own_guards_its_gap_too(env: Environment, first: str) ->
 
 
 def test_who_has_read_the_next_record_does_not_insert_past_a_guard(env: Environment) -> None:
-    """A lock of the inserter's own on the record behind the gap does not stand for the right to insert (R-TXN-3)."""
+    """A lock of the inserter's own on the record after the gap does not stand for the right to insert (R-TXN-3)."""
     db = filled(env)
     reader = env.begin(isolation=Isolation.SERIALIZABLE)
     assert len(list(db.items(start=b"4", end=b"6", txn=reader))) == 2

@@ -126,7 +126,7 @@ def test_read_committed_gives_its_lock_back(env: Environment, db: Database) -> N
 
 
 def test_serializable_scans_keep_insertions_out(env: Environment, db: Database) -> None:
-    """R-TXN-20, T-76: neither a gap nor the end of the database may be filled behind a serializable scan."""
+    """R-TXN-20, T-76: neither a gap nor the end of the database may be filled after a serializable scan."""
     reader = env.begin(isolation=Isolation.SERIALIZABLE)
     assert [key for key, _ in db.items(txn=reader)] == [b"a", b"c", b"e"]
     for key in (b"b", b"z"):

@@ -23,7 +23,7 @@ class Workload:
     Attributes:
         committed: what every commit that returned has left.
         pending: what the commit that was under way would leave, None outside of one.
-        history: instant behind each commit, and what it has left.
+        history: instant after each commit, and what it has left.
     """
 
     def __init__(self, seed: int, keys: int = 60) -> None:

@@ -84,7 +84,7 @@ def test_transaction_3_begins_and_ends_between_the_marks() -> None:
 
 
 def test_transaction_4_never_ends() -> None:
-    """Its records behind redoLWM are redone and then undone with all others: nine CLRs."""
+    """Its records after redoLWM are redone and then undone with all others: nine CLRs."""
     found = life(196)
     assert next(iter(found.actions)) == "(1,40998)"
     assert {"redo", "in front"} <= set(found.actions.values())

@@ -116,7 +116,7 @@ def test_2_the_transaction_table_in_the_record_is_not_read() -> None:
 
 
 def _covered(guard: Record) -> int:
-    """Instant behind the group of a checksum record."""
+    """Instant after the group of a checksum record."""
     assert isinstance(guard.operation, Checksum)
     return guard.end + guard.operation.length
 

@@ -245,7 +245,7 @@ def test_dry_run_says_the_same_and_changes_nothing(name: str) -> None:
 
 
 def test_small_cache_gives_the_same_pages() -> None:
-    """Pages leave the cache early, each behind the log records applied to it (R-DRB-8)."""
+    """Pages leave the cache early, each after the log records applied to it (R-DRB-8)."""
     for name in ("crash-mixed", "crash-log-files", "crash-ddl"):
         wide, narrow = storage_of(name), storage_of(name)
         recover(wide)
@@ -266,7 +266,7 @@ def test_smaller_log_buffers_only_move_the_groups(buffer_bytes: int) -> None:
 
 
 def test_log_switch_during_undo_and_before_the_checkpoint() -> None:
-    """R-DRB-11: every flush behind the interval goes on in a new file; the checkpoint drops the old ones."""
+    """R-DRB-11: every flush after the interval goes on in a new file; the checkpoint drops the old ones."""
     storage = storage_of("crash-log-files")
     result = recover(storage, RecoveryOptions(switch_bytes=57_000))
     assert instant.file_of(result.undo_from) == 4

@@ -25,7 +25,7 @@ def by_instant(storage: MemoryStorage) -> dict[str, TextbookComparison]:
 def test_the_documents_instants() -> None:
     found = by_instant(storage_of(FIVE))
     shown = {at: (found[at].derby.action, found[at].textbook, found[at].undo) for at in found}
-    # T2 before the checkpoint: Derby reads it, textbook ARIES does not; behind it both redo.
+    # T2 before the checkpoint: Derby reads it, textbook ARIES does not; after it both redo.
     assert shown["(1,40674)"] == ("bookkeeping", "unread", None)
     assert shown["(1,40710)"] == ("in front", "unread", None)
     assert shown["(1,41924)"] == ("redo", "redo", None)
@@ -46,7 +46,7 @@ def test_undo_jumps_over_what_is_compensated() -> None:
 
 
 def test_a_page_that_was_written_early_is_skipped_by_its_lsn() -> None:
-    """A small cache writes pages behind the checkpoint; page LSN and page version say the same."""
+    """A small cache writes pages after the checkpoint; page LSN and page version say the same."""
     storage = CrashStorage()
     store = PageStore.create(storage, SMALL._replace(cache_pages=40))
     store.create_table("t")

@@ -22,7 +22,7 @@ from tests.derby.store_workload import SMALL, Contents, Workload, contents_of
 
 
 def crashed(seed: int, transactions: int, stop_at: int) -> tuple[CrashStorage, Workload]:
-    """A store whose process died in front of a counted operation; 0: behind the last one."""
+    """A store whose process died in front of a counted operation; 0: after the last one."""
     storage = CrashStorage()
     store = PageStore.create(storage, SMALL, log_file_bytes=100_000)
     first = storage.operations
@@ -74,7 +74,7 @@ def records_behind_the_checkpoint(storage: MemoryStorage) -> list[Record]:
 
 
 def cut(storage: MemoryStorage, last: Record, guard: Record) -> MemoryStorage:
-    """The files with a log that ends behind a record; the checksum record of its group is made to fit."""
+    """The files with a log that ends after a record; the checksum record of its group is made to fit."""
     files = storage.contents()
     path = f"log/log{instant.file_of(last.instant)}.dat"
     log = bytearray(files[path])
@@ -88,7 +88,7 @@ def cut(storage: MemoryStorage, last: Record, guard: Record) -> MemoryStorage:
 
 
 def steps(storage: MemoryStorage) -> Iterator[tuple[Record, MemoryStorage]]:
-    """Every record behind the last checkpoint, and the files with a log that ends behind it."""
+    """Every record after the last checkpoint, and the files with a log that ends after it."""
     guard: Record | None = None
     for one in records_behind_the_checkpoint(storage):
         if isinstance(one.operation, Checksum):
@@ -98,7 +98,7 @@ def steps(storage: MemoryStorage) -> Iterator[tuple[Record, MemoryStorage]]:
 
 
 def test_stepwise() -> None:
-    """The log is cut behind each record; what the commits in front of the cut have left is there, and nothing else."""
+    """The log is cut after each record; what the commits in front of the cut have left is there, and nothing else."""
     storage, workload = crashed(seed=21, transactions=8, stop_at=0)
     image = storage.image(CrashMode.NO_FSYNC)
     seen = set()

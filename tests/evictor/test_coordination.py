@@ -153,7 +153,7 @@ def test_a_read_only_environment_keeps_dirty_nodes() -> None:
 
 @pytest.mark.parametrize("dirty", [False, True])
 def test_a_root_leaves_and_comes_back(dirty: bool) -> None:
-    """T-89, R-EVT-6: a dirty root is logged NO, its MapLN behind it; the next search reads it again."""
+    """T-89, R-EVT-6: a dirty root is logged NO, its MapLN after it; the next search reads it again."""
     env = deep_env()
     db = env.open_database("deep")
     if dirty:

@@ -171,7 +171,7 @@ def test_samples(codec: Codec, record: Any, text: str) -> None:
 @pytest.mark.parametrize(("codec", "record", "text"), SAMPLES)
 def test_every_cut_and_a_trailing_byte_are_refused(codec: Codec, record: Any, text: str) -> None:
     data = bytes.fromhex(text)
-    # An expiration profile cut behind a pair is a shorter one.
+    # An expiration profile cut after a pair is a shorter one.
     for length in range(1, len(data)):
         if codec is EXPIRATION and length % 2:
             if length > 1:

@@ -121,7 +121,7 @@ def test_any_bytes(data: bytes) -> None:
         except FormatError:
             continue
         except IndexError:
-            # Only a position behind the end does that; readers check it first.
+            # Only a position after the end does that; readers check it first.
             assert not data
             continue
         assert 1 <= end <= len(data)

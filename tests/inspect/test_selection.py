@@ -121,7 +121,7 @@ def timed(files: Files) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("part", [0.0, 0.2, 0.5, 0.8, 1.0])
 def test_times(part: float) -> None:
-    """``since`` begins behind the last entry that is too old, ``until`` ends before the first that is too new."""
+    """``since`` begins after the last entry that is too old, ``until`` ends before the first that is too new."""
     files = whole()
     times = timed(files)
     since = times[int(part * (len(times) - 1))][1]
@@ -144,7 +144,7 @@ def test_times_together_with_lsns_and_out_of_range() -> None:
     everything = entries(files)
     assert chosen(files, since_ms=first) == everything
     assert chosen(files, until_ms=last) == everything
-    # LNs carry no time: what stands behind the last entry that does may be newer.
+    # LNs carry no time: what follows the last entry that does may be newer.
     behind = max(lsn for lsn, _ in times)
     assert chosen(files, since_ms=last + 1) == [entry for entry in everything if entry.lsn > behind]
     closed = golden("je-17/empty")
@@ -157,7 +157,7 @@ def test_times_together_with_lsns_and_out_of_range() -> None:
 
 @pytest.mark.parametrize("way", [(), ("--limit", "3"), ("--tail", "3"), ("--reverse",), ("--stats",), ("--jobs", "2")])
 def test_a_range_of_time_that_nothing_lies_in(way: tuple[str, ...]) -> None:
-    """Before the log, behind it, and ending before it begins: no entry, and no error, whichever way it is read."""
+    """Before the log, after it, and ending before it begins: no entry, and no error, whichever way it is read."""
     env = GOLDEN / "je-17" / "empty"
     for options in (
         ("--until", "2001-01-01T00:00:00Z"),

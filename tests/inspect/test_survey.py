@@ -190,7 +190,7 @@ def test_open_rollbacks(environment: Environment | None) -> None:
 
 
 def test_the_end_of_the_log_is_where_it_first_breaks() -> None:
-    """Everything behind damage in the last file is gone when JE opens it: also a CkptEnd (R-LOG-31, 32)."""
+    """Everything after damage in the last file is gone when JE opens it: also a CkptEnd (R-LOG-31, 32)."""
     log = LogWriter()
     log.trace()
     first = log.checkpoint_end(0)
@@ -278,7 +278,7 @@ def test_damage_before_and_in_the_recovery_interval() -> None:
 
 
 def test_closed_and_then_written_again() -> None:
-    """A record behind the CkptEnd of a close is no housekeeping unless its database is one of JE's."""
+    """A record after the CkptEnd of a close is no housekeeping unless its database is one of JE's."""
     name = "00000000.jdb"
     data = golden("je-17/empty")[name]
     assert survey_of({name: data}).closed_cleanly

@@ -71,7 +71,7 @@ def test_a_type_byte_changed_to_erased_is_listed(environment: str) -> None:
         assert isinstance(record, Erased)
         assert len(record.content) == size - 14
         assert record.nonzero_bytes > 0
-        # Its size is still checked by the entry behind it, its prevOffset by itself.
+        # Its size is still checked by the entry after it, its prevOffset by itself.
         for place in (6, 10):
             worse = bytearray(data)
             worse[at + place] ^= 1

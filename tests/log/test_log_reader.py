@@ -120,7 +120,7 @@ def test_a_gap() -> None:
     assert error.value.lsn == "0x4/0x0"
     assert error.value.file == f"memory:/{NAMES[4]}"
     assert list(log.backward(over_gaps=True)) == everything[::-1]
-    # The finish lies behind the gap, or the start before it.
+    # The finish lies after the gap, or the start before it.
     assert list(log.backward(end=make_lsn(4, 0))) == [item for item in everything[::-1] if item.lsn >> 32 >= 4]
     assert list(log.backward(end=make_lsn(3, 0))) == [item for item in everything[::-1] if item.lsn >> 32 >= 4]
     before = [item for item in everything if item.lsn >> 32 <= 1]
@@ -128,7 +128,7 @@ def test_a_gap() -> None:
 
 
 def test_the_marker_is_behind_no_gap() -> None:
-    """7fffffff.jdb stands behind the last file: no file is missing between them."""
+    """7fffffff.jdb stands after the last file: no file is missing between them."""
     files = whole()
     marker = LogWriter()
     marker.next_file(0x7FFFFFFF)

@@ -180,7 +180,7 @@ def test_version_of_a_damaged_header(version: int) -> None:
         reader = open_bytes(bytes(data), version=9)
         assert reader.version == version, f"byte {at}"
         assert reader.header is None
-        # Every single byte of the header may go; what stands behind it is read all the same.
+        # Every single byte of the header may go; what follows it is read all the same.
         assert [e.lsn for e in entries(list(reader.entries()))] == [38]
 
 

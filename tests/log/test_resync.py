@@ -1,4 +1,4 @@
-"""Finding the next good entry behind damage (engine.log.resync): each way, several in a row, bounded work."""
+"""Finding the next good entry after damage (engine.log.resync): each way, several in a row, bounded work."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_zeroed_page() -> None:
     data = broken(log, (ZERO_PAGE, bytes(ZERO_PAGE)))
     first = max(at for at in log.offsets if at < ZERO_PAGE)
     behind = min(at for at in log.offsets if at >= 2 * ZERO_PAGE)
-    # The page begins inside the header of an entry; the first whole entry behind it is the next good one.
+    # The page begins inside the header of an entry; the first whole entry after it is the next good one.
     assert facts(data) == [(first, behind - first, "type", "search")]
     assert len(entries(read(data))) == sum(at < first or at >= behind for at in log.offsets)
 
@@ -108,7 +108,7 @@ def test_bytes_inserted_between_entries() -> None:
     data = log.data[:at] + b"inserted" + log.data[at:]
     found = damages(read(data))
     assert (found[0].lsn, found[0].reason) == (at, "type")
-    # Everything behind is displaced by the same eight bytes: one broken link, not nineteen.
+    # Everything after is displaced by the same eight bytes: one broken link, not nineteen.
     assert [(d.length, d.reason) for d in found[1:]] == [(0, "prev-offset")]
     assert int(found[1].expected, 16) - int(found[1].found, 16) == len(b"inserted")
     assert len(entries(read(data))) >= 30
@@ -240,7 +240,7 @@ def test_megabytes_of_rubbish_take_seconds_at_most(kind: str) -> None:
 
 
 def crafted(type_number: int, claim: int) -> bytes:
-    """Good entries and bad ones in turn; each bad one claims the megabyte behind it, and ``claim`` bytes more."""
+    """Good entries and bad ones in turn; each bad one claims the megabyte after it, and ``claim`` bytes more."""
     size = 1 << 20
     data = bytearray(LogMaker().data)
     last_good = 0

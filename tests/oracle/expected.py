@@ -12,7 +12,7 @@ Printed but not compared, since it is not in the log:
 * ``baseFileNumber`` of a node whose LSNs are stored in full: JE prints the base that its memory uses.
 * ``btcmp`` and ``dupcmp`` in 3.3 when empty: it prints the class's name when it can load the class, else nothing.
 * ``creationTime`` of an INS_LN in 25.3 is the constant text that it "differs from modification time for inserts".
-* ``id`` and others behind an ExtinctScanLN in 25.3 are the LN's key and data decoded; those are compared.
+* ``id`` and others after an ExtinctScanLN in 25.3 are the LN's key and data decoded; those are compared.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _prior(entry: Taker) -> Fields:
 
 
 def _tail(entry: Taker, fields: Fields) -> None:
-    """What stands behind the LN proper: the other half of a DelDupLN's key, the operation of a NameLN, 25.3's views."""
+    """What follows the LN proper: the other half of a DelDupLN's key, the operation of a NameLN, 25.3's views."""
     if entry.peek() == "key":
         fields["dup_data"] = hex_bytes(entry.value("key", "v"))
     operation = entry.value_if("DbOp")

@@ -18,7 +18,7 @@ from jetool.commands.dump_log.xml_entries import EPILOGUE, PROLOGUE, bad_line, e
 
 from .environments import Environment, environments, named, require
 
-# A NameLN's operations behind which JE's own output is that of the entry; behind others it prints what is left over.
+# A NameLN's operations after which JE's own output is that of the entry; behind others it prints what is left over.
 _WITH_CONFIG = ("CREATE", "UPDATE_CONFIG")
 # What 18.3.20 prints and 7.5.11 does not: element and attribute.
 _SINCE_18 = (

@@ -375,7 +375,7 @@ def test_a_file_uri_and_a_scheme_that_nobody_knows(env: Path, tmp_path: Path, se
 
 
 def test_a_log_of_a_later_version_takes_records_one_by_one(tmp_path: Path) -> None:
-    """Finished files are of version 17, which JE never puts behind a later one."""
+    """Finished files are of version 17, which JE never puts after a later one."""
     env = tmp_path / "later"
     shutil.copytree(GOLDEN / "je-26" / "empty", env)
     source = csv_file(tmp_path / "rows.csv", [f"{number:04d},name {number},{number}" for number in range(500)])

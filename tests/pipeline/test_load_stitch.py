@@ -141,7 +141,7 @@ def test_death_between_two_renames(env: Path, tmp_path: Path, renames: int) -> N
             assert opened.database_names() == ["old"], again
             opened.open_database("old").put(b"more", b"%d" % again)
     assert contents(copy, "old") == {b"kept": b"as it was", b"more": b"1"}
-    # What was written behind the files of the dead load stays.
+    # What was written after the files of the dead load stays.
     staging.clean(DiskStorage(copy))
     assert contents(copy, "old") == {b"kept": b"as it was", b"more": b"1"}
     assert staging.clean(storage)

@@ -1,4 +1,4 @@
-"""What recovery tells its hook of: every entry behind CkptStart, one by one or in numbers (R-REC-18)."""
+"""What recovery tells its hook of: every entry after CkptStart, one by one or in numbers (R-REC-18)."""
 
 from __future__ import annotations
 

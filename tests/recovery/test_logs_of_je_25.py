@@ -1,6 +1,6 @@
 """Logs that JE 25.3.17 wrote with what only later versions have: recovered, evicted, updated, undone as by JE.
 
-``tests/golden/je-26/times`` crashed behind BIN-deltas, an abort and an open transaction. ``times.json`` is what JE
+``tests/golden/je-26/times`` crashed after BIN-deltas, an abort and an open transaction. ``times.json`` is what JE
 itself then shows: data, modification time, creation time (in milliseconds since 1970), and whether the record is a
 tombstone. In ``je-26/blind`` secondary records were deleted without being read.
 """

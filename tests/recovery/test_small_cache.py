@@ -28,7 +28,7 @@ from tests.db.workload import TINY_CACHE, State, Workload, contents, open_env
 
 
 def crashed(steps: int = 40) -> tuple[MemoryStorage, State]:
-    """An environment with open transactions, deltas, splits and names behind its last checkpoint; what is committed."""
+    """An environment with open transactions, deltas, splits and names after its last checkpoint; what is committed."""
     storage = MemoryStorage()
     env = open_busy(storage)
     workload = BusyWorkload(11)

@@ -194,7 +194,7 @@ def gate_of_three() -> GroupGate:
 
 
 def test_no_transfer_while_a_commit_does_not_get_on() -> None:
-    """It would be logged behind what the new master has, and be lost."""
+    """It would be logged after what the new master has, and be lost."""
     gate = gate_of_three()
     gate.committing()
     with pytest.raises(RefusedError, match="a commit is still being written") as caught:

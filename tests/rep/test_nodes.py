@@ -268,7 +268,7 @@ def test_a_network_restore() -> None:
 
 
 def test_a_crash_while_files_are_replaced() -> None:
-    """Until the marker stands nothing has changed; behind it the environment refuses to open until it is restored."""
+    """Until the marker stands nothing has changed; after it the environment refuses to open until it is restored."""
     addresses = free_ports(2)
     master = started(MemoryStorage(), config_of(0, addresses, master=True))
     assert master.await_role(Role.MASTER, 10)

@@ -67,7 +67,7 @@ def test_an_old_master(commits: int, unfinished: int, outcome: str) -> None:
 
 @pytest.mark.parametrize("group", ["ha-rollback", "ha-rollback-begun", "ha-rollback-ckpt", "ha-group"])
 def test_nodes_of_real_groups(group: str) -> None:
-    """Every node as the replica of every other, also of one that is behind it."""
+    """Every node as the replica of every other, also of one that is after it."""
     nodes = {}
     for number in (1, 2, 3):
         storage = DiskStorage(named(f"je-18.3.20/{group}/node{number}").path / "env")

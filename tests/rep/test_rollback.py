@@ -259,7 +259,7 @@ def rolled_back(files: dict[str, bytes], plan: MatchpointLocation, stop_at: int)
 
 
 def test_no_checkpoint_is_taken_inside_a_rollback() -> None:
-    """It would keep the index from before, with a CkptStart behind the RollbackStart that contradicts it."""
+    """It would keep the index from before, with a CkptStart after the RollbackStart that contradicts it."""
     old, new, expected = parted(23)
     taken: list[threading.Thread] = []
 

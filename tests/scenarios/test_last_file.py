@@ -126,9 +126,9 @@ def long_last_file() -> tuple[dict[str, bytes], list[LogEntry]]:
 
 
 def test_torn_tail_or_lost_commits() -> None:
-    """T-57, R-LOG-35, D-5: no good Commit behind it: cut; otherwise refused, with their number.
+    """T-57, R-LOG-35, D-5: no good Commit after it: cut; otherwise refused, with their number.
 
-    A second bad entry hides the Commits behind it from JE, not from us.
+    A second bad entry hides the Commits after it from JE, not from us.
     """
     files, found = long_last_file()
     commits = [entry.lsn for entry in found if entry.type_number == COMMIT]

@@ -76,7 +76,7 @@ def master_with_matchpoints(options: DatabaseOptions) -> tuple[Environment, list
         if round_ == 2:
             db.put(b"99", b"third", env.begin())
         places.append(matchpoint(env))
-    db.put(b"00", b"behind the last", first)
+    db.put(b"00", b"after the last", first)
     return env, places
 
 
@@ -278,7 +278,7 @@ def with_dead_files(env: Environment, *, replicated: bool) -> list[str]:
         replicated: they hold entries of the stream; otherwise only nodes of trees.
 
     Returns:
-        Their paths; the environment is at a checkpoint behind them.
+        Their paths; the environment is at a checkpoint after them.
     """
     assert env.writer is not None
     first = (env.writer.next_lsn >> 32) + 1
@@ -338,7 +338,7 @@ def test_a_gap_in_the_log_of_the_replica() -> None:
 
 
 def test_a_gap_in_the_log_of_the_replica_that_nothing_ended_behind() -> None:
-    """T-26: with no commit behind the matchpoint the gap does not matter; its file held nodes only."""
+    """T-26: with no commit after the matchpoint the gap does not matter; its file held nodes only."""
     old, new, workload = two_nodes()
     paths = with_dead_files(old, replicated=False)
     catch_up(old, new)
@@ -355,7 +355,7 @@ def test_a_gap_in_the_log_of_the_replica_that_nothing_ended_behind() -> None:
 
 
 def test_a_gap_in_the_log_of_the_feeder() -> None:
-    """T-26: the cleaner has deleted a file and cut the index behind it; who needs less is fed, who needs it is not."""
+    """T-26: the cleaner has deleted a file and cut the index after it; who needs less is fed, who needs it is not."""
     master, behind, workload = two_nodes()
     paths = with_dead_files(master, replicated=True)
     assert master.vlsn_index is not None

@@ -267,7 +267,7 @@ def test_a_commit_that_may_have_reached_the_log(operation: str) -> None:
 
 @pytest.mark.parametrize("duplicates", [False, True])
 def test_compression_under_cursors(duplicates: bool) -> None:
-    """T-88: a cursor whose record, BIN, or whole branch is compressed away goes on behind it, in both directions."""
+    """T-88: a cursor whose record, BIN, or whole branch is compressed away goes on after it, in both directions."""
     env, db = make(duplicates=duplicates)
     for number in range(60):
         db.put(key(number), b"v")

@@ -1,7 +1,7 @@
 """A storage that counts changes and stops at the n-th: every crash point, counted.
 
 Rules: a change is a write, a truncation, a creation, a rename or a removal. At the chosen change the storage raises
-``StorageError``; a write may leave a part of its bytes behind first. After that every change is refused, as after the
+``StorageError``; a write may leave a part of its bytes after first. After that every change is refused, as after the
 death of the process. Reads always work. Nothing in the engine knows of it.
 """
 

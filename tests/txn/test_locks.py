@@ -36,7 +36,7 @@ def test_readers_then_a_writer() -> None:
 
 
 def test_first_in_first_out_and_sweep() -> None:
-    """R-TXN-5, 8: a compatible request waits behind a writer; the sweep stops at the first that does not fit."""
+    """R-TXN-5, 8: a compatible request waits after a writer; the sweep stops at the first that does not fit."""
     table = LockTable()
     one, two, three, four, five = lockers(5)
     table.lock(100, one, WRITE)
@@ -171,7 +171,7 @@ def test_lock_timeout() -> None:
     assert (error.exit_code, error.kind, error.locker_id, error.lock_lsn) == (3, "lock_timeout", 2, 100)
     assert "owned by transaction 1 READ" in str(error)
     assert two.abort_only is error
-    # Who waited only behind the writer is granted when it gives up.
+    # Who waited only after the writer is granted when it gives up.
     assert reader.result() is Grant.NEW
     assert table.stats().timeouts == 1
 

@@ -1,6 +1,6 @@
 """Environments with damaged trees whose log is whole: written by the engine after its nodes were spoilt in memory.
 
-The sound environment has several files, so that the log goes on behind damage in the first ones; a tree of four levels
+The sound environment has several files, so that the log goes on after damage in the first ones; a tree of four levels
 with records of their own, small records embedded in their slots, duplicates, and prefixed keys.
 """
 
@@ -49,7 +49,7 @@ def sound() -> MemoryStorage:
 
 
 def spoiled(spoil: Spoil, *, checkpoints: int = 1) -> MemoryStorage:
-    """The sound environment, spoilt in memory and closed, with as many checkpoints behind it as asked for."""
+    """The sound environment, spoilt in memory and closed, with as many checkpoints after it as asked for."""
     storage = sound()
     env = Environment(storage, CONFIG)
     spoil(env)

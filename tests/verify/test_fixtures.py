@@ -73,7 +73,7 @@ FINDINGS = {
     "je-18.3.20/torn-empty-next-file": [Expected("JE-TAIL-005", "note", "", "00000006.jdb")],
 }
 
-# JE calls these bad and we do not: bytes behind the end of the log that JE itself cuts off at the next open, with no
+# JE calls these bad and we do not: bytes after the end of the log that JE itself cuts off at the next open, with no
 # commit among them. DbVerifyLog does not know about tails, except an entry that the file ends in.
 HARMLESS_TO_US = {
     "je-18.3.20/torn-flip-last",

@@ -74,7 +74,7 @@ def log() -> Log:
     writer.rollback_start(second, 3, (TXN,))
     writer.next_file()
     durable = writer.commit()
-    writer.trace("behind the last commit")
+    writer.trace("after the last commit")
     writer.trace("the last entry")
     return Log(writer.files, erased, frozenset(hidden), frozenset(unfinished), durable)
 
@@ -161,7 +161,7 @@ def worst(place: Place, byte: int, mask: int) -> str | None:
         return NOTE
     if place.lsn < log().last_durable or (byte == FLAGS_AT and mask == INVISIBLE):
         return ERROR
-    # Behind the last Commit an entry is a torn tail. What it was nobody knows when the damage is in its type.
+    # After the last Commit an entry is a torn tail. What it was nobody knows when the damage is in its type.
     if byte == TYPE_AT:
         return None
     return ERROR if place.lsn == log().last_durable else NOTE

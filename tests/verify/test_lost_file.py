@@ -59,11 +59,11 @@ def test_a_file_is_full_when_others_ended_there(size: int, earlier: list[int], f
 
 def test_recover_warns_before_the_trace_is_gone(tmp_path: Path) -> None:
     env = copy_of(named("je-18.3.20/cleaned"), tmp_path / "env")
-    assert "a file behind it may be lost" not in run("recover", env, "-n").err
+    assert "a file after it may be lost" not in run("recover", env, "-n").err
     (env / "0000000b.jdb").unlink()
     for words in (("-n",), ()):
         done = run("recover", env, *words)
         assert done.code == 0
         assert "0000000a.jdb" in done.err
-        assert "a file behind it may be lost, with what was committed in it" in done.err
-    assert "a file behind it may be lost" not in run("recover", env).err
+        assert "a file after it may be lost, with what was committed in it" in done.err
+    assert "a file after it may be lost" not in run("recover", env).err

@@ -69,7 +69,7 @@ def test_a_file_removed_from_the_front_that_recovery_needs() -> None:
 
 
 def test_a_gap_that_nothing_explains() -> None:
-    """Behind the checkpoint, no word of it: live records may have been in it."""
+    """After the checkpoint, no word of it: live records may have been in it."""
     log = LogWriter()
     log.trace()
     log.next_file()
@@ -147,7 +147,7 @@ def test_a_page_of_zeros_at_the_start_of_a_middle_file() -> None:
 
 
 def test_a_page_of_zeros_at_the_start_of_the_last_file() -> None:
-    """With data behind it JE refuses to open: no torn tail."""
+    """With data after it JE refuses to open: no torn tail."""
     files = whole()
     files = changed(files, NAMES[5], 0, bytes(2048))
     (found,) = findings(files)
@@ -155,7 +155,7 @@ def test_a_page_of_zeros_at_the_start_of_the_last_file() -> None:
 
 
 def test_a_page_of_zeros_in_the_last_file() -> None:
-    """Commits stand behind it: JE would cut them off."""
+    """Commits stand after it: JE would cut them off."""
     files = whole()
     hit = max(at for at in boundaries(files[NAMES[5]]) if at <= 512)
     (found,) = findings(changed(files, NAMES[5], 512, bytes(512)))
@@ -164,7 +164,7 @@ def test_a_page_of_zeros_in_the_last_file() -> None:
 
 
 def test_zeros_to_the_end_of_the_last_file() -> None:
-    """A page that never reached the disk, with nothing behind it: the usual torn tail."""
+    """A page that never reached the disk, with nothing after it: the usual torn tail."""
     files = whole()
     data = files[NAMES[5]]
     hit = max(at for at in boundaries(data) if at <= 1024)
@@ -210,7 +210,7 @@ def test_one_number_in_two_data_directories() -> None:
 
 @pytest.mark.parametrize("offset", range(FILE_HEADER_BYTES))
 def test_a_damaged_header(offset: int) -> None:
-    """Any byte of it, in a middle file and in the last: found, and the entries behind it are still read."""
+    """Any byte of it, in a middle file and in the last: found, and the entries after it are still read."""
     for number in (3, 5):
         files = whole()
         entries = report(files).entries
@@ -328,11 +328,11 @@ def test_damage_in_the_last_file_by_what_stands_behind_it() -> None:
         assert found.code == "JE-TAIL-002"
         assert told in found.message
     (found,) = findings(damaged("record", "commit", "commit", "record", "checkpoint"))
-    assert found.message.endswith("behind it 2 intact Commits, 1 CkptEnd, 2 records outside transactions")
+    assert found.message.endswith("after it 2 intact Commits, 1 CkptEnd, 2 records outside transactions")
 
 
 def test_a_damaged_commit_that_intact_entries_follow() -> None:
-    """Nothing durable stands behind it, but it is itself what JE would cut off."""
+    """Nothing durable stands after it, but it is itself what JE would cut off."""
     log = LogWriter()
     log.trace()
     at = [log.commit(), log.checkpoint_end(0), log.add(8, b"\x01key\x00")]
@@ -350,7 +350,7 @@ def test_a_damaged_commit_that_intact_entries_follow() -> None:
 
 
 def test_an_invisible_entry_whose_period_was_cleaned_away() -> None:
-    """The RollbackStart was in file 1: nobody can say. Behind the gap the log is whole, and the bit is wrong."""
+    """The RollbackStart was in file 1: nobody can say. After the gap the log is whole, and the bit is wrong."""
     log = LogWriter()
     before = log.stream(7, invisible=True)
     log.next_file(2)
@@ -364,7 +364,7 @@ def test_an_invisible_entry_whose_period_was_cleaned_away() -> None:
 
 
 def test_an_entry_taken_out_and_one_put_in_twice() -> None:
-    """All checksums are right; the link to the entry before shows it. One finding, not one for each entry behind."""
+    """All checksums are right; the link to the entry before shows it. One finding, not one for each entry after."""
     files = whole()
     data = files[NAMES[3]]
     first, second = boundaries(data)[5:7]

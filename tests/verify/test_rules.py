@@ -38,15 +38,15 @@ CODES = {
     "JE-LOG-024": (ERROR, "rolled-back entry is visible"),
     "JE-LOG-025": (WARNING, "invisible entry, and its rollback period is not in the log"),
     "JE-TAIL-001": (NOTE, "torn tail"),
-    "JE-TAIL-002": (ERROR, "damage in the last file with committed work behind it"),
-    "JE-TAIL-003": (NOTE, "damage in the last file, only uncommitted work behind it"),
+    "JE-TAIL-002": (ERROR, "damage in the last file with committed work after it"),
+    "JE-TAIL-003": (NOTE, "damage in the last file, only uncommitted work after it"),
     "JE-TAIL-004": (WARNING, "the last entry is a Commit, whole in length, whose checksum is wrong"),
     "JE-TAIL-005": (NOTE, "last file holds no entry"),
     "JE-TAIL-006": (NOTE, "last file shorter than a file header"),
     "JE-TAIL-007": (NOTE, "last file is a damaged header and nothing else"),
     "JE-TAIL-008": (
         ERROR,
-        "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries behind it",
+        "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries after it",
     ),
     "JE-TAIL-009": (WARNING, "the log ends where a file is full, without a checkpoint"),
 }

@@ -1,4 +1,4 @@
-"""Environments whose VLSN index was spoiled on purpose, by writing to its database behind the index's back."""
+"""Environments whose VLSN index was spoiled on purpose, by writing to its database after the index's back."""
 
 from __future__ import annotations
 

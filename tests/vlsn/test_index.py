@@ -46,7 +46,7 @@ def test_lookups_before_and_after_flush(flush_at: int) -> None:
             index.flush()
     known = {1, 4, 7, 10, 12, 13, 16, 19, 22, 24, 25} | ({flush_at} if flush_at else set())
     if flush_at in (10, 17):
-        # A flush closes the bucket; the next one begins right behind it.
+        # A flush closes the bucket; the next one begins right after it.
         known = {vlsn for vlsn, _ in index.mappings()}
         assert {flush_at, flush_at + 1} <= known
     for vlsn in range(1, 26):
@@ -385,8 +385,8 @@ def test_verify_finds_damage() -> None:
         with pytest.raises(DamageError, match="malformed range record"):
             broken(range=data)
     assert broken(range=encode_vlsn_range(VLSNRange(1, 25, 30, 30).record())).verify() == [
-        "the last matchpoint 30 lies behind the range 1..25",
-        "the last transaction end 30 lies behind the range 1..25",
+        "the last matchpoint 30 lies after the range 1..25",
+        "the last transaction end 30 lies after the range 1..25",
         "the last bucket ends at 20, the range at 25",
     ]
     assert broken(v17=None).verify() == ["the last bucket ends at 16, the range at 20"]

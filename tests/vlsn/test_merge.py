@@ -59,7 +59,7 @@ def test_recovery_tracker_step_by_step() -> None:
 @pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize("rollbacks", [(), ((8, 5),), ((8, 7), (11, 5)), ((7, 5), (9, 4)), ((8, 8), (10, 9))])
 def test_every_recovery_range(rollbacks: tuple[tuple[int, int], ...], marked: bool) -> None:
-    """T-23: stored 1..d, CkptStart at every entry up to there, rollbacks behind d; equal to a dict made in log order.
+    """T-23: stored 1..d, CkptStart at every entry up to there, rollbacks after d; equal to a dict made in log order.
 
     A rollback is (after so many entries, to this VLSN).
     """

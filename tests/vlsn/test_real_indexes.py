@@ -35,7 +35,7 @@ ENVIRONMENTS += [f"je-18.3.20/{name}" for name in SCRIPTED]
 
 
 def stored_index(log: RealLog) -> MemoryDatabase:
-    """The records of ``_jeVlsnMapDb`` as recovery finds them: those in its last full BIN, and all LNs behind that."""
+    """The records of ``_jeVlsnMapDb`` as recovery finds them: those in its last full BIN, and all LNs after that."""
     lns, bins, db_ids = [], [], set()
     for lsn in sorted(log.entries):
         entry = log.entries[lsn]
@@ -98,7 +98,7 @@ def test_merged_index_equals_that_of_je(shared: Path, name: str) -> None:
     check_against_log(index_lsns(environment), index)
     problems = index.verify()
     if name.endswith("literal"):
-        assert problems == ["the last transaction end 67 lies behind the range 1..65"]
+        assert problems == ["the last transaction end 67 lies after the range 1..65"]
     else:
         assert problems == []
 

@@ -54,7 +54,7 @@ def test_duplicates_after_a_rollback() -> None:
 
 
 def test_the_run_time_rollback_gives_the_same() -> None:
-    """Seed 004: the same at run time; the index is cut behind VLSN 1, and the stream goes on at 2."""
+    """Seed 004: the same at run time; the index is cut after VLSN 1, and the stream goes on at 2."""
     index = VLSNIndex(MemoryDatabase(), BucketLimits(1))
     for vlsn, lsn in ((1, 100), (2, 200), (3, 300)):
         index.put(vlsn, lsn, LN)

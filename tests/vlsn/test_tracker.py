@@ -150,8 +150,8 @@ def test_range_cuts() -> None:
     [
         (VLSNRange(3, 2, -1, -1), "ends before it begins"),
         (VLSNRange(0, 2, -1, -1), "ends before it begins"),
-        (VLSNRange(1, 5, 6, -1), "last matchpoint 6 lies behind"),
-        (VLSNRange(1, 5, 5, 7), "last transaction end 7 lies behind"),
+        (VLSNRange(1, 5, 6, -1), "last matchpoint 6 lies after"),
+        (VLSNRange(1, 5, 5, 7), "last transaction end 7 lies after"),
         (VLSNRange(-1, -1, 5, -1), "empty and yet"),
     ],
 )

@@ -79,11 +79,11 @@ class BitSet(NamedTuple):
     data: bytes
 
     def get(self, bit: int) -> bool:
-        """The bit; False behind the end."""
+        """The bit; False after the end."""
         return bit < self.bits and self.data[bit >> 3] & (0x80 >> (bit & 7)) != 0
 
     def with_bit(self, bit: int, value: bool) -> BitSet:
-        """The set with one bit changed; FormatError behind the end."""
+        """The set with one bit changed; FormatError after the end."""
         if not 0 <= bit < self.bits:
             raise FormatError("a page number lies outside its map", found=f"bit {bit} of {self.bits}")
         data = bytearray(self.data)
@@ -92,7 +92,7 @@ class BitSet(NamedTuple):
         return BitSet(self.bits, bytes(data))
 
     def resized(self, bits: int) -> BitSet:
-        """The set grown with zeros, or cut; bits behind the end are cleared."""
+        """The set grown with zeros, or cut; bits after the end are cleared."""
         size = (bits + 7) // 8
         data = bytearray(self.data[:size].ljust(size, b"\0"))
         if bits & 7:

@@ -38,7 +38,7 @@ class FieldCursor:
     Arguments:
         data: the buffer.
         position: offset of the first byte to read.
-        end: offset behind the last byte that may be read; the length of ``data`` when left out.
+        end: offset after the last byte that may be read; the length of ``data`` when left out.
     """
 
     __slots__ = ("data", "end", "position")

@@ -19,7 +19,7 @@ offset  size   content
 72      long   CRC-32 of bytes 0 to 71
 ======  =====  =====================================================================
 
-The header stands at offset 109 of the file, behind a byte 80 at offset 108. A removed container leaves a stub file
+The header stands at offset 109 of the file, after a byte 80 at offset 108. A removed container leaves a stub file
 ``dHEX.dat``: one page of zeros with that byte and the header, status 3 (or 11).
 """
 

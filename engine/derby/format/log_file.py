@@ -6,7 +6,7 @@ offset  size  content
 0       int   format id 128
 4       int   9
 8       long  N of ``logN.dat``
-16      long  instant just behind the last record of the previous file; 0 in the first file
+16      long  instant just after the last record of the previous file; 0 in the first file
 24            records; after the last one of a file left by a log switch four zero bytes
 ======  ====  ============================================================================
 

@@ -99,7 +99,7 @@ class Record(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Instant just behind the record."""
+        """Instant just after the record."""
         return self.instant + self.length + OVERHEAD
 
 
@@ -153,6 +153,6 @@ def encode(record: Record) -> bytes:
 
 
 def encode_checksum(instant: int, covered: bytes) -> bytes:
-    """The checksum record, with its envelope, that guards the bytes ``covered`` behind it."""
+    """The checksum record, with its envelope, that guards the bytes ``covered`` after it."""
     operation = transaction.Checksum(transaction.CRC32, len(covered), zlib.crc32(covered))
     return wrap(instant, encode_body(RAW_STORE | CHECKSUM, None, operation))

@@ -8,7 +8,7 @@ Rules:
 * The begin of a transaction is written in front of its first change; a reader never appears in the log (R-DRB-3).
 * A begin with its table entry, and an end with its removal, are one step under the latch, so a checkpoint sees a
   transaction before or after, never between (R-DRB-5).
-* Internal transactions (structure changes, work behind a commit) and nested allocation transactions end without a flush
+* Internal transactions (structure changes, work after a commit) and nested allocation transactions end without a flush
   (R-DRB-6, 10); their records carry no logical undo.
 
 One latch guards log buffer, pages and tables. It is held for one operation on a row, not while a transaction waits for
@@ -173,7 +173,7 @@ class Core:
             return at
 
     def end(self, running: RunningXact, *, committed: bool) -> int:
-        """Append the end of a transaction; the instant behind it, 0 when it has written nothing. Flushes nothing."""
+        """Append the end of a transaction; the instant after it, 0 when it has written nothing. Flushes nothing."""
         if running.entry is None:
             return 0
         with self.stopping():

@@ -1,11 +1,11 @@
 """The page store: opened with recovery, closed with a checkpoint.
 
 Opening locks the directory as a JVM does, recovers it when it needs that (``engine.derby.recovery``), and goes on
-behind the last record. Opening it to read only works on an overlay in memory: recovery happens there, nothing is locked
+after the last record. Opening it to read only works on an overlay in memory: recovery happens there, nothing is locked
 or changed.
 
 Closing rolls back what is open and takes a checkpoint, so the next opening has nothing to do. ``crash`` leaves the
-files as the death of the process would. A checkpoint is also taken behind a commit when more log than the checkpoint
+files as the death of the process would. A checkpoint is also taken after a commit when more log than the checkpoint
 interval has been written since the last one (R-DRB-20).
 
 The page-LSN variant of textbook ARIES, and where this store differs, are described in ``engine.derby.textbook``.
@@ -58,7 +58,7 @@ class StoreOptions(NamedTuple):
         buffer_bytes: log buffer; decides where checksum groups end.
         checkpoint_bytes: log written between automatic checkpoints; 0 for none.
         lock_timeout_s: how long a transaction waits for a key.
-        accept_loss: recover although committed transactions lie behind the end of the log.
+        accept_loss: recover although committed transactions lie after the end of the log.
     """
 
     cache_pages: int = 4096

@@ -1,4 +1,4 @@
-"""Work behind a commit or a rollback, in internal transactions of its own (R-DRB-6).
+"""Work after a commit or a rollback, in internal transactions of its own (R-DRB-6).
 
 What a committed transaction has marked deleted is purged; pieces of long values that nobody needs any more, and pages
 that became empty, are given back; bytes that an update left reserved are freed; the files of dropped tables go. Behind

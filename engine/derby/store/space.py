@@ -1,11 +1,11 @@
 """Pages of a container: taken into use, and given back.
 
 Each allocation page maps a range of pages; they are chained. Taking a page: the first free one of the maps, else the
-next one that was never used, else a new allocation page behind the range of the last one. The init record of the page
+next one that was never used, else a new allocation page after the range of the last one. The init record of the page
 and the record on the allocation page belong to a nested transaction that ends at once, so that others can use the same
 allocation page (R-DRB-10). A page that is used again keeps counting its version.
 
-Giving back happens behind a commit or a rollback (``reclaim``): the page is marked invalid and free. Highest pages are
+Giving back happens after a commit or a rollback (``reclaim``): the page is marked invalid and free. Highest pages are
 not cut off.
 """
 
@@ -72,7 +72,7 @@ def highest_page(core: Core, found: Container) -> int:
 
 
 def _usable(target: LiveAllocation) -> int | None:
-    """A free page of the map, or the next one behind those in use; None when the range is full."""
+    """A free page of the map, or the next one after those in use; None when the range is full."""
     extent = target.content.extent
     if extent.status & allocation.HAS_FREE:
         for at, byte in enumerate(target.content.free.data):

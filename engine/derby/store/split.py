@@ -2,13 +2,13 @@
 
 * The root never moves. When it has no room its rows go to a new child, and the tree is one level higher.
 * Another page is split when its parent has room for one more row of any size; otherwise the parent is split first, and
-  the next call goes on. So one internal transaction changes the page, its new right neighbour, the neighbour behind
+  the next call goes on. So one internal transaction changes the page, its new right neighbour, the neighbour after
   that, and the parent.
 * Half of the bytes go to the right. When keys come in ascending order the new page starts empty but for the last row,
   so pages stay full.
 
 Records of a split of leaf L into L and R under parent P, all of one internal transaction: insert of R's control row;
-left link of the page behind; right link of L; copy of the rows to R; purge of them from L; insert of R's first key in
+left link of the page after; right link of L; copy of the rows to R; purge of them from L; insert of R's first key in
 P. The page R itself is taken by a nested transaction inside (``space.allocate``).
 """
 
@@ -118,7 +118,7 @@ def _link(index: Index, running: RunningXact, number: int, field: int, other: in
 
 
 def _move(index: Index, running: RunningXact, source: int, first: int, goal: int) -> None:
-    """Copy the rows from a slot on to another page, behind its control row, and purge them."""
+    """Copy the rows from a slot on to another page, after its control row, and purge them."""
     rows = index.page(source).rows[first:]
     if not rows:
         return

@@ -3,7 +3,7 @@
 A table is a heap with the rows (key, value) and a unique index from the key to the row. Container numbers end in 0 for
 heaps and in 1 for indexes, as Derby's do. The catalogue is the heap in container 32 (``seg0/c20.dat``); its rows are
 the name of a table and the numbers of its two containers (two longs). Creating and dropping a table is a change of the
-catalogue and of containers in one transaction, and is undone with it. The files of a dropped table go behind the
+catalogue and of containers in one transaction, and is undone with it. The files of a dropped table go after the
 commit.
 """
 
@@ -135,7 +135,7 @@ class StoreTables:
         return self._known[name]
 
     def drop(self, running: RunningXact, name: str) -> tuple[ContainerKey, ...]:
-        """Mark a table dropped; the containers that are to be removed behind the commit."""
+        """Mark a table dropped; the containers that are to be removed after the commit."""
         table = self.get(name)
         self._heap.delete(running, table.row)
         found = table.heap.container, table.index.container

@@ -33,7 +33,7 @@ _ALL_TABLES = ""
 
 
 class StoreParts(NamedTuple):
-    """What a transaction works with; ``ended`` is called behind every commit."""
+    """What a transaction works with; ``ended`` is called after every commit."""
 
     core: Core
     locks: Locks
@@ -196,7 +196,7 @@ class StoreTransaction:
     def roll_back_to(self, savepoint: Savepoint) -> int:
         """Undo what was done since a savepoint; the number of compensation records. Locks are kept.
 
-        Raises: UsageError when it is none of this transaction, or lies behind a rollback that passed it.
+        Raises: UsageError when it is none of this transaction, or lies after a rollback that passed it.
         """
         if savepoint.transaction != self.number or savepoint.records > self._running.records:
             raise UsageError("the savepoint does not belong to this transaction")
@@ -207,7 +207,7 @@ class StoreTransaction:
             return written
 
     def commit(self, *, durable: bool = True) -> int:
-        """Commit; the instant behind the end record, 0 when nothing was written.
+        """Commit; the instant after the end record, 0 when nothing was written.
 
         Arguments:
             durable: wait until the commit is on disk; otherwise it is with the next flush.

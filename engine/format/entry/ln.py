@@ -23,7 +23,7 @@ Layout of v12 to v18, fields 2, 12, 13 since v16:
 
 Until v11 dbId comes first, the abort LSN is always there and non-transactional entries have no flags (v11: they have).
 v6 and v7 have a node id before the data and store the length of internal keys. Since v19 expiration, modification time,
-(v26) creation time and key come before the content, and all of the abort information behind it.
+(v26) creation time and key come before the content, and all of the abort information after it.
 
 ``flags`` decide what is present, when reading and when writing; a record's other fields are only looked at where its
 flags say that they are there.
@@ -93,7 +93,7 @@ class LN(NamedTuple):
     Attributes:
         node_id: until v7; None later.
         data: the record's data; None is a deletion.
-        content: what internal trees hold behind the data.
+        content: what internal trees hold after the data.
         tail: the operation of a NameLN, the data item of a DelDupLN, the before-image expiration of types 44 and 45.
     """
 
@@ -143,7 +143,7 @@ class LNKind(NamedTuple):
     Attributes:
         type_number: number of the entry type.
         transactional: whether the body has transaction fields.
-        read_content, write_content: codec of the content behind the data, or None; each pair is of one class.
+        read_content, write_content: codec of the content after the data, or None; each pair is of one class.
         counted_key: the key has its length in every version.
         tail: "", "name", "data" or "before_image".
     """

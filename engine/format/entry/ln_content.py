@@ -1,4 +1,4 @@
-"""What the LNs of internal trees hold behind the LN base, and what stands at the end of some LN entries.
+"""What the LNs of internal trees hold after the LN base, and what stands at the end of some LN entries.
 
 * MapLN: a DatabaseImpl, then u8 deleted (je-log-format.md 7.4, 9.1).
 * NameLN: database id, u8 deleted; at the end of the entry an operation and, after create and update, the configuration
@@ -251,7 +251,7 @@ def write_dup_count_ln(writer: ByteWriter, content: DupCountLN, version: int) ->
 
 
 def read_name_operation(reader: ByteReader, version: int) -> NameOperation:
-    """Read what stands behind the key of a NameLN."""
+    """Read what follows the key of a NameLN."""
     operation = reader.u8()
     if operation >= len(OPERATIONS):
         raise FormatError("NameLN operation", expected=f"0..{len(OPERATIONS) - 1}", found=str(operation))
@@ -260,7 +260,7 @@ def read_name_operation(reader: ByteReader, version: int) -> NameOperation:
 
 
 def write_name_operation(writer: ByteWriter, tail: NameOperation, version: int) -> None:
-    """Write what stands behind the key of a NameLN."""
+    """Write what follows the key of a NameLN."""
     writer.u8(tail.operation)
     config = tail.config
     if config is not None:

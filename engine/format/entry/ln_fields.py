@@ -53,7 +53,7 @@ def plain_fields(data: bytes, at: int, end: int, version: int, transactional: bo
 
     Returns:
         Flags with flags2 in the second byte, database id, transaction id (0 for none), length of the data (-1 for a
-        deletion), and where the data begins; the key is all that is behind it. Flags -1: decode it the general way.
+        deletion), and where the data begins; the key is all that is after it. Flags -1: decode it the general way.
 
     Raises:
         FormatError, IndexError: the fields do not fit the body.

@@ -165,7 +165,7 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
         body: the item.
         version: log version of the file.
         type_number: 12, 13, 14, 15 or 37.
-        with_slots: False leaves out the slots and everything behind them, which makes a summary cheap.
+        with_slots: False leaves out the slots and everything after them, which makes a summary cheap.
 
     Raises:
         FormatError: the body is not what the layout says.

@@ -106,7 +106,7 @@ class EndOfLog(NamedTuple):
 
     Attributes:
         closed: the last thing written is the checkpoint of a close.
-        end_lsn: behind the last entry.
+        end_lsn: after the last entry.
         open_txns: transactions that recovery would undo.
         prepared_txns: transactions prepared and not decided.
         recovery_entries, recovery_bytes: what recovery has to read.
@@ -129,7 +129,7 @@ class Facts:
         files: the files, ascending.
         types: by type number.
         checkpoints: complete ones, in log order.
-        partial_start: the first CkptStart behind the last CkptEnd; NULL_LSN when there is none.
+        partial_start: the first CkptStart after the last CkptEnd; NULL_LSN when there is none.
         summaries: what the stretch says last of the utilization of a file, by file number; None: the file was deleted.
         rollbacks: by LSN of the RollbackStart.
         rollback_ends: LSN of a RollbackEnd by that of its RollbackStart, for one that lies before the stretch.

@@ -5,7 +5,7 @@ no durable VLSN is known (logs before version 13), by the last VLSN alone. The l
 old master with work that no other node has seen stands behind the nodes that a majority followed.
 
 Example: A knows of durable VLSN 122 and ends with 160, B and C of 195 and end with 195. Ranks: B and C 1, A 3. Between
-A and B the matchpoint is 150; A has 10 VLSNs behind it, B 45.
+A and B the matchpoint is 150; A has 10 VLSNs after it, B 45.
 """
 
 from __future__ import annotations

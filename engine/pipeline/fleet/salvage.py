@@ -138,7 +138,7 @@ def _problem(env: str) -> str:
     try:
         with Environment(env, EnvironmentConfig(read_only=True)) as opened:
             if opened.tail is not None and opened.tail.commits_at_risk:
-                return f"{opened.tail.commits_at_risk} committed transactions stand behind damage in the last file"
+                return f"{opened.tail.commits_at_risk} committed transactions stand after damage in the last file"
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     db.count()

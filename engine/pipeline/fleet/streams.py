@@ -68,7 +68,7 @@ def joined(parts: list[NodeStream]) -> NodeStream:
 
 
 def _read(found: NodeStream, reader: FileReader, is_last: bool) -> None:
-    """Read a file up to the end of the log: what stands behind damage in the last file is behind it (R-LOG-31)."""
+    """Read a file up to the end of the log: what follows damage in the last file is after it (R-LOG-31)."""
     add = found.facts.add
     for item in reader.entries():
         if not isinstance(item, LogEntry):

@@ -1,7 +1,7 @@
 """Merging runs into a database that holds records, through the engine.
 
 Records go in by key order, in transactions of ``batch`` records. After each commit the last key is noted, durably, in
-``merge.json`` beside the runs. So a merge that died goes on behind that key when it is asked to resume; records between
+``merge.json`` beside the runs. So a merge that died goes on after that key when it is asked to resume; records between
 the note and the last commit are put once more, which changes nothing.
 """
 

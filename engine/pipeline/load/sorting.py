@@ -61,7 +61,7 @@ class Binary:
         return found
 
     def words(self, skip: int) -> npt.NDArray[np.uint64]:
-        """The eight bytes of every value behind the first ``skip``, as big-endian numbers; short ones end in zeros."""
+        """The eight bytes of every value after the first ``skip``, as big-endian numbers; short ones end in zeros."""
         left = np.maximum(self.lengths - skip, 0)
         columns = np.arange(_WORD)
         if len(self) and int(left.min()) >= _WORD:

@@ -6,7 +6,7 @@ last. Before it every file is durable, and ``commit.json`` says which files go.
 
 A load that dies before that step leaves the directory, and the next one removes it. One that dies within the step
 leaves files in the environment that recovery ignores: their nodes are provisional and their LNs belong to a database
-without a root. ``clean`` takes them back, as long as nothing was written behind them.
+without a root. ``clean`` takes them back, as long as nothing was written after them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class LoadPreparation(NamedTuple):
         target: what files are made for.
         last_offset: of the last entry of the environment's last file.
         bulk: the database has no tree and is not replicated, and the log is of the version that finished files are
-            made for, so that they can be put behind it; otherwise records are merged into it one by one.
+            made for, so that they can be put after it; otherwise records are merged into it one by one.
     """
 
     subject: Subject

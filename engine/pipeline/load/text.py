@@ -71,7 +71,7 @@ def _blocks(stream: Any, left: int | None) -> Iterator[bytes]:
 
 
 def _line_start(file: Any, at: int, size: int) -> int:
-    """Where the first line begins that does so at a byte or behind it; the size of the file when none does."""
+    """Where the first line begins that does so at a byte or after it; the size of the file when none does."""
     if at == 0 or at >= size:
         return min(at, size)
     file.seek(at - 1, os.SEEK_SET)

@@ -61,13 +61,13 @@ def crash(
 ) -> int:
     """Leave a copy of the environment as a crash at PLACE would: the entry there did not reach the disk.
 
-    Modes: lost-tail cuts in front of the entry, torn-write inside it, no-fsync behind the last CkptEnd before it;
+    Modes: lost-tail cuts in front of the entry, torn-write inside it, no-fsync after the last CkptEnd before it;
     bit-flip, zero-page and missing-file damage the entry, its page or its file. --in-place saves the old bytes first;
     jetool undo takes it back.
 
     --matrix does it in memory at many places, recovers each time, and compares with the committed records of the log.
 
-    Of a Derby database PLACE is a record behind the last checkpoint (FILE,POSITION, end, entry:N, type:NAME[:n]), or a
+    Of a Derby database PLACE is a record after the last checkpoint (FILE,POSITION, end, entry:N, type:NAME[:n]), or a
     place in the work of recovery and its checkpoint: write:N, its N-th write or sync, or step:NAME[:n]. --matrix lets
     recovery die at each of its writes and syncs, and compares with recovery that was not interrupted.
     """

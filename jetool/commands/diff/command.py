@@ -55,8 +55,8 @@ DIFF: Final = Shape(
         Field("stream", "record", "VLSNs of the first node", fields=END_FIELDS),
         Field("other_stream", "record", "VLSNs of the second node", fields=END_FIELDS),
         Field("matchpoint", "record", "the last sync point that both have", null=True, fields=MATCHPOINT_FIELDS),
-        Field("surplus", "record", "what the first node has behind it", fields=SURPLUS_FIELDS),
-        Field("other_surplus", "record", "what the second node has behind it", fields=SURPLUS_FIELDS),
+        Field("surplus", "record", "what the first node has after it", fields=SURPLUS_FIELDS),
+        Field("other_surplus", "record", "what the second node has after it", fields=SURPLUS_FIELDS),
         Field(
             "first_difference", "record", "the first VLSN at which they are not the same", null=True,
             fields=_DIFFERENCE.fields,
@@ -98,7 +98,7 @@ def diff(
 ) -> int:
     """Compare two nodes of a replication group by their streams, or records of environments by database and key.
 
-    Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has behind it,
+    Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has after it,
     it would give up as the other's replica. Then every entry that both should have is compared: type, transaction,
     database, key, data. LSNs differ between nodes and are not compared.
 

@@ -77,7 +77,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     the elements and attributes of DbPrintLog as well-formed XML.
 
     Of a Derby database: instant, operation, transaction, container, page, version, length, and the instant that a CLR
-    undoes. Valid records behind the end of the log, which Derby drops in silence, are printed and marked. --from, --to,
+    undoes. Valid records after the end of the log, which Derby drops in silence, are printed and marked. --from, --to,
     --file, --type, --txn, --container, --page, --limit, --tail, --reverse, --data, --explain and --stats apply; another
     filter ends with 2.
 

@@ -243,6 +243,6 @@ def _stopped(plan: RenderPlan, damage: Damage) -> DamageError:
         lsn=f"0x{damage.lsn >> 32:x}/0x{damage.lsn & 0xFFFFFFFF:x}",
         expected=damage.expected,
         found=damage.found,
-        consequence="what stands behind it was not read",
-        hint="leave out --stop-on-error to go on behind the damage",
+        consequence="what follows it was not read",
+        hint="leave out --stop-on-error to go on after the damage",
     )

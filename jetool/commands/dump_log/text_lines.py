@@ -122,7 +122,7 @@ class LineRenderer:
         last, _, time, master, dtvlsn, term = record
         second = time // _SECOND_MS
         if second != self._second:
-            # "2026-11-21T14:01:01.000Z" gives what stands before and behind the milliseconds.
+            # "2026-11-21T14:01:01.000Z" gives what stands before and after the milliseconds.
             before, _, behind = time_text(second * _SECOND_MS, self._style.tz).partition(".000")
             self._second, self._second_text = second, (before, behind)
         text = f"time={self._second_text[0]}.{time % _SECOND_MS:03d}{self._second_text[1]}"

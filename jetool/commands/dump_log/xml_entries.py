@@ -16,7 +16,7 @@ Where JE's own output is not XML, or not of the entry, this one differs:
   earlier entry when it has none (je-log-format.md 19).
 * Damage is a ``bad`` element; JE stops. What versions after 17 add is printed in the same style.
 
-Keys and data are decimal bytes, each with a blank behind it; times are UTC.
+Keys and data are decimal bytes, each with a blank after it; times are UTC.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _txn(ln: LN) -> str:
 
 
 def _content(content: ln_module.Content) -> str:
-    """What internal trees hold behind the data."""
+    """What internal trees hold after the data."""
     if isinstance(content, lc.MapLN):
         return _database(content.database, with_files=False)
     if isinstance(content, lc.NameLN):

@@ -32,7 +32,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def decimal(data: bytes) -> str:
-    """Bytes in decimal, each with a blank behind it."""
+    """Bytes in decimal, each with a blank after it."""
     return " ".join(map(str, data)) + " " if data else ""
 
 
@@ -57,7 +57,7 @@ def db_lsn(lsn: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """A time in ms, with as many digits behind the point as it needs, but one at least."""
+    """A time in ms, with as many digits after the point as it needs, but one at least."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:

@@ -55,7 +55,7 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
 
     Reads the last file, and the log from firstActive of the last checkpoint on; with --stats, which recovers in memory,
     every node of every tree. Of a Derby database: both control
-    files, the log from the undo low water mark on, losers, and what lies behind the end of the log. Nothing is locked
+    files, the log from the undo low water mark on, losers, and what follows the end of the log. Nothing is locked
     or changed.
     """
     storage = DiskStorage(env)

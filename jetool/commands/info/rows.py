@@ -75,7 +75,7 @@ INFO: Final = Shape(
         Field("last_lsn", "lsn", "last good entry"),
         Field("end_of_log", "lsn", "where the next entry would go"),
         Field("last_time", "time", "newest time in the last file", null=True),
-        Field("torn_tail_bytes", "size_bytes", "bytes behind the end of the log"),
+        Field("torn_tail_bytes", "size_bytes", "bytes after the end of the log"),
         Field("closed_cleanly", "bool", "the log ends with the checkpoint of a close"),
         Field("replicated", "bool", "the root says that the environment is replicated"),
         Field("first_vlsn", "vlsn", "first VLSN of a visible entry"),

@@ -64,7 +64,7 @@ class DumpReader:
             if key is None:
                 if self._plain:
                     return
-                raise self._damage("the dump has no DATA=END", "it was cut; records behind this place are missing")
+                raise self._damage("the dump has no DATA=END", "it was cut; records after this place are missing")
             if not self._plain and key == b"DATA=END":
                 return
             found = self._bytes(key)

@@ -125,7 +125,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
 
 
 def _bulk(run: Run, request: LoadRequest, layout: Layout, storage: DiskStorage) -> LoadReport:
-    """Finished files behind the log: all or nothing."""
+    """Finished files after the log: all or nothing."""
     from engine.pipeline.load import bulk
     from engine.pipeline.load.subject import prepare
     from engine.storage.overlay import OverlayStorage

@@ -85,7 +85,7 @@ def all_of_them(function: F) -> F:
 
 
 def in_order(env: str, sources: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """ENV and the sources. ENV stands behind them; in front of them when it is an environment, or was given by -h."""
+    """ENV and the sources. ENV stands after them; in front of them when it is an environment, or was given by -h."""
     named = click.get_current_context().params.get("home") is not None
     if sources and not named and not _is_environment(env):
         return sources[-1], (env, *sources[:-1])

@@ -30,12 +30,12 @@ def _outputs() -> Outputs:
     examples=(
         ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
         ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
-        ("Give up committed work behind damage, after a copy was made", "jetool recover /data/env --accept-loss"),
+        ("Give up committed work after damage, after a copy was made", "jetool recover /data/env --accept-loss"),
     ),
     exits={
         exits.DONE: "recovered; nothing was given up",
         **WRITE_EXITS,
-        exits.REFUSED: "committed work stands behind a bad entry, the environment is locked, a restore marker is set",
+        exits.REFUSED: "committed work stands after a bad entry, the environment is locked, a restore marker is set",
         exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off, their bytes were saved",
     },
 )

@@ -1,6 +1,6 @@
 """Recovery as a command: interlock, saved bytes, times of the phases.
 
-Order of a real run: find the end of the log; refuse when committed work stands behind it (D-5); lock; open the
+Order of a real run: find the end of the log; refuse when committed work stands after it (D-5); lock; open the
 environment on a storage that saves every byte before it changes. A preview is the same run on a view whose changes stay
 in memory: it takes no lock and makes no file.
 
@@ -100,7 +100,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
         accept_loss: go on although committed transactions are cut away.
 
     Raises:
-        RefusedError: committed work stands behind a bad entry; the environment is locked.
+        RefusedError: committed work stands after a bad entry; the environment is locked.
         JetoolError: as ``Environment``.
     """
     disk = DiskStorage(env)
@@ -112,7 +112,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
             "the log ends where a file is full, without a checkpoint",
             file=f"{env}/{tail.last_file.path}",
             lsn=format_lsn(tail.end_lsn),
-            consequence="a file behind it may be lost, with what was committed in it; recovery goes on without it",
+            consequence="a file after it may be lost, with what was committed in it; recovery goes on without it",
             hint="look for it in backups before this node writes on; jetool diff compares with a replica",
         )
     if tail.commits_at_risk and not accept_loss:
@@ -156,7 +156,7 @@ def _interlock(env: str, tail: Tail) -> RefusedError:
     damage = tail.damage
     lsn = tail.end_lsn if damage is None else damage.lsn
     return RefusedError(
-        f"{tail.commits_at_risk} committed transactions stand behind a bad entry",
+        f"{tail.commits_at_risk} committed transactions stand after a bad entry",
         file=f"{env}/{tail.last_file.path}",
         lsn=format_lsn(lsn),
         found=f"{tail.cut_bytes} bytes from there to the end of the file",

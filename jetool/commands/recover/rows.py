@@ -38,7 +38,7 @@ RECOVERED: Final = Shape(
         Field("dry_run", "bool", "nothing was changed"),
         Field("end_lsn_before", "lsn", "the end of the log that was found"),
         Field("end_lsn_after", "lsn", "the end of the log now"),
-        Field("cut_bytes", "size_bytes", "bytes behind the end that were cut off"),
+        Field("cut_bytes", "size_bytes", "bytes after the end that were cut off"),
         Field("commits_lost", "int", "committed transactions among them"),
         Field("set_aside", "texts", "last files without an entry that were renamed to .bad"),
         Field("ckpt_start_lsn", "lsn", "CkptStart of the checkpoint that recovery began with"),

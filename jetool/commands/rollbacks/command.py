@@ -60,7 +60,7 @@ def rollbacks(
     invisible, RollbackEnd. A period without RollbackEnd was interrupted: the next recovery finishes it. Text is a
     timeline; JSON is the nested list. Nothing is locked, created or changed.
 
-    With --against the logs of two nodes are compared as syncup would: the matchpoint, the commits behind it, how many
+    With --against the logs of two nodes are compared as syncup would: the matchpoint, the commits after it, how many
     of them are durable, and whether the node may give them up.
     """
     if limit is not None and against is None:

@@ -50,7 +50,7 @@ _REP: Final = "rep"
 )
 @environment
 @click.option("--log", "log", is_flag=True, help="Every entry of every file, and how the files hang together.")
-@click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work behind damage.")
+@click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work after damage.")
 @click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree.")
 @click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
 @click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
@@ -68,7 +68,7 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     --data every record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN
     index is looked up in the log.
 
-    Of a Derby database both control files, the log and valid records behind its end are checked, and without --log,
+    Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
 
     The summary says what was not checked. Nothing is locked or changed; a running environment can be checked, and what

@@ -37,7 +37,7 @@ from jetool.commands.vlsn.rows import BUCKET, RANGE, bucket_row, landmarks_of, r
 def vlsn_range(run: Run, env: str, source: str) -> int:
     """Print first and last VLSN, last sync point and last transaction end of a node.
 
-    The index is what recovery leaves: the stored one, with what the log holds behind the last checkpoint. Log cleaning
+    The index is what recovery leaves: the stored one, with what the log holds after the last checkpoint. Log cleaning
     cuts the index before it deletes files, so that the log may begin earlier; that is no difference.
     """
     if source == "index":

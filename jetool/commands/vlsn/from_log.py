@@ -38,7 +38,7 @@ GAP: Final = Shape(
         Field("last_vlsn", "vlsn", "last missing VLSN"),
         Field("count", "int", "how many are missing"),
         Field("after_file", "text", "the file with the VLSN before"),
-        Field("before_file", "text", "the file with the VLSN behind"),
+        Field("before_file", "text", "the file with the VLSN after"),
     ),
 )
 

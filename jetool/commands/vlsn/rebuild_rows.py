@@ -36,7 +36,7 @@ REBUILT: Final = Shape(
         Field("after", "record", "range of the new one", null=True, fields=LANDMARKS),
         Field("buckets", "int", "buckets of the new one"),
         Field("mappings", "int", "VLSNs whose LSN it keeps"),
-        Field("missing", "texts", "VLSNs that the log lacks; the index begins behind the last of them"),
+        Field("missing", "texts", "VLSNs that the log lacks; the index begins after the last of them"),
         Field("backup", "text", "where the old bytes were saved; null when nothing was", null=True),
         Field("saved_bytes", "size_bytes", "how many"),
     ),

@@ -44,7 +44,7 @@ _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in 
 def vlsn_check(run: Run, env: str) -> int:
     """Check the VLSN index against the log: range, landmarks, and the entry of every VLSN that it maps.
 
-    Checked is the index as recovery leaves it, with what the log holds behind the last checkpoint; when JE would refuse
+    Checked is the index as recovery leaves it, with what the log holds after the last checkpoint; when JE would refuse
     to open the environment because the two do not meet, that is a finding. Gaps in the stream, interrupted rollbacks
     and the group database are checked as well, as jetool verify --rep does.
     """

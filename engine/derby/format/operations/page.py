@@ -88,7 +88,7 @@ class Purge(NamedTuple):
 
 
 class CopiedRow(NamedTuple):
-    """The id that a copied row has on its new page, and the bytes reserved behind it."""
+    """The id that a copied row has on its new page, and the bytes reserved after it."""
 
     record_id: int
     reserved_bytes: int
@@ -173,7 +173,7 @@ class OldCompressSpace(NamedTuple):
 
 
 class SetReservedSpace(NamedTuple):
-    """The bytes reserved behind a row change."""
+    """The bytes reserved after a row change."""
 
     segment: int
     container: int

@@ -54,7 +54,7 @@ class OperationType(NamedTuple):
         name: what output calls it.
         family: ``container``, ``transaction`` or ``page``.
         record: the NamedTuple that holds its fields.
-        read: decodes the fields behind the format id.
+        read: decodes the fields after the format id.
         write: appends them.
     """
 
@@ -67,7 +67,7 @@ class OperationType(NamedTuple):
 
 
 def _keyed(number: int, name: str, record: Callable[..., Any], kinds: str = "") -> OperationType:
-    """A registry line for an operation on one page; ``kinds`` are those of the fields behind the page key."""
+    """A registry line for an operation on one page; ``kinds`` are those of the fields after the page key."""
     writers = [layout.KINDS[kind].write for kind in ("clong clong clong clong " + kinds).split()]
     readers = [layout.KINDS[kind].read for kind in kinds.split()]
 
@@ -151,7 +151,7 @@ def page_operation(number: int, name: str, record: Callable[..., Any], kinds: st
         number: format id in the log.
         name: what output calls it.
         record: the NamedTuple that holds its fields.
-        kinds: kinds of the fields behind the first four, see ``layout``.
+        kinds: kinds of the fields after the first four, see ``layout``.
     """
     return _keyed(number, name, record, kinds)
 

@@ -62,7 +62,7 @@ class CheckpointRecord(NamedTuple):
 
 
 class Checksum(NamedTuple):
-    """Guards the ``length`` bytes behind it: what one log buffer held when it was written."""
+    """Guards the ``length`` bytes after it: what one log buffer held when it was written."""
 
     algorithm: int
     length: int
