@@ -15,8 +15,9 @@ from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImp
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import WRITTEN_VERSION
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import SortKey
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import bins, find_bin, read_ln
 
 NULL_REPLICATED_DB_ID: Final = -256

@@ -32,7 +32,8 @@ from engine.format.entry.db_tree import (
 from engine.format.entry.ln_content import DatabaseConfig, MapLN, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState, TreeContext
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState
 from engine.txn.lock_types import LockType
 from engine.txn.manager import TxnManager
 from engine.txn.records import MAP, NAME, Payload, PutMode, Records

@@ -23,7 +23,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import OPERATIONS, DatabaseConfig, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.txn.records import NAME, Payload
 from engine.txn.txn import Txn
 

@@ -47,9 +47,10 @@ from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN
-from engine.tree.in_node import IN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN, root_in_memory
 from engine.tree.node_log import log_node
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_parent
 from engine.txn.manager import TxnManager
 
@@ -270,7 +271,7 @@ class Checkpointer:
         """Log one node of the map (R-CKPT-21); the parent of a BIN that was logged, None otherwise."""
         db = entry.db
         if entry.is_root:
-            root = db.root
+            root = root_in_memory(db)
             if root is not None and root.is_root and root.node_id == entry.node_id and root.dirty:
                 self._log(root, Provisional.NO)
                 self._log_root_reference(db)

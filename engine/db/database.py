@@ -15,8 +15,8 @@ from engine.db.scan import RecordWalker, is_expired, lock_type_of
 from engine.db.transaction import Transaction
 from engine.errors import RefusedError
 from engine.format.packed import join_two_part_key
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
 from engine.tree.tree import find_bin
 from engine.txn.lock_types import LockType
 from engine.txn.records import USER, Payload, PutMode, user_payload

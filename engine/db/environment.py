@@ -34,7 +34,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NEXT_VLSN
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.txn.manager import CommitGate
 from engine.txn.txn import Durability, Isolation, Txn, TxnState
 

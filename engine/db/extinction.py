@@ -20,7 +20,7 @@ from engine.db.parts import EnvironmentParts
 from engine.errors import FormatError
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.internal_db import DatabaseExtinction, decode_extinct_scan
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins, slot_data
 from engine.txn.records import LeafKind, Payload
 from engine.txn.txn import Durability

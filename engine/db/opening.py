@@ -47,7 +47,7 @@ from engine.recovery.result import RecoveryResult
 from engine.storage.base import Lock, Storage
 from engine.storage.disk import DiskStorage
 from engine.tree.apply import version_before
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.txn.lock_types import LockType
 from engine.txn.txn import Before, Durability, Txn, TxnState
 from engine.vlsn.merge import open_index

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.errors import DamageError
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn

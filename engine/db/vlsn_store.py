@@ -17,7 +17,7 @@ from engine.format.header import REPLICATED, is_invisible
 from engine.log.passes import RawEntry
 from engine.recovery.hooks import RecoveryHook
 from engine.tree.bin_node import BIN
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.tree.tree import find_bin, next_bin, slot_data
 from engine.txn.records import USER, Payload, PutMode
 from engine.txn.txn import Durability, Txn

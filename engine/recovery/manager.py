@@ -36,8 +36,8 @@ from engine.recovery.redo_undo import LNPasses, leaf_of
 from engine.recovery.result import PassCount, RecoveryResult
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import redo_ln
+from engine.tree.context import TreeContext
 from engine.tree.keys import SortKey
-from engine.tree.state import TreeContext
 
 
 class Recovery:

@@ -34,8 +34,9 @@ from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_lsns import TxnLsns
 from engine.tree.apply import Leaf, SlotChange, redo_ln, undo_ln, version_before
 from engine.tree.bin_node import UNTIMED, times_from
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.redo import Redo, redo_sorted
-from engine.tree.state import DatabaseState, TreeContext
 
 _ALL_LNS: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
 _MAP_LNS: Final = frozenset((3, 4))

@@ -19,7 +19,8 @@ from engine.log.passes import LogRange, RawEntry, forward
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_chain import ChainEntry
 from engine.tree.apply import Version, undo_ln
-from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 
 _MATCHPOINTS: Final = frozenset((BY_NAME["matchpoint"].number,))
 

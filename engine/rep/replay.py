@@ -28,8 +28,8 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.stream import MATCHPOINT, StreamEntry
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
 from engine.tree.tree import find_bin
 from engine.txn.records import LeafKind, Payload, PutMode
 from engine.txn.txn import Durability, StreamEnd, Txn

@@ -41,7 +41,7 @@ from engine.recovery.rollback_scan import ChainReader, visible_matchpoints
 from engine.recovery.txn_chain import TxnChain
 from engine.storage.base import Storage
 from engine.tree.apply import Version, undo_ln
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.txn.txn import Txn
 from engine.txn.undo import count_undone
 from engine.vlsn.index import VLSNIndex

@@ -26,9 +26,10 @@ from engine.format.lsn import NULL_LSN, format_lsn, is_null
 from engine.format.versions import NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import BIN, DELETED, Times, times_from
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.split import bin_for_insert
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin
 
 _new_tuple: Final = tuple.__new__

@@ -37,9 +37,9 @@ from engine.format.entry.node import (
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES
 from engine.tree.bin_node import BIN, Times
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import PLAIN, Key
-from engine.tree.state import DatabaseState
 
 _PERSISTENT: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
 _HOURS_A_DAY: Final = 24

@@ -19,9 +19,9 @@ from engine.format.versions import LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.context import ExpirationListener, TreeContext
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
-from engine.tree.state import ExpirationListener, TreeContext
 from engine.tree.usual import encode_usual
 
 INSERTION: Final = 34

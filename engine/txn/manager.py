@@ -21,7 +21,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import LAST_WITH_PREPARE
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.writer import LogWriter
-from engine.tree.state import TreeContext
+from engine.tree.context import TreeContext
 from engine.txn.locks import LockTable
 from engine.txn.txn import Durability, Isolation, StreamEnd, Txn, TxnState
 from engine.txn.undo import DatabaseFinder, undo_txn

@@ -22,8 +22,8 @@ from engine.errors import RefusedError, caused_by
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import Times
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
 from engine.txn.lock_errors import LockConflictError, LockPreemptedError
 
 

@@ -15,10 +15,11 @@ from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, NodeRecord
 from engine.format.lsn import format_lsn, is_null
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import apply_delta, apply_old_delta, node_from
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import OLD_DELTA_TYPE
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector

@@ -17,8 +17,8 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.verify.report import ERROR
 from engine.verify.trees import walk_trees
 

@@ -9,6 +9,7 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError, UsageError
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
+from engine.tree.in_node import root_in_memory
 from tests.db.logs import entries, node_flags
 
 NO, YES, BEFORE = Provisional.NO, Provisional.YES, Provisional.BEFORE_CKPT_END
@@ -24,8 +25,9 @@ def env() -> Environment:
         for number in range(200):
             db.put(b"%04d" % number, b"v" * 20, txn)
     env.checkpoint(force=True, minimize=True)
-    assert db.state.root is not None
-    assert db.state.root.height >= 5
+    root = root_in_memory(db.state)
+    assert root is not None
+    assert root.height >= 5
     return env
 
 
@@ -51,8 +53,9 @@ def test_minimized_checkpoint_flushes_to_the_root(env: Environment) -> None:
     after = dirty_one_bin(env)
     env.checkpoint(force=True, minimize=True)
     state = env.open_database("deep").state
-    assert state.root is not None
-    top = state.root.height
+    root = root_in_memory(state)
+    assert root is not None
+    top = root.height
     flags = [(level, flag) for _, level, flag in node_flags(env, after, state.id)]
     assert flags == [(1, YES), *((level, BEFORE) for level in range(2, top)), (top, NO)]
 

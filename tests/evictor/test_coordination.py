@@ -12,6 +12,7 @@ from engine.format.entry.ln_content import MapLN
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.in_node import root_in_memory
 from engine.tree.tree import find_bin
 from tests.db.logs import entries, node_flags
 
@@ -56,7 +57,7 @@ def test_incomplete_adds_the_parent_and_says_yes() -> None:
     assert dirty.eviction_provisional(node) is YES
     assert dirty.take(node.db, node.parent.node_id, node.parent.level) is not None
     assert dirty.highest(node.db) & 0xFFFF == 2
-    root = node.db.root
+    root = root_in_memory(node.db)
     assert root is not None
     assert dirty.eviction_provisional(root) is NO
 

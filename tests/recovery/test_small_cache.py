@@ -19,8 +19,8 @@ from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
+from engine.tree.context import TreeContext
 from engine.tree.spill import Spill
-from engine.tree.state import TreeContext
 from engine.verify.trees import verify_trees
 from tests.db.busy import BusyWorkload, open_busy
 from tests.db.logs import stored_entries

@@ -16,8 +16,8 @@ from engine.format.entry.db_tree import DatabaseImpl
 from engine.format.lsn import NULL_LSN
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins, find_bin, find_parent, root_of
 from engine.txn.txn import TxnState
 from tests.db.logs import entries, node_flags

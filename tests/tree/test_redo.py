@@ -11,8 +11,8 @@ from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
 from engine.tree.apply import Leaf, redo_ln
 from engine.tree.bin_node import UNTIMED
+from engine.tree.database_state import DatabaseState
 from engine.tree.redo import Redo, redo_sorted
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins
 
 Slots = list[tuple[object, ...]]

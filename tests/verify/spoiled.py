@@ -19,8 +19,8 @@ from engine.log.access import LogAccess
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins, child_of, root_of
 from engine.verify.report import Finding
 from engine.verify.trees import TreeReport, verify_trees

@@ -13,8 +13,8 @@ from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import unknown_order
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins, find_bin
 from engine.verify import record_rules, space_rules, tree_rules
 from engine.verify.environment import verify_environment
