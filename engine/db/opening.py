@@ -24,9 +24,9 @@ from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.extinction import finish_extinctions
 from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
+from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
-from engine.db.vlsn_view import tell_stream
 from engine.errors import DamageError, NotFoundError, RefusedError
 from engine.events import Listener
 from engine.evictor.evictor import Evictor

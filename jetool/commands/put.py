@@ -75,7 +75,7 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
         txn_id, lsn, commit = _put(found, name, (key, data), mode, commit=not no_commit)
         if no_commit:
-            found.crash()
+            found.engine.crash()
     run.out.document(WRITTEN, WRITTEN.row((name, key, txn_id, lsn, commit, run.dry_run)))
     return exits.DONE
 
@@ -87,7 +87,7 @@ def _put(
         txn = env.begin()
         if not db.put(*record, txn, mode=mode):
             txn.abort()
-            raise RefusedError(f"there is a record of this key in database {name!r}", file=env.storage.root)
+            raise RefusedError(f"there is a record of this key in database {name!r}", file=env.home)
         lsn = txn.inner.last_lsn
         if commit:
             return txn.id, lsn, txn.commit()

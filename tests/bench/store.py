@@ -98,7 +98,7 @@ def jetool_line(line: str, directory: Path, records: int, clock: Clock) -> None:
             env = Environment(directory, config)
             with env.open_database("bench") as db:
                 assert db.get(keys_now[0]) == VALUE
-        env.crash()
+        env.engine.crash()
         return
     env = Environment(directory, config)
     if line in ("put sequential", "put random", "small cache"):
@@ -108,7 +108,7 @@ def jetool_line(line: str, directory: Path, records: int, clock: Clock) -> None:
         env.checkpoint(force=True)
         put_each(env, line)
         env.sync()
-        env.crash()
+        env.engine.crash()
         return
     elif line in ("put bulk", "checkpoint"):
         _jetool_bulk(env, line, keys_now, clock)

@@ -34,8 +34,8 @@ def env() -> Environment:
 def dirty_one_bin(env: Environment, key: bytes = b"0100") -> int:
     with env.open_database("deep") as db:
         db.put(key, b"w" * 20)
-    assert env.writer is not None
-    return env.writer.last_lsn
+    assert env.engine.writer is not None
+    return env.engine.writer.last_lsn
 
 
 def test_normal_checkpoint_flushes_two_levels(env: Environment) -> None:
@@ -102,10 +102,10 @@ def test_bytes_interval() -> None:
     """R-CKPT-2, T-41: one checkpoint each time that so many bytes have been logged."""
     env = Environment(MemoryStorage(), EnvironmentConfig(create=True, checkpoint_bytes=50_000))
     db = env.create_database("db")
-    before = env.checkpointer.last_id
+    before = env.engine.checkpointer.last_id
     for number in range(300):
         db.put(b"%04d" % number, b"v" * 1000)
-    taken = env.checkpointer.last_id - before
+    taken = env.engine.checkpointer.last_id - before
     assert 4 <= taken <= 9
 
 
@@ -156,12 +156,12 @@ def test_time_interval() -> None:
     config = EnvironmentConfig(create=True, checkpoint_bytes=0, checkpoint_interval_ms=60_000, clock=lambda: now[0])
     env = Environment(MemoryStorage(), config)
     db = env.create_database("db")
-    before = env.checkpointer.last_id
+    before = env.engine.checkpointer.last_id
     db.put(b"a", b"1")
-    assert env.checkpointer.last_id == before
+    assert env.engine.checkpointer.last_id == before
     now[0] += 61_000
     db.put(b"b", b"2")
-    assert env.checkpointer.last_id == before + 1
+    assert env.engine.checkpointer.last_id == before + 1
 
 
 def test_parameters_by_name() -> None:

@@ -71,18 +71,19 @@ def stitch(
     last_offset = _link(storage, files, before)
     overlay = OverlayStorage(_StagedView(storage, paths))
     with Environment(overlay, replace(config, checkpoint_bytes=0)) as env:
-        if overlay.changed() or env.writer is None:
+        engine = env.engine
+        if overlay.changed() or engine.writer is None:
             raise RefusedError("the environment was changed while it was loaded", file=storage.root)
         if files:
             behind = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
-            env.writer.go_behind(behind, last_offset)
-            env.ctx.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
+            engine.writer.go_behind(behind, last_offset)
+            engine.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
             for file in files:
-                counters = env.utilization.counters(file.number)
+                counters = engine.utilization.counters(file.number)
                 counters.set(FileSummary(*file.summary))
                 counters.changed = True
         else:
-            env.writer.force_new_file()
+            engine.writer.force_new_file()
         _log_tree(env, target, subject, parts)
         env.checkpoint(force=True, minimize=True)
     made = sorted(path for path in overlay.changed() if path not in paths)
@@ -96,9 +97,10 @@ def _log_tree(env: Environment, target: Target, subject: Subject, parts: list[Ta
     db = env.open_database(subject.name) if subject.exists else env.create_database(subject.name, subject.options)
     with db:
         if db.state.id != target.db_id or db.state.has_root:
-            raise RefusedError("the environment was changed while it was loaded", file=env.storage.root)
-        assert env.writer is not None
-        upper = UpperNodes(env.writer, target, env.ctx.node_ids.next)
+            raise RefusedError("the environment was changed while it was loaded", file=env.home)
+        engine = env.engine
+        assert engine.writer is not None
+        upper = UpperNodes(engine.writer, target, engine.node_ids.next)
         for part in sorted(parts):
             for key, lsn in references(Path(part.references)):
                 upper.add(key, lsn)

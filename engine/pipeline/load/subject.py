@@ -40,12 +40,12 @@ def prepare(env: Environment, staging: str, name: str, options: DatabaseOptions,
         NotFoundError: there is no such database, and it is not to be made.
         RefusedError: the log has used up its file numbers.
     """
-    writer = env.writer
+    engine, writer = env.engine, env.engine.writer
     assert writer is not None
     exists = name in env.database_names()
     if not exists and not create:
-        raise NotFoundError(f"no database of the name {name!r}", file=env.storage.root, hint="--create makes it")
-    db_id = env.catalog.last_local_db_id + 1
+        raise NotFoundError(f"no database of the name {name!r}", file=env.home, hint="--create makes it")
+    db_id = engine.catalog.last_local_db_id + 1
     bulk = not env.replicated and writer.version == WRITTEN_VERSION
     max_entries, prefixing = options.max_entries, options.key_prefixing
     if exists:
@@ -55,10 +55,10 @@ def prepare(env: Environment, staging: str, name: str, options: DatabaseOptions,
             bulk = bulk and not state.has_root and state.order.plain and not state.duplicates and not state.deferred
     first = (writer.next_lsn >> 32) + 1
     if first > _MOST_FILES:
-        raise RefusedError("the log has used up its file numbers", file=env.storage.root)
+        raise RefusedError("the log has used up its file numbers", file=env.home)
     config = env.config
     target = Target(
         staging, db_id, max_entries, prefixing, config.max_embedded_bytes, first,
-        min(config.file_max_bytes, _MOST_FILE_BYTES), env.ctx.node_ids.last + IDS_A_FILE,
+        min(config.file_max_bytes, _MOST_FILE_BYTES), engine.node_ids.last + IDS_A_FILE,
     )  # fmt: skip
     return LoadPreparation(Subject(name, exists, options), target, writer.last_lsn & 0xFFFFFFFF, bulk)
