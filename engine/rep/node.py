@@ -181,8 +181,8 @@ class RepNode:
         if self._election is not None and self.config.election is not None:
             self._election.stand(_STAND * self.config.election.timeout_s)
             return
-        env = self._env
-        if env is None or env.engine.stream_range.is_empty:
+        engine = self._env.engine if self._env is not None else None
+        if engine is None or engine.stream_range.is_empty:
             raise RefusedError(
                 f"{self.config.name!r} has no part of the stream", consequence="as master it would begin a new group"
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.derby.format import instant
-from engine.derby.recovery import DerbyRecoveryResult
+from engine.derby.recovery.manager import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
 
 JAR = Path(os.environ.get("DERBY_JAR", "/usr/share/java/derby.jar"))

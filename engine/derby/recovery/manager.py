@@ -37,8 +37,8 @@ from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter, clear_tail
 from engine.derby.page_copies import PageCopies, mend
 from engine.derby.pages import LivePage
-from engine.derby.redo import Redo
-from engine.derby.undo import Undo, UndoResult
+from engine.derby.recovery.redo import Redo
+from engine.derby.recovery.undo import Undo, UndoResult
 from engine.derby.xact import XactTable
 from engine.events import SILENT, Listener
 from engine.storage import journal
