@@ -62,6 +62,7 @@ NATIVE = (
     "engine/tree/keys.py",
     "engine/tree/node_codec.py",
     "engine/tree/node_log.py",
+    "engine/tree/record_version.py",
     "engine/tree/redo.py",
     "engine/tree/split.py",
     "engine/tree/tree.py",

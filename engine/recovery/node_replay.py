@@ -22,13 +22,13 @@ from engine.format.lsn import NULL_LSN
 from engine.log.passes import RawEntry
 from engine.recovery.hooks import CacheKeeper
 from engine.recovery.result import PassCount
-from engine.recovery.rollback_scan import DatabaseFinder
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import PLAIN
 from engine.tree.spill import is_spilled
 from engine.tree.tree import OLD_DELTA_TYPE, child_of, delist, find_parent
+from engine.txn.undo import DatabaseFinder
 
 IN_TYPES: Final = frozenset((12, 13, 22, 37))
 OLD_DUP_TYPES: Final = frozenset((14, 15, 23))

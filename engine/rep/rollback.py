@@ -28,21 +28,21 @@ from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
 from engine.db.environment import Environment
-from engine.db.opening import bad_name, relock, set_invisible
+from engine.db.opening import bad_name
 from engine.errors import DamageError, JetoolError, RefusedError
 from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN, NameOperation
 from engine.format.entry.rollback import RollbackEnd, RollbackStart, encode_rollback_end, encode_rollback_start
 from engine.format.entry_types import BY_NAME
-from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.files import list_log_files
 from engine.log.writer import LogWriter
-from engine.recovery.rollback_scan import ChainReader, visible_matchpoints
-from engine.recovery.txn_chain import TxnChain
 from engine.storage.base import Storage
-from engine.tree.apply import Version, undo_ln
+from engine.tree.apply import undo_ln
 from engine.tree.database_state import DatabaseState
+from engine.txn.chain import TxnChain
+from engine.txn.rollback import ChainReader, relock, set_invisible, visible_matchpoints
 from engine.txn.txn import Txn
 from engine.txn.undo import count_undone
 from engine.vlsn.index import VLSNIndex
@@ -146,10 +146,7 @@ class SoftRollback:
         self._keep(txn, chain)
 
     def _revert(self, chain: TxnChain, db: DatabaseState, record: LN, lsn: int) -> None:
-        info = chain.take(lsn)
-        before = NULL_LSN if is_null(info.lsn) else info.lsn
-        to = Version(before, *info[2:])
-        undo_ln(self._engine.ctx, db, db.order.wrap(record.key), lsn, to)
+        undo_ln(self._engine.ctx, db, db.order.wrap(record.key), lsn, chain.take(lsn))
         if isinstance(record.content, NameLN) and isinstance(record.tail, NameOperation):
             made = self._engine.catalog.by_id(record.content.db_id)
             if record.tail.operation in _MAKES_DATABASE and made is not None:
@@ -173,7 +170,7 @@ class SoftRollback:
             db = engine.catalog.by_id(record.db_id)
             if db is not None and (db.id, record.key) not in seen:
                 seen.add((db.id, record.key))
-                relock(engine.parts, txn, db, record, lsn)
+                relock(engine.locks, txn, db, record, lsn)
         engine.locks.release_many([lsn for lsn in held if lsn not in txn.locks], txn)
         engine.restore_actions(txn)
 

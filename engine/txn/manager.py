@@ -156,7 +156,12 @@ class TxnManager:
         if txn.last_lsn != NULL_LSN and writer is not None:
             if gate is not None:
                 gate.committing()
-            old = [(b.lsn, b.size) for _, b in txn.writes.values() if b.countable and b.lsn != NULL_LSN]
+            # Most are insertions, for which there is nothing to ask.
+            old = [
+                (before.lsn, before.size)
+                for db, before in txn.writes.values()
+                if before.lsn != NULL_LSN and before.counts(duplicates=db.duplicates)
+            ]
             wanted = durability or txn.durability
             try:
                 lsn = self._log_end(writer, COMMIT, txn, old)

@@ -9,9 +9,9 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
-from engine.tree.apply import Leaf, redo_ln
-from engine.tree.bin_node import UNTIMED
+from engine.tree.apply import redo_ln
 from engine.tree.database_state import DatabaseState
+from engine.tree.record_version import RecordVersion
 from engine.tree.redo import Redo, redo_sorted
 from engine.tree.tree import bins
 
@@ -61,7 +61,9 @@ def test_a_batch_is_its_lns_in_turn(
     start = known[-1] + 1 if any(deleted for _, deleted in before) else known[min(first, len(known) - 1)]
     batch: list[Redo] = []
     for number, (key, data, deleted, expiration) in enumerate(leaves):
-        leaf = Leaf(start + number, 50, None if deleted else data, expiration, -1, deleted, False, UNTIMED, False)
+        leaf = RecordVersion(
+            lsn=start + number, size=50, data=None if deleted else data, expiration=expiration, known_deleted=deleted
+        )
         plain = leaf.data is None and not deleted and not expiration
         batch.append((key, leaf.lsn, leaf.size, None if plain else leaf))
         redo_ln(other.engine.ctx, same, key, leaf)
