@@ -234,12 +234,22 @@ class Engine:
         locks = self.locks.stats()
         writer = self.writer
         return EnvironmentStats(
-            len(self.access.files()), writer.next_lsn if writer is not None else self.recovery.end_lsn,
-            writer.entries if writer is not None else 0, self.access.reads, writer.flips if writer is not None else
-            0, writer.syncs if writer is not None else 0, self.txns.commits, self.txns.aborts,
-            len(self.txns.registered), locks.locks, locks.waits, locks.deadlocks, len(self.ctx.nodes),
-            self.ctx.used_bytes, self.checkpointer.last_id,
-        )  # fmt: skip
+            log_files=len(self.access.files()),
+            end_lsn=writer.next_lsn if writer is not None else self.recovery.end_lsn,
+            entries_logged=writer.entries if writer is not None else 0,
+            log_reads=self.access.reads,
+            file_flips=writer.flips if writer is not None else 0,
+            syncs=writer.syncs if writer is not None else 0,
+            commits=self.txns.commits,
+            aborts=self.txns.aborts,
+            active_transactions=len(self.txns.registered),
+            locks=locks.locks,
+            lock_waits=locks.waits,
+            deadlocks=locks.deadlocks,
+            nodes_in_memory=len(self.ctx.nodes),
+            cache_bytes=self.ctx.used_bytes,
+            checkpoints=self.checkpointer.last_id,
+        )
 
     def close(self) -> None:
         """Close: abort what is open, take a checkpoint if something was logged, release the lock (R-TXN-46).

@@ -26,7 +26,7 @@ from engine.txn.records import LeafKind, Payload
 from engine.txn.txn import Durability
 
 DATABASE_NAME: Final = "_jeExtinctScansDb"
-_EXTINCT_SCAN: Final = LeafKind(41, 42, 41, 42, 41, 42, False)
+_EXTINCT_SCAN: Final = LeafKind(insert=41, insert_tx=42, update=41, update_tx=42, delete=41, delete_tx=42, embeds=False)
 
 
 def finish_extinctions(parts: EnvironmentParts) -> None:

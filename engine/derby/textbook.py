@@ -153,8 +153,9 @@ def _page_lsns(database: DerbyDatabase, tables: _Tables) -> dict[PageKey, int]:
     containers = Containers(database)
     found = {}
     for key, changes in tables.changes.items():
-        home = containers.find(ContainerKey(*key[:2]))
-        image = home.read_page(key[2]) if home is not None else b""
+        segment, container, page = key
+        home = containers.find(ContainerKey(segment, container))
+        image = home.read_page(page) if home is not None else b""
         version = int.from_bytes(image[_VERSION_AT], "big")
         found[key] = max((at for at, behind in changes if behind <= version), default=instant.NONE)
     containers.close()

@@ -385,9 +385,16 @@ class _WorkCounter:
         """The counts."""
         open_txns = tuple(txn for txn in self._active if txn not in self._prepared)
         return RecoveryWork(
-            start, self._entries, self._bytes, self._lns, self._nodes, self._ended[COMMIT], self._ended[ABORT],
-            open_txns, tuple(self._prepared),
-        )  # fmt: skip
+            from_lsn=start,
+            entries=self._entries,
+            log_bytes=self._bytes,
+            lns=self._lns,
+            nodes=self._nodes,
+            commits=self._ended[COMMIT],
+            aborts=self._ended[ABORT],
+            open_txns=open_txns,
+            prepared_txns=tuple(self._prepared),
+        )
 
     def open_rollbacks(self) -> tuple[OpenRollback, ...]:
         """Periods without an end."""

@@ -169,9 +169,20 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> T
                 )
         size = reader.window.size_bytes
         return Tail(
-            file, reader.version, make_lsn(file.number, seen.end), seen.last, seen.ckpt_end, seen.partial, seen.root,
-            seen.immutable, size - seen.end, seen.damage, seen.risk, seen.count, set_aside,
-        )  # fmt: skip
+            last_file=file,
+            version=reader.version,
+            end_lsn=make_lsn(file.number, seen.end),
+            last_lsn=seen.last,
+            ckpt_end_lsn=seen.ckpt_end,
+            partial_ckpt_start=seen.partial,
+            root_lsn=seen.root,
+            immutable=seen.immutable,
+            cut_bytes=size - seen.end,
+            damage=seen.damage,
+            commits_at_risk=seen.risk,
+            entries=seen.count,
+            set_aside=set_aside,
+        )
 
 
 def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:

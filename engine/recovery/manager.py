@@ -216,7 +216,13 @@ class Recovery:
             record = entry.record()
             assert isinstance(record, LN)
             raw = RawEntry(
-                lsn, entry.type_number, entry.version, entry.flags, entry.vlsn, entry.body, entry.total_bytes
+                lsn=lsn,
+                type_number=entry.type_number,
+                version=entry.version,
+                flags=entry.flags,
+                vlsn=entry.vlsn,
+                body=entry.body,
+                size=entry.total_bytes,
             )
             redo_ln(self._ctx, catalog.mapping, record.key, leaf_of(raw, record, catalog.mapping, resurrected=False))
             count.processed += 1

@@ -112,7 +112,15 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     with engine.operation(None) as locker:
         engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     made = uuid.uuid4().int
-    record = RepGroup(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, 0, LEAST_JE_VERSION)
+    record = RepGroup(
+        name=group,
+        uuid_high=signed_64(made >> 64),
+        uuid_low=signed_64(made),
+        format_version=FORMAT_VERSION,
+        change_version=0,
+        last_node_id=0,
+        min_je_version=LEAST_JE_VERSION,
+    )
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         return add_to(env, db, txn, Membership(record, ()), (node, host, port))
 
@@ -205,9 +213,19 @@ def add_to(
     group = members.group
     group = group._replace(change_version=group.change_version + 1, last_node_id=group.last_node_id + 1)
     node = GroupNode(
-        name, group.last_node_id, FORMAT_VERSION, ELECTABLE, True, False, host, port, NULL_VLSN, env.engine.now_ms(),
-        group.change_version, _JE_VERSION,
-    )  # fmt: skip
+        name=name,
+        id=group.last_node_id,
+        format_version=FORMAT_VERSION,
+        type=ELECTABLE,
+        quorum_ack=True,
+        removed=False,
+        host=host,
+        port=port,
+        local_cbvlsn=NULL_VLSN,
+        barrier_time=env.engine.now_ms(),
+        change_version=group.change_version,
+        je_version=_JE_VERSION,
+    )
     db.put(string_key(GROUP_KEY), encode_group(group), txn)
     db.put(string_key(name), encode_group_node(node), txn)
     return Membership(group, (*members.nodes, node))

@@ -272,13 +272,22 @@ class RepNode:
         election = self._election
         known = election.leader if election is not None else self._master
         master = self.config.listen if self._role is Role.MASTER else known
-        elections = (election.term, election.priority) if election is not None else (0, -1)
         members = self._members()
         group = members.group.name if members is not None else self.config.group
         return NodeStatus(
-            group or "", self.config.name, self._role.value, address_text(master) if master else "",
-            found.first, found.last, found.last_sync, found.last_txn_end, dtvlsn, replicas, *elections,
-        )  # fmt: skip
+            group=group or "",
+            node=self.config.name,
+            role=self._role.value,
+            master=address_text(master) if master else "",
+            first_vlsn=found.first,
+            last_vlsn=found.last,
+            last_sync=found.last_sync,
+            last_txn_end=found.last_txn_end,
+            dtvlsn=dtvlsn,
+            replicas=replicas,
+            term=election.term if election is not None else 0,
+            priority=election.priority if election is not None else -1,
+        )
 
     # The main thread: one role after another.
 

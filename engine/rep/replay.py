@@ -36,7 +36,10 @@ from engine.txn.txn import Durability, StreamEnd, Txn
 
 _LOCK_TIMEOUT_MS: Final = 500
 _USER_TYPES: Final = range(31, 37)
-_KINDS: Final = {n: LeafKind(n, n, n, n, n, n, n in _USER_TYPES) for n in range(1, 46)}
+_KINDS: Final = {
+    n: LeafKind(insert=n, insert_tx=n, update=n, update_tx=n, delete=n, delete_tx=n, embeds=n in _USER_TYPES)
+    for n in range(1, 46)
+}
 
 
 class Replay:

@@ -78,7 +78,15 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     env.checkpoint(force=True)
     last_old = index.range.last
     made = uuid.uuid4().int
-    fresh = RepGroup(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, last_id, LEAST_JE_VERSION)
+    fresh = RepGroup(
+        name=group,
+        uuid_high=signed_64(made >> 64),
+        uuid_low=signed_64(made),
+        format_version=FORMAT_VERSION,
+        change_version=0,
+        last_node_id=last_id,
+        min_je_version=LEAST_JE_VERSION,
+    )
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         db.put(string_key(GROUP_KEY), encode_group(fresh), txn)
         for key, _ in committed_records(engine):

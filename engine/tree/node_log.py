@@ -94,9 +94,12 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
         data = node.values[index] or b""
         modified, created = node.times_of(index)
         record = LN(
-            EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, 0, creation_flag(INSERTION, modified, created),
-            node.db.id, NULL_LSN, None, NULL_LSN, None, None, NULL_VLSN, 0, 0, 0, 0, modified, created, 0, -1, None,
-            data, None, node.db.order.unwrap(node.keys[index]), None,
+            flags=EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, flags2=0,
+            flags3=creation_flag(INSERTION, modified, created), db_id=node.db.id, abort_lsn=NULL_LSN, txn_id=None,
+            last_lsn=NULL_LSN, abort_key=None, abort_data=None, abort_vlsn=NULL_VLSN, abort_expiration=0,
+            abort_modification_time=0, abort_creation_time=0, expiration=0, modification_time=modified,
+            creation_time=created, prior_size=0, prior_file=-1, node_id=None, data=data, content=None,
+            key=node.db.order.unwrap(node.keys[index]), tail=None,
         )  # fmt: skip
         old = writer.version < LN_KEY_FIRST
         body = encode_user_ln(record) if old else encode_body(INSERTION, writer.version, record)

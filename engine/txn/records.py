@@ -72,10 +72,10 @@ class LeafKind(NamedTuple):
     embeds: bool
 
 
-USER: Final = LeafKind(34, 33, 36, 35, 32, 31, True)
-MAP: Final = LeafKind(4, 4, 4, 4, 4, 4, False)
-NAME: Final = LeafKind(6, 5, 6, 5, 6, 5, False)
-FILE_SUMMARY: Final = LeafKind(11, 11, 11, 11, 11, 11, False)
+USER: Final = LeafKind(insert=34, insert_tx=33, update=36, update_tx=35, delete=32, delete_tx=31, embeds=True)
+MAP: Final = LeafKind(insert=4, insert_tx=4, update=4, update_tx=4, delete=4, delete_tx=4, embeds=False)
+NAME: Final = LeafKind(insert=6, insert_tx=5, update=6, update_tx=5, delete=6, delete_tx=5, embeds=False)
+FILE_SUMMARY: Final = LeafKind(insert=11, insert_tx=11, update=11, update_tx=11, delete=11, delete_tx=11, embeds=False)
 
 
 class Payload(NamedTuple):
@@ -407,9 +407,12 @@ def _record(
     db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: _Marks
 ) -> ln_codec.LN:
     return ln_codec.LN(
-        marks.flags, marks.flags2, 0, db.id, before.lsn, locker.id if locker.transactional else None,
-        locker.last_lsn, None, before.data, NULL_VLSN, before.expiration, 0, 0, payload.expiration, 0, 0,
-        marks.prior_size, marks.prior_file, None, payload.data, payload.content, db.order.unwrap(key), payload.tail,
+        flags=marks.flags, flags2=marks.flags2, flags3=0, db_id=db.id, abort_lsn=before.lsn,
+        txn_id=locker.id if locker.transactional else None, last_lsn=locker.last_lsn, abort_key=None,
+        abort_data=before.data, abort_vlsn=NULL_VLSN, abort_expiration=before.expiration, abort_modification_time=0,
+        abort_creation_time=0, expiration=payload.expiration, modification_time=0, creation_time=0,
+        prior_size=marks.prior_size, prior_file=marks.prior_file, node_id=None, data=payload.data,
+        content=payload.content, key=db.order.unwrap(key), tail=payload.tail,
     )  # fmt: skip
 
 

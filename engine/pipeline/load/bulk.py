@@ -109,9 +109,20 @@ def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: 
     if form == JSON and wanted.value is None and value_format != RAW:
         values = ()
     return Recipe(
-        directory, RUN_BYTES, keep, form, opened.names, opened.layout.delimiter, opened.layout.header, keys, values,
-        value_format, style, wanted.order_by, opened.files,
-    )  # fmt: skip
+        staging=directory,
+        run_bytes=RUN_BYTES,
+        keep=keep,
+        form=form,
+        names=opened.names,
+        delimiter=opened.layout.delimiter,
+        header=opened.layout.header,
+        keys=keys,
+        values=values,
+        value_format=value_format,
+        value_style=style,
+        order_by=wanted.order_by,
+        files=opened.files,
+    )
 
 
 def read_source(backend: Backend, opened: OpenSource, recipe: Recipe, rejects_directory: Path) -> ReadTotals:
@@ -160,13 +171,13 @@ def write_files(
         stitch(storage, config, prepared.target, prepared.subject, done, prepared.last_offset)
     files = [file for part in done for file in part.files]
     return LoadResult(
-        found.read,
-        sum(part.records for part in done),
-        found.rejected,
-        found.duplicates + sum(part.duplicates for part in done),
-        len(files),
-        sum(file.size for file in files),
-        found.rejects,
+        read=found.read,
+        records=sum(part.records for part in done),
+        rejected=found.rejected,
+        duplicates=found.duplicates + sum(part.duplicates for part in done),
+        files=len(files),
+        size=sum(file.size for file in files),
+        rejects=found.rejects,
     )
 
 

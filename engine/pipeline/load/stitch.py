@@ -148,12 +148,45 @@ class UpperNodes:
         return NULL_LSN
 
     def _log(self, slots: list[tuple[bytes, int]], level: int, *, root: bool) -> int:
-        rows = tuple(Slot(key, lsn, 0, None, None, None, None, None, None) for key, lsn in slots)
+        rows = tuple(
+            Slot(
+                key=key,
+                lsn=lsn,
+                state=0,
+                data=None,
+                log_size=None,
+                vlsn=None,
+                expiration=None,
+                creation_time=None,
+                modification_time=None,
+            )
+            for key, lsn in slots
+        )
         node = NodeRecord(
-            self._target.db_id, NULL_LSN, 0, NULL_LSN, 0, -1, -1, -1, self._next_id(), slots[0][0], ROOT if root else 0,
-            None, -1, len(rows), _LOWEST_UPPER + level, max(self._target.max_entries, len(rows)),
-            compact_base([lsn for _, lsn in slots]), rows, 0, 0, None, None, None,
-        )  # fmt: skip
+            db_id=self._target.db_id,
+            prev_full_lsn=NULL_LSN,
+            prev_full_size=0,
+            prev_delta_lsn=NULL_LSN,
+            prev_delta_size=0,
+            expiration_base=-1,
+            creation_base=-1,
+            modification_base=-1,
+            node_id=self._next_id(),
+            identifier_key=slots[0][0],
+            flags=ROOT if root else 0,
+            key_prefix=None,
+            compact_max_key_size=-1,
+            n_entries=len(rows),
+            level=_LOWEST_UPPER + level,
+            max_entries=max(self._target.max_entries, len(rows)),
+            base_file=compact_base([lsn for _, lsn in slots]),
+            slots=rows,
+            full_bin_entries=0,
+            full_bin_max_entries=0,
+            bloom_filter=None,
+            dup_key=None,
+            dup_count=None,
+        )
         body = encode_node(node, WRITTEN_VERSION, IN_TYPE)
         return self._writer.log(IN_TYPE, body, provisional=Provisional.NO if root else Provisional.YES)
 

@@ -58,7 +58,13 @@ def prepare(env: Environment, staging: str, name: str, options: DatabaseOptions,
         raise RefusedError("the log has used up its file numbers", file=env.home)
     config = env.config
     target = Target(
-        staging, db_id, max_entries, prefixing, config.max_embedded_bytes, first,
-        min(config.file_max_bytes, _MOST_FILE_BYTES), engine.node_ids.last + IDS_A_FILE,
-    )  # fmt: skip
+        staging=staging,
+        db_id=db_id,
+        max_entries=max_entries,
+        prefixing=prefixing,
+        max_embedded=config.max_embedded_bytes,
+        first_file=first,
+        file_max=min(config.file_max_bytes, _MOST_FILE_BYTES),
+        first_node_id=engine.node_ids.last + IDS_A_FILE,
+    )
     return LoadPreparation(Subject(name, exists, options), target, writer.last_lsn & 0xFFFFFFFF, bulk)
