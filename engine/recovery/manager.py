@@ -12,7 +12,6 @@ T1 is committed; redo takes K from 50 to 150.
 
 from __future__ import annotations
 
-import gc
 import struct
 from collections.abc import Mapping
 
@@ -85,10 +84,6 @@ class Recovery:
         Raises:
             DamageError: the log lacks what recovery needs, or contradicts itself; the message names the LSN.
         """
-        # None of the millions of objects that the passes make is part of a cycle; looking for cycles among them again
-        # and again would be a tenth of the time.
-        collects = gc.isenabled()
-        gc.disable()
         try:
             return self._run()
         except (FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error) as error:
@@ -102,9 +97,6 @@ class Recovery:
                 hint="jetool verify says what is damaged; restore those files from a backup",
             )
             raise caused_by(damage, error) from error
-        finally:
-            if collects:
-                gc.enable()
 
     def _run(self) -> Catalog:
         catalog = self._begin()

@@ -234,7 +234,8 @@ def _peak_bytes() -> int:
 
 def main(store: str, line: str, directory: str, records: str) -> None:
     """Run a line and print what it took."""
-    # As the command line does: cycles are rare, and looking for them among a million records takes its time.
+    # As the command line does (``jetool.__main__``): cycles are rare, and looking for them among a million records
+    # takes its time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     clock = Clock()
