@@ -55,17 +55,7 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
     kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
     the textbooks, with page LSNs, a dirty page table and an analysis pass, would do.
     """
-    if accept_loss and je_default:
-        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
-    disk = DiskStorage(env)
-    if kinds.kind_of(disk) == kinds.DERBY:
-        from jetool.derby.recover import explain_database, recover_database
-
-        if je_default:
-            raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
-        if explain:
-            return explain_database(run, disk)
-        return recover_database(run, disk, accept_loss=accept_loss, force_checkpoint=False)
+    refuse_both(accept_loss=accept_loss, je_default=je_default)
     if explain:
         raise kinds.not_for(kinds.JE, "--explain")
     before = _vlsns(env)
@@ -86,6 +76,12 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
         consequence=f"{done.tail.cut_bytes} bytes {word} cut off",
     )
     return exits.DATA_GIVEN_UP
+
+
+def refuse_both(*, accept_loss: bool, je_default: bool) -> None:
+    """UsageError when both ways of giving committed work up are asked for."""
+    if accept_loss and je_default:
+        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
 
 
 def _vlsns(env: str) -> tuple[int, int]:
