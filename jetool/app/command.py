@@ -49,6 +49,7 @@ class Command(click.Command):
         exits: exit code to what it means here; without the codes that every command has.
         outputs: gives what it prints. A function, so that ``--help`` need not load shapes.
         kind_option: the option that says of which kind the environment is (``jetool.app.kinds``); None: it says itself.
+        check: raises what is wrong with the parameters whatever the environment is; called before it is looked at.
     """
 
     formats: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class Command(click.Command):
     exits: Mapping[int, str] = {}
     outputs: Callable[[], Outputs]
     kind_option: str | None = None
+    check: Callable[..., None] | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse with the leading options in front and ENV filled in."""
@@ -104,6 +106,8 @@ class Command(click.Command):
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
+            if self.check is not None:
+                self.check(run, **values)
             serve = self._serving(values)
             target.open()
             code = serve(run, **values)
@@ -247,6 +251,7 @@ def command(
     features: Sequence[str] = (),
     parent: CommandGroup | None = None,
     kind_option: str | None = None,
+    check: Callable[..., None] | None = None,
 ) -> Callable[[Callable[Concatenate[options.Run, P], int]], Command]:
     """Make a command of a function. Put it above the function's own options.
 
@@ -259,6 +264,7 @@ def command(
         features: the groups of shared options that it honours (``jetool.app.options``).
         parent: the group that it belongs to, for ``vlsn range`` and the like.
         kind_option: the option that says of which kind the environment is; without one the environment says it itself.
+        check: gets what the function gets, before the environment is looked at; raises UsageError.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -269,6 +275,7 @@ def command(
         made.params.extend([*options.shared(formats, features), options.help_option()])
         made.formats, made.examples = tuple(formats), tuple(examples)
         made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
+        made.check = check
         if parent is not None:
             parent.add_command(made)
         return made

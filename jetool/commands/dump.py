@@ -27,8 +27,17 @@ SUMMARY: Final = Shape(
 )
 
 
+def _check(run: Run, *, printable: bool, **_: object) -> None:
+    je = run.out.format == "je"
+    if printable and not je:
+        raise UsageError("--printable is for --format je", hint="use --key-format and --data-format instead")
+    if je and run.out.selected is not None:
+        raise UsageError("--fields is not for --format je", hint="use --format ndjson or csv")
+
+
 @command(
     "dump",
+    check=_check,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys"),
@@ -49,19 +58,9 @@ def dump(run: Run, env: str, name: str, printable: bool) -> int:
     --format je is byte for byte what DbDump prints, and what its counterparts load. Records are those that recovery
     would leave; it runs in memory. Nothing is locked, created or changed.
     """
-    check_form(run, printable=printable)
     with open_to_read(run, env) as found, found.open_database(name) as db:
         print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable)
     return reading_code(found)
-
-
-def check_form(run: Run, *, printable: bool) -> None:
-    """UsageError for options that do not go with the format."""
-    je = run.out.format == "je"
-    if printable and not je:
-        raise UsageError("--printable is for --format je", hint="use --key-format and --data-format instead")
-    if je and run.out.selected is not None:
-        raise UsageError("--fields is not for --format je", hint="use --format ndjson or csv")
 
 
 def print_dump(

@@ -26,8 +26,14 @@ SUMMARY: Final = Shape(
 )
 
 
+def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:
+    if prefix is not None and (first is not None or last is not None):
+        raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
+
+
 @command(
     "scan",
+    check=_check,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     features=("fields", "progress", "keys"),
     examples=(
@@ -60,21 +66,15 @@ def scan(
 
     Records are those that recovery would leave; it runs in memory. Nothing is locked, created or changed.
     """
-    end = end_of_range(first, last, prefix)
+    end = end_of_range(last)
     with open_to_read(run, env) as found, found.open_database(name) as db:
         require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
         print_range(run, db.items(first, end, prefix=prefix, reverse=reverse), limit)
     return reading_code(found)
 
 
-def end_of_range(first: bytes | None, last: bytes | None, prefix: bytes | None) -> bytes | None:
-    """The smallest key after the last one: in the order of bytes that is the same with a zero byte.
-
-    Raises:
-        UsageError: a prefix beside an end of the range.
-    """
-    if prefix is not None and (first is not None or last is not None):
-        raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
+def end_of_range(last: bytes | None) -> bytes | None:
+    """The smallest key after the last one: in the order of bytes that is the same with a zero byte."""
     return None if last is None else last + b"\0"
 
 

@@ -64,10 +64,9 @@ def delete(run: Run, *, env: str, key: bytes, name: str, data: bytes | None) -> 
 
 def dump(run: Run, *, env: str, name: str, printable: bool) -> int:
     """Print a whole table."""
-    from jetool.commands.dump import check_form, print_dump
+    from jetool.commands.dump import print_dump
     from jetool.derby import store
 
-    check_form(run, printable=printable)
     with store.records(run, env, name, None, None, reverse=False) as (records, opened):
         print_dump(run, name, records, duplicates=False, printable=printable)
     return store.reading_code(opened)
@@ -120,10 +119,8 @@ def put(run: Run, *, env: str, key: bytes, data: bytes, name: str, no_overwrite:
 
 def recover(run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool) -> int:
     """Run recovery, or say of each record what it would do."""
-    from jetool.commands.recover.command import refuse_both
     from jetool.derby.recover import explain_database, recover_database
 
-    refuse_both(accept_loss=accept_loss, je_default=je_default)
     if je_default:
         raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
     if explain:
@@ -139,7 +136,7 @@ def scan(
     from jetool.commands.scan import end_of_range, print_range
     from jetool.derby import store
 
-    end = end_of_range(first, last, prefix)
+    end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, store.behind_prefix(prefix)
     with store.records(run, env, name, first, end, reverse=reverse) as (records, opened):

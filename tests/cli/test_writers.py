@@ -267,7 +267,7 @@ def test_a_log_of_a_later_version_is_continued(tmp_path: Path) -> None:
     copied = tmp_path / "copied"
     assert run("create", copied).code == 0
     (tmp_path / "dump").write_bytes(run("dump", env, "--db", "accounts").out)
-    assert run("load", tmp_path / "dump", copied, "--db", "accounts", "--create").code == 0
+    assert run("load", copied, tmp_path / "dump", "--db", "accounts", "--create").code == 0
     assert records(copied, "accounts") == records(env, "accounts")
     assert {entry["version"] for entry in all_entries(copied)} == {17}
 

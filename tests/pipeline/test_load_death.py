@@ -46,7 +46,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def words(source: Path, env: Path, engine: str, *more: str) -> list[str]:
-    line = [str(source), str(env), "--db", "d", "--create", "--key", "k", "--engine", engine, "--progress", "json"]
+    line = [str(env), str(source), "--db", "d", "--create", "--key", "k", "--engine", engine, "--progress", "json"]
     return [sys.executable, "-m", "jetool", "load", *line, "--json", "--conf", "spark.driver.memory=600m", *more]
 
 
@@ -76,7 +76,7 @@ def check_unharmed(env: Path, before: dict[str, bytes]) -> None:
 
 
 def check_rerun(source: Path, env: Path) -> None:
-    result = run("load", source, env, "--db", "d", "--create", "--key", "k", "--engine", "local", "--json")
+    result = run("load", env, source, "--db", "d", "--create", "--key", "k", "--engine", "local", "--json")
     assert result.code == 0, result.err
     assert result.json()["records"] == RECORDS
     assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}

@@ -12,8 +12,13 @@ from jetool.commands.load import dump_files, pipeline, request_options
 from jetool.commands.load.rows import LOADED
 
 
+def _check(_: Run, /, *, sources: tuple[str, ...], **options: Any) -> None:
+    request_options.is_dump(sources, options)
+
+
 @command(
     "load",
+    check=_check,
     outputs=lambda: Outputs("document", (LOADED,)),
     features=("fields", "progress", "keys", "jobs", "lock", "spark", "write"),
     examples=(

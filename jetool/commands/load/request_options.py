@@ -25,7 +25,9 @@ def _after_env(ctx: click.Context, _: click.Parameter, sources: tuple[str, ...])
     env = ctx.params.get("env")
     if ctx.resilient_parsing or env is None or not sources or _is_environment(env):
         return sources
-    named = [path for path in sources if _is_environment(path)] or [path for path in sources[-1:] if Path(env).is_file()]
+    named = [path for path in sources if _is_environment(path)] or [
+        path for path in sources[-1:] if Path(env).is_file()
+    ]
     if named:
         words = [named[0], *(path for path in (env, *sources) if path != named[0])]
         raise click.UsageError(f"the environment comes first: jetool load {' '.join(words)}", ctx)

@@ -23,8 +23,14 @@ def _outputs() -> Outputs:
     return Outputs("document", (RECOVERED, recover_rows.RECOVERED, explain_rows.EXPLAINED))
 
 
+def _check(_: Run, *, accept_loss: bool, je_default: bool, **__: object) -> None:
+    if accept_loss and je_default:
+        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
+
+
 @command(
     "recover",
+    check=_check,
     outputs=_outputs,
     features=("fields", "progress", "lock", "write"),
     examples=(
@@ -55,7 +61,6 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
     kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
     the textbooks, with page LSNs, a dirty page table and an analysis pass, would do.
     """
-    refuse_both(accept_loss=accept_loss, je_default=je_default)
     if explain:
         raise kinds.not_for(kinds.JE, "--explain")
     before = _vlsns(env)
@@ -76,12 +81,6 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
         consequence=f"{done.tail.cut_bytes} bytes {word} cut off",
     )
     return exits.DATA_GIVEN_UP
-
-
-def refuse_both(*, accept_loss: bool, je_default: bool) -> None:
-    """UsageError when both ways of giving committed work up are asked for."""
-    if accept_loss and je_default:
-        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
 
 
 def _vlsns(env: str) -> tuple[int, int]:
