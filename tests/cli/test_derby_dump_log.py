@@ -282,8 +282,8 @@ def test_options_without_meaning_are_named(five: Path, options: list[str]) -> No
     assert "Derby" in result.err
 
 
-def test_options_of_derby_are_named_on_a_je_environment(shared: Path, tmp_path: Path) -> None:
-    je = copy_of_je(shared, tmp_path)
+def test_options_of_derby_are_named_on_a_je_environment(tmp_path: Path) -> None:
+    je = copy_of_je(tmp_path)
     for options in (["--container", "1"], ["--page", "1"], ["--stats=container"], ["--type", "CopyRows"],
                     ["--file", "log1.dat"], ["--from", "1,24"]):  # fmt: skip
         result = run("dump-log", je, *options, "--json")

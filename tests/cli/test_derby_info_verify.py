@@ -226,8 +226,8 @@ def test_foreign_releases_and_encrypted_databases_are_refused(tmp_path: Path) ->
     assert run("info", secret, "--json").json()["encrypted"] is True
 
 
-def test_what_a_directory_is(tmp_path: Path, shared: Path) -> None:
-    je = copy_of_je(shared, tmp_path)
+def test_what_a_directory_is(tmp_path: Path) -> None:
+    je = copy_of_je(tmp_path)
     database = extract(FIVE, tmp_path)
     (tmp_path / "empty").mkdir()
     expected = {

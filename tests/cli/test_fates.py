@@ -9,14 +9,13 @@ import pytest
 
 from tests.cli.fixtures import state_of
 from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment, environments, named, require
+from tests.oracle.environments import Environment, environments, named
 
 TXN_CRASH = "je-18.3.20/txn-crash"
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_every_end_in_the_log_is_a_fate(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_every_end_in_the_log_is_a_fate(environment: Environment) -> None:
     env = environment.path / "env"
     before = state_of(env)
     result = run("txns", env, "--format", "ndjson")
@@ -100,8 +99,7 @@ def rollback_environments() -> list[Any]:
 
 
 @pytest.mark.parametrize("environment", rollback_environments())
-def test_rollbacks_are_those_of_jes_tracker(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_rollbacks_are_those_of_jes_tracker(environment: Environment) -> None:
     env = environment.path / "env"
     before = state_of(env)
     expected = json.loads(environment.expected("rollback.json"))

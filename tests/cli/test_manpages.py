@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from jetool.app import cli, manpages, table
 from jetool.app.command import Command
 from tests import harness
 from tests.harness import REPOSITORY
+from tests.tools import needs
 
 MAN = REPOSITORY / "man"
 
@@ -96,8 +96,7 @@ def test_text_cannot_become_a_request() -> None:
 
 @pytest.mark.usefixtures("samples")
 def test_pages_format_without_complaint(tmp_path: Path) -> None:
-    if shutil.which("groff") is None:
-        pytest.skip("no groff")
+    needs("groff")
     for name in write(tmp_path):
         done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", str(tmp_path / name)], capture_output=True, timeout=60)
         assert done.stderr == b"", name
