@@ -22,12 +22,7 @@ NEW = ("--group", "NEW", "--node", "alone", "--address", "here:5099")
 
 def grouped() -> list[Any]:
     found: list[Any] = environments()
-    return [
-        parameter
-        for parameter in found
-        if parameter.values[0] is None
-        or "Group info" in _group_text(parameter.values[0])
-    ]  # fmt: skip
+    return [parameter for parameter in found if "Group info" in _group_text(parameter.values[0])]
 
 
 def _group_text(fixture: Fixture) -> str:

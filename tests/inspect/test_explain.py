@@ -44,7 +44,7 @@ def of(name: str) -> Rows:
 def whole() -> list[Any]:
     """Environments of JE 18 that JE opens."""
     found: list[Any] = environments()
-    return [p for p in found if p.values[0] is None or _opens(p.values[0])]
+    return [p for p in found if _opens(p.values[0])]
 
 
 def _opens(fixture: Fixture) -> bool:
