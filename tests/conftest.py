@@ -67,8 +67,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    return _only_for_a_tool((yield))
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = _only_for_a_tool((yield))
+    if report.skipped and isinstance(report.longrepr, tuple):
+        # The place is that of ``needs`` for every module, and xdist passes on one report for each place.
+        report.longrepr = (str(collector.path), 1, report.longrepr[2])
+    return report
 
 
 def _only_for_a_tool(report: Report) -> Report:
