@@ -7,8 +7,9 @@ one bench, as it printed it, with the command line, the day and the machine::
     ...
     <!-- end of bench -->
 
-Without a section all of them are measured, some forty minutes on a quiet machine. JE takes part where ``--je-classpath``
-(or JE_CLASSPATH) names its classes. A section whose bench misses a bound is written all the same: it says MISSED.
+Without a section all of them are measured, some forty minutes on a quiet machine. JE takes part where
+``--je-classpath`` (or JE_CLASSPATH) names its classes. A section whose bench misses a bound is written all the same: it
+says MISSED.
 """
 
 from __future__ import annotations
