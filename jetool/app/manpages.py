@@ -2,8 +2,8 @@
 
 There is a page per command and one for the program. What they say comes from where ``--help`` takes it; sections that
 only the manual has are roff files ``PAGE.extra`` in the same directory, put in before SEE ALSO. (The package click-man
-was tried: it knows neither examples nor exit codes, and does not escape what roff takes for a request.) Pages of
-sections 5 and 7 come from Markdown in the same directory (``manual``); a command's SEE ALSO names those that name it.
+was tried: it knows neither examples nor exit codes, and does not escape what roff takes for a request.) The pages
+of man5 and man7 come from Markdown in the same directory (``manual``); a command's SEE ALSO names those that name it.
 
 ``--check`` compares and ends with 1 when a page is missing, differs, or belongs to no command.
 """
@@ -149,7 +149,7 @@ def _examples(examples: Sequence[tuple[str, str]]) -> str:
 
 
 def _see_also(names: Iterable[str], also: Sequence[str]) -> str:
-    """Pages of section 1 by name, others as ``jetool-log(5)``."""
+    """Pages of man1 by name, others as ``jetool-log(5)``."""
     pages = [f"{name}(1)" for name in names] + list(also)
     references = (f"\\fB{escape(name)}\\fR({rest}" for name, _, rest in (page.partition("(") for page in pages))
     return ".SH SEE ALSO\n" + ",\n".join(references) + "\n"

@@ -1,7 +1,7 @@
-"""Man pages of sections 5 and 7: prose in Markdown beside the pages, tables from the codecs and the commands.
+"""The pages of man5 and man7: prose in Markdown beside the pages, tables from the codecs and the commands.
 
-A page ``man/jetool-recovery.7`` is made of ``man/jetool-recovery.7.md`` by ``python -m jetool.app.manpages``. The Markdown
-is the part that a terminal needs:
+``python -m jetool.app.manpages`` makes ``man/jetool-recovery.7`` of ``man/jetool-recovery.7.md``. The Markdown is the
+part of it that a terminal needs:
 
 * ``# name(7): what it is`` on the first line; ``## Heading``, ``### Heading``; paragraphs; lists of ``- ``;
 * a term on a line of its own and ``: `` before what it means on the next (a definition list);
@@ -42,7 +42,7 @@ from jetool.app.command import Command
 
 SOURCE: Final = ".md"
 _REFERENCE: Final = re.compile(r"\b(jetool(?:-[a-z-]+)?)\((\d)\)")
-_INLINE: Final = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*|\*[^*\s][^*]*\*|\bjetool(?:-[a-z-]+)?\(\d\))")
+_INLINE: Final = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*|(?<!\w)\*[^*\s][^*]*\*(?!\w)|\bjetool(?:-[a-z-]+)?\(\d\))")
 _TYPES: Final = {"B": "u8", "H": "u16", "I": "u32", "i": "i32", "q": "i64"}
 _SIZES: Final = {"B": 1, "H": 2, "I": 4, "i": 4, "q": 8}
 
@@ -60,7 +60,7 @@ def sources(directory: Path) -> list[Path]:
 
 
 def pages(directory: Path) -> Iterator[tuple[str, str]]:
-    """Name and content of every page of sections 5 and 7.
+    """Name and content of every page of man5 and man7.
 
     Arguments:
         directory: where the Markdown is.
@@ -70,7 +70,7 @@ def pages(directory: Path) -> Iterator[tuple[str, str]]:
 
 
 def about(directory: Path) -> dict[str, list[str]]:
-    """Command or program → the pages of sections 5 and 7 that name it under SEE ALSO, as ``jetool-log(5)``."""
+    """Command or program → the pages of man5 and man7 that name it under SEE ALSO, as ``jetool-log(5)``."""
     found: dict[str, list[str]] = {}
     for path in sources(directory):
         text = path.read_text(encoding="utf-8")
