@@ -15,7 +15,7 @@ TENS = BucketLimits(10)
 
 
 def test_the_range_is_discovered() -> None:
-    """VLSNRecoveryTracker: stored 25 to 200, in the recovery log 190 to 210: the tracker begins at 190, not at 1 or at 201."""
+    """VLSNRecoveryTracker: stored 25 to 200, in the log 190 to 210: the tracker begins at 190, not at 1 or at 201."""
     database = MemoryDatabase()
     index = VLSNIndex(database, TENS)
     for vlsn in range(25, 201):
