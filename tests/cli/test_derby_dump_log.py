@@ -173,7 +173,7 @@ def test_every_format(name: str, tmp_path: Path) -> None:
 
 
 def test_text_of_a_record_with_its_row(five: Path) -> None:
-    """The insert at (1,40777) of section 19 of the format document."""
+    """The insert at (1,40777) of derby-log-format.md 19."""
     line = run("dump-log", five, "--from", "1,40777", "--limit", "1", "--data").text.splitlines()[1]
     assert line.split() == [
         "(1,40777)",

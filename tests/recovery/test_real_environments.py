@@ -1,5 +1,5 @@
-"""Every environment that real JE left behind: recovery in memory gives what JE's own dump gives (section 5, E-REC,
-E-RB).
+"""Every environment that real JE left behind: recovery in memory gives what JE's own dump gives
+(je-behaviour.md 5, E-REC, E-RB).
 
 One test for each fixture of every log version: closed and crashed, duplicates in both forms, deltas, prefixes, embedded
 and expiring records, prepared transactions, replication with rollback periods, damaged tails. What JE refuses is

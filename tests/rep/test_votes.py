@@ -1,4 +1,4 @@
-"""Votes: what a voter says, keeps and refuses; without a network (issue 4 section 2, elections)."""
+"""Votes: what a voter says, keeps and refuses; without a network."""
 
 from __future__ import annotations
 
