@@ -141,7 +141,6 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_is_the_recorded_one(name: str, tmp_path: Path) -> None:
-    """Issue 6, acceptance 1."""
     database = extract(name, tmp_path)
     result = run("dump-log", database, "--format", "ndjson")
     assert result.code == 0

@@ -221,7 +221,6 @@ def test_an_encrypted_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_database_in_use_is_refused(tmp_path: Path) -> None:
-    """Issue 6, acceptance 7."""
     database = extract(FIVE, tmp_path)
     with open_elsewhere(database, 60) as pid:
         before = state_of(database)

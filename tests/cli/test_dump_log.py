@@ -302,7 +302,7 @@ def test_no_entry_at_an_lsn() -> None:
 
 
 class TestBadEnvironments:
-    """Acceptance 3: the right exit code and a message that helps."""
+    """The right exit code and a message that helps."""
 
     def test_missing_directory(self, tmp_path: Path) -> None:
         result = dump(tmp_path / "nowhere")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
 import re
 import shlex
 import shutil
->>>>>>> docs
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -42,7 +42,7 @@ def show(verb: str, env: Path, *words: str) -> Any:
 
 @pytest.mark.parametrize("environment", indexed())
 def test_range_and_buckets_are_je_s(environment: Fixture) -> None:
-    """Acceptance 2. JE's index after recovery; that of JE's own literal example keeps a rolled-back end (T-1)."""
+    """JE's index after recovery; that of JE's own literal example keeps a rolled-back end (T-1)."""
     env = environment.path / "env"
     expected = json.loads(environment.expected("vlsn-index.json"))
     found = show("range", env)
@@ -132,7 +132,7 @@ def test_a_stand_alone_environment(verb: str, tmp_path: Path) -> None:
     assert run("vlsn", "find", GOLDEN / "je-17/empty", "1").code == exits.NOT_FOUND
 
 
-# Indexes that were spoiled (acceptance 5).
+# Indexes that were spoiled.
 
 
 def hole(env: Path) -> None:

@@ -85,7 +85,7 @@ def test_every_real_value(corpus: Path) -> None:
             assert codec.encode(record) == data, (environment, record)
             met[type(record).__name__] += 1
     assert set(met) == {
-        "VLSNRangeRecord", "VLSNBucketRecord", "ReservedFile", "ExpirationProfile", "DatabaseExtinction", "EraserState",
+        "VLSNRangeRecord", "VLSNBucketRecord", "ReservedFile", "ExpirationRecord", "DatabaseExtinction", "EraserState",
         "Group", "GroupNode",
     }  # fmt: skip
     assert min(met.values()) >= 12

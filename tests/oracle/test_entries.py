@@ -1,4 +1,4 @@
-"""Every entry of every fixture environment against DbPrintLog (issue 2, acceptance 1): header and body, by value."""
+"""Every entry of every fixture environment against DbPrintLog: header and body, by value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of a group beside each other: ranks and matchpoints as the manifests and stories state (acceptance 6)."""
+"""Nodes of a group beside each other: ranks and matchpoints as the manifests and stories state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML page in a real browser: it shows what it should, without anything from elsewhere (acceptance 8)."""
+"""The HTML page in a real browser: it shows what it should, without anything from elsewhere."""
 
 from __future__ import annotations
 

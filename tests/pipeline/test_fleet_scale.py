@@ -1,4 +1,4 @@
-"""Many environments, bounded memory, more cores, a cluster (acceptance 5). Most take minutes: ``-m slow``."""
+"""Many environments, bounded memory, more cores, a cluster. Most take minutes: ``-m slow``."""
 
 from __future__ import annotations
 

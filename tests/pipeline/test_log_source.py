@@ -1,4 +1,4 @@
-"""``jelog``: the rows of dump-log, pruned and filtered (issue 5, acceptance 5)."""
+"""``jelog``: the rows of dump-log, pruned and filtered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``verify`` on every fixture: the findings, to the LSN, and agreement with JE's own DbVerifyLog (acceptance 2)."""
+"""``verify`` on every fixture: the findings, to the LSN, and agreement with JE's own DbVerifyLog."""
 
 from __future__ import annotations
 
