@@ -86,7 +86,7 @@ def test_every_real_value(corpus: Path) -> None:
             met[type(record).__name__] += 1
     assert set(met) == {
         "VLSNRangeRecord", "VLSNBucketRecord", "ReservedFile", "ExpirationRecord", "DatabaseExtinction", "EraserState",
-        "Group", "GroupNode",
+        "RepGroup", "GroupNode",
     }  # fmt: skip
     assert min(met.values()) >= 12
 
