@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
+from tests.tools import needs
 
-from tests.bench import load
-from tests.bench.load import Line
-from tests.harness import run
+needs("Spark")
+
+from tests.bench import load  # noqa: E402
+from tests.bench.load import Line  # noqa: E402
+from tests.harness import run  # noqa: E402
 
 
 @pytest.mark.parametrize("order", ["shuffled", "ascending"])

@@ -210,7 +210,6 @@ def test_info_without_the_log_file_of_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_foreign_releases_and_encrypted_databases_are_refused(tmp_path: Path) -> None:
-    """Issue 6, acceptance 7."""
     newer = extract(FIVE, tmp_path / "newer")
     for name in ("log.ctrl", "logmirror.ctrl"):
         path = newer / "log" / name
@@ -226,8 +225,8 @@ def test_foreign_releases_and_encrypted_databases_are_refused(tmp_path: Path) ->
     assert run("info", secret, "--json").json()["encrypted"] is True
 
 
-def test_what_a_directory_is(tmp_path: Path, shared: Path) -> None:
-    je = copy_of_je(shared, tmp_path)
+def test_what_a_directory_is(tmp_path: Path) -> None:
+    je = copy_of_je(tmp_path)
     database = extract(FIVE, tmp_path)
     (tmp_path / "empty").mkdir()
     expected = {
@@ -261,7 +260,7 @@ def test_a_database_that_lost_a_mark_is_still_one(tmp_path: Path) -> None:
 
 
 def test_an_open_database_is_read_with_a_note(tmp_path: Path) -> None:
-    """Issue 6, acceptance 7: readers go on. Another process holds the lock that a JVM takes."""
+    """Readers go on. Another process holds the lock that a JVM takes."""
     database = extract(FIVE, tmp_path)
     (database / "dbex.lck").write_bytes(bytes(4))
     (database / "db.lck").write_bytes(bytes(38))

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
+from tests.tools import needs
 
+needs("Spark")
+
+import pyarrow as pa  # noqa: E402
 from pyarrow import orc, parquet  # noqa: E402
 
 from engine.db.config import EnvironmentConfig  # noqa: E402

@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
+from tests.tools import needs
 
-from engine.catalog.naming import DatabaseOptions
-from engine.db.config import EnvironmentConfig
-from engine.db.environment import Environment
-from engine.errors import RefusedError, StorageError
-from engine.pipeline.load import staging
-from engine.pipeline.load.plan import TaskOutput
-from engine.pipeline.load.stitch import stitch
-from engine.storage.disk import DiskStorage
-from engine.storage.wrapping import WrappedStorage
-from tests.harness import run
-from tests.pipeline.loads import Records, contents, load, session_on, staged
+needs("Spark")
+
+from engine.catalog.naming import DatabaseOptions  # noqa: E402
+from engine.db.config import EnvironmentConfig  # noqa: E402
+from engine.db.environment import Environment  # noqa: E402
+from engine.errors import RefusedError, StorageError  # noqa: E402
+from engine.pipeline.load import staging  # noqa: E402
+from engine.pipeline.load.plan import TaskOutput  # noqa: E402
+from engine.pipeline.load.stitch import stitch  # noqa: E402
+from engine.storage.disk import DiskStorage  # noqa: E402
+from engine.storage.wrapping import WrappedStorage  # noqa: E402
+from tests.harness import run  # noqa: E402
+from tests.pipeline.loads import Records, contents, load, session_on, staged  # noqa: E402
 
 
 @pytest.fixture
