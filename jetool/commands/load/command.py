@@ -12,7 +12,7 @@ from jetool.commands.load import dump_files, pipeline, request_options
 from jetool.commands.load.rows import LOADED
 
 
-def _check(_: Run, /, *, sources: tuple[str, ...], **options: Any) -> None:
+def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> None:  # noqa: ARG001 - no option
     request_options.is_dump(sources, options)
 
 
