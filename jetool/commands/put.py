@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 import click
@@ -11,10 +10,11 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.format.lsn import NULL_LSN
 from engine.txn.records import PutMode
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.app.options import Run
+from jetool.app.record_output import read_data
 from jetool.output.shape import Field, Shape
 
 WRITTEN: Final = Shape(
@@ -64,12 +64,7 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
     The environment is recovered first when it needs it, and closed with a checkpoint. With --no-commit it is left as a
     crash leaves it: the record is in the log and durable, its transaction has no end.
     """
-    if data == b"-":
-        data = sys.stdin.buffer.read()
-    if kinds.is_derby(env):
-        from jetool.derby.store import put_record
-
-        return put_record(run, env, name, (key, data), overwrite=not no_overwrite, commit=not no_commit)
+    data = read_data(data)
     with open_to_write(run, env) as found:
         lead_if_replicated(found)
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE

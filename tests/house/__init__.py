@@ -1,1 +1,1 @@
-"""The rules of the house: how modules hang together, and how records are built."""
+"""The rules of the house: what it promises of its own code, measured or read from the sources."""

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.pipeline.load import splits, tasks
+from engine.pipeline.load import tasks
+from engine.pipeline.load.input import splits
 
 
 def deadly(work: Callable[..., Any]) -> Callable[..., Any]:
