@@ -174,10 +174,10 @@ def test_a_root_leaves_and_comes_back(dirty: bool) -> None:
     assert {node.db.id for node in env.engine.ctx.nodes.values()} <= {0, 1}
     assert db.get(b"0100") == (b"changed" if dirty else b"v" * 20)
     assert db.state.root is not None
-    env.evict()
+    env.engine.evict()
     db.put(b"0101", b"behind")
     env.checkpoint(force=True)
-    env.evict()
+    env.engine.evict()
     env.sync()
     env.crash()
     with Environment(env.storage) as again:
