@@ -20,6 +20,7 @@ MapLN | Commit | IN ... IN root | CkptStart | MapLN | FileSummaryLN ... | DbTree
 
 Who does what: ``plan`` (values that travel to tasks), ``staging`` (the directory, the commit, cleaning up), ``splits``,
 ``text`` and ``columnar`` (parts of files), ``columns`` and ``values`` (records of a source to keys and values),
-``sorting``, ``runs``, ``merge``, ``ln_block`` and ``bin_block`` (bytes of many entries at once), ``log_output`` (the
-files of a task), ``stitch``.
+``sorting``, ``runs``, ``run_merge``, ``ln_block`` and ``bin_block`` (bytes of many entries at once), ``log_output``
+(the files of a task), ``stitch``. ``session`` holds the environment meanwhile; ``bulk`` goes through the steps;
+``database_merge`` takes the place of 2 and 3 for a database that holds records.
 """

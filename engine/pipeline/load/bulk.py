@@ -17,6 +17,7 @@ from engine.errors import UsageError
 from engine.events import Listener
 from engine.pipeline import failures
 from engine.pipeline.load import rejects, staging
+from engine.pipeline.load.log_output import Share, shares
 from engine.pipeline.load.plan import UNCHANGED, Target, TaskOutput
 from engine.pipeline.load.reading import PartRead
 from engine.pipeline.load.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
@@ -24,7 +25,6 @@ from engine.pipeline.load.runs import SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.sources import Layout, OpenSource
 from engine.pipeline.load.stitch import stitch
-from engine.pipeline.load.tasks import Share, shares
 from engine.storage.base import Storage
 
 RUN_BYTES: Final = 48 << 20

@@ -13,11 +13,11 @@ from typing import TypeVar
 from engine.errors import UsageError
 from engine.events import Listener, counted
 from engine.pipeline.load import splits
+from engine.pipeline.load.log_output import Share, write_share
 from engine.pipeline.load.plan import Target, TaskOutput
 from engine.pipeline.load.reading import PartRead
 from engine.pipeline.load.recipe import Recipe
 from engine.pipeline.load.sources import Layout, OpenSource
-from engine.pipeline.load.tasks import Share, write_share
 
 T = TypeVar("T")
 U = TypeVar("U")

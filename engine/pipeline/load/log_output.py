@@ -1,4 +1,4 @@
-"""The log files that one task writes.
+"""Step 2 of a load: from sorted runs to log files, one task for each range of keys.
 
 A number is claimed by creating the file: of all tasks that try, on all machines that share the directory, one succeeds.
 Numbers are taken as they come, so that the files of the tasks have no gaps between them; a task that failed leaves one,
@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import struct
 import time
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import adler32
 
 import numpy as np
@@ -29,7 +30,9 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load.bin_block import BINBlock
 from engine.pipeline.load.ln_block import LNBlock
 from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
+from engine.pipeline.load.run_merge import Merge
 from engine.pipeline.load.sorting import Binary
+from engine.pipeline.worker import settle_worker
 
 Numbers = npt.NDArray[np.int64]
 REFERENCE: Final = struct.Struct("<qI")
@@ -217,3 +220,44 @@ def _one_chunk(column: Any) -> Any:
     """A column as one array."""
     chunks = column.chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+class Share(NamedTuple):
+    """One part of all runs.
+
+    Attributes:
+        number: of the part.
+        paths: of the runs.
+        low, high: its keys, from ``low`` on, below ``high``; None for no limit.
+        keep: which of equal keys stays.
+    """
+
+    number: int
+    paths: tuple[str, ...]
+    low: bytes | None
+    high: bytes | None
+    keep: str
+
+
+def write_share(target: Target, share: Share) -> TaskOutput:
+    """Merge one part and write its log files.
+
+    Raises:
+        JobError: equal keys, where none may be dropped. OSError: the disk is full.
+    """
+    settle_worker()
+    merge = Merge(list(share.paths), share.low, share.high, share.keep)
+    output = LogOutput(target, share.number)
+    try:
+        for table in merge.tables():
+            output.add(table)
+        return output.finish(merge.duplicates)
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def shares(paths: list[str], cuts: list[bytes], keep: str) -> list[Share]:
+    """The parts between the cuts."""
+    limits = [None, *cuts, None]
+    return [Share(number, tuple(paths), low, high, keep) for number, (low, high) in enumerate(pairwise(limits))]
