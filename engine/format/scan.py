@@ -7,7 +7,7 @@ takes bytes and returns positions and counts, so that a pass over a log pays for
 the entry before, checksum right, and for entries of the replication stream a VLSN above the one before. The loop stops
 at the first entry that is anything else and leaves it to ``examine``, which says what it is:
 
-* a good entry that is rare: invisible, or of a type in ``RARE_TYPES``,
+* a good entry that is rare: invisible, or of a type in ``RARE_ENTRIES``,
 * an entry that reaches beyond the buffer (``MORE``), or
 * damage, with the reason.
 
@@ -28,11 +28,8 @@ from zlib import adler32
 
 from engine.format.checksum import INVISIBLE, entry_checksum
 from engine.format.entry_types import (
-    CKPT_END,
     ERASED,
-    FILE_SUMMARY_LN,
-    RESERVED_FILE_LN,
-    ROLLBACK_END,
+    RARE_ENTRIES,
     ROLLBACK_START,
     is_valid_type,
 )
@@ -74,13 +71,8 @@ BAD_CHECKSUM: Final = "checksum"
 BAD_PREV: Final = "prev-offset"
 CUT: Final = "cut"
 
-# Few in any log, and each says something about the log as a whole: the loop hands them over one by one.
-RARE_TYPES: Final = frozenset((FILE_SUMMARY_LN, CKPT_END, ROLLBACK_START, ROLLBACK_END, RESERVED_FILE_LN, ERASED))
-
 _REPLICATED_IN_PAIR: Final = REPLICATED << 8
 
-# The stream of VLSNs begins again after one.
-_TURNS: Final = (ROLLBACK_START,)
 # Longer than any buffer.
 _BEYOND: Final = 1 << 40
 
@@ -123,7 +115,7 @@ def plain_pairs(version: int) -> frozenset[int]:
     """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to look at all others."""
     pairs = _plain_by_version.get(version)
     if pairs is None:
-        types = [number for number in range(256) if is_valid_type(number, version) and number not in RARE_TYPES]
+        types = [number for number in range(256) if is_valid_type(number, version) and number not in RARE_ENTRIES]
         rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
         usual = 0 if version >= INVISIBLE_BIT else version
         pairs = frozenset(t | flags << 8 for flags in range(256) if flags & rare == usual for t in types)
@@ -221,7 +213,7 @@ def steps(version: int) -> list[int]:
     """Header length by ``type | flags << 8`` for ``follow_links``; of entries that it has to stop at, ``_BEYOND``."""
     table = _steps_by_version.get(version)
     if table is None:
-        known = [is_valid_type(number, version) and number not in _TURNS for number in range(256)]
+        known = [is_valid_type(number, version) and number != ROLLBACK_START for number in range(256)]
         rows = {length: [length if one else _BEYOND for one in known] for length in set(header_lengths(version)[::256])}
         rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
         usual = 0 if version >= INVISIBLE_BIT else version

@@ -14,8 +14,7 @@ from zlib import adler32
 from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
 from engine.format.checksum import INVISIBLE, entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.format.entry.ln_fields import USER_TYPES
-from engine.format.entry_types import ERASED, is_valid_type
+from engine.format.entry_types import COMMON_LNS, ERASED, is_valid_type
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, decode_header, has_vlsn
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
@@ -270,7 +269,7 @@ class LogAccess:
 
 def _is_user_entry(data: bytes, size: int, version: int) -> bool:
     """Whether bytes are a whole visible entry of a user's record, with the right checksum."""
-    if len(data) != size or size < HEADER_WITH_VLSN_BYTES or data[4] not in USER_TYPES or data[5] & INVISIBLE:
+    if len(data) != size or size < HEADER_WITH_VLSN_BYTES or data[4] not in COMMON_LNS or data[5] & INVISIBLE:
         return False
     item = data[10] | data[11] << 8 | data[12] << 16 | data[13] << 24
     length = HEADER_WITH_VLSN_BYTES if has_vlsn(data[5], version) else HEADER_BYTES

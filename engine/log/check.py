@@ -17,15 +17,18 @@ from engine.format.entry.summarised import summarised_file
 from engine.format.entry_types import (
     CKPT_END,
     COMMIT,
+    DURABLE_ENTRIES,
     ERASED,
     FILE_SUMMARY_LN,
+    PLAIN_LNS,
+    RARE_ENTRIES,
     RESERVED_FILE_LN,
-    ROLLBACK_END,
     ROLLBACK_START,
+    ROLLBACKS,
     decode_body,
 )
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, EntryCheck, header_lengths
+from engine.format.scan import BAD_PREV, GOOD, EntryCheck, header_lengths
 from engine.format.vlsn import NULL_VLSN
 from engine.format.walks import walk_of
 from engine.log.entry import Damage
@@ -38,12 +41,6 @@ if TYPE_CHECKING:
     from engine.format.entry.file_header import FileHeader
     from engine.format.entry.ln import LN
     from engine.format.entry.rollback import RollbackEnd, RollbackStart
-
-# Types of user records outside transactions.
-_PLAIN_LNS: Final = (2, 8, 32, 34, 36)
-
-# Entries that make something durable, by themselves.
-DURABLE_TYPES: Final = frozenset((COMMIT, CKPT_END, *_PLAIN_LNS))
 
 # Keys of _jeReservedFilesDb hold the file number with its sign bit flipped.
 _LONG_BIAS: Final = 1 << 63
@@ -282,7 +279,7 @@ class _CheckPass:
         if is_invisible(header.flags, self._reader.version):
             self._invisible.append((offset, header.vlsn))
             return
-        if header.type_number in RARE_TYPES:
+        if header.type_number in RARE_ENTRIES:
             self._control(offset, header, examined)
         if header.flags & REPLICATED:
             before = NULL_VLSN if self._stream == STOP_AT_FIRST else self._stream
@@ -307,7 +304,7 @@ class _CheckPass:
         number = header.type_number
         if number == CKPT_END:
             self._checkpoint = LoggedCkptEnd(lsn, cast("CkptEnd", record))
-        elif number in (ROLLBACK_START, ROLLBACK_END):
+        elif number in ROLLBACKS:
             self._rollbacks.append(LoggedRollback(lsn, cast("RollbackStart | RollbackEnd", record)))
             if number == ROLLBACK_START and self._stream != STOP_AT_FIRST:
                 self._stream = min(self._stream, cast("RollbackStart", record).matchpoint_vlsn)
@@ -322,11 +319,11 @@ class _CheckPass:
         self._totals[pair] = total if known is None else known.plus(total)
 
     def _evidence(self) -> Evidence:
-        counts = dict.fromkeys((COMMIT, CKPT_END, *_PLAIN_LNS), 0)
+        counts = dict.fromkeys(DURABLE_ENTRIES, 0)
         for pair, total in self._totals.items():
             if pair & 0xFF in counts:
                 counts[pair & 0xFF] += total.entries
-        return Evidence(counts[COMMIT], counts[CKPT_END], sum(counts[number] for number in _PLAIN_LNS))
+        return Evidence(counts[COMMIT], counts[CKPT_END], sum(counts[number] for number in PLAIN_LNS))
 
     def _result(self) -> FileCheck:
         reader = self._reader

@@ -13,7 +13,13 @@ from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_fields import plain_data
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, NodeRecord
+from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
+from engine.format.entry_types import (
+    BIN_TYPE,
+    DELTA_TYPE,
+    IN_TYPE,
+    OLD_DELTA_TYPE,
+)
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
@@ -23,7 +29,6 @@ from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, le
 from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.usual import decode_usual
 
-OLD_DELTA_TYPE: Final = 22
 # Below every LSN, NULL and transient ones included.
 _FIRST_MARK: Final = -(2 << 32)
 _MAX_LEVELS: Final = 64

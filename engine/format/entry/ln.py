@@ -40,6 +40,7 @@ from typing import Any, Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry import ln_content as lc
+from engine.format.entry_types import INSERTIONS, REPLACEMENTS
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import pack, unpack
 from engine.format.versions import (
@@ -79,9 +80,6 @@ HAS_CREATION_TIME: Final = 0x01
 UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
-_INSERTIONS: Final = (33, 34)
-# Types that always carry a creation time since v26.
-_WITH_CREATION_TIME: Final = frozenset((31, 32, 35, 36, 44, 45))
 
 Content = lc.MapLN | lc.NameLN | lc.FileSummaryLN | lc.DupCountLN
 Tail = lc.NameOperation | bytes | int
@@ -262,7 +260,7 @@ def encode_rare(
 
 def creation_flag(type_number: int, modified: int, created: int) -> int:
     """``flags3`` of a new entry since v26: an insertion carries a creation time unless it equals the other one."""
-    return HAS_CREATION_TIME if type_number in _INSERTIONS and created != modified else 0
+    return HAS_CREATION_TIME if type_number in INSERTIONS and created != modified else 0
 
 
 def _decode_common(body: bytes, version: int) -> LN | None:
@@ -437,7 +435,7 @@ def _counted_until_v11(version: int, kind: LNKind) -> bool:
 
 
 def _has_creation_time(version: int, flags3: int, kind: LNKind) -> bool:
-    return version >= CREATION_TIMES and bool(flags3 & HAS_CREATION_TIME or kind.type_number in _WITH_CREATION_TIME)
+    return version >= CREATION_TIMES and bool(flags3 & HAS_CREATION_TIME or kind.type_number in REPLACEMENTS)
 
 
 def _read_txn(reader: ByteReader, flags: int, kind: LNKind) -> tuple[int, int | None, int]:

@@ -10,13 +10,11 @@ from typing import Final
 
 from engine.errors import FormatError
 from engine.format.entry.ln import HAS_ABORT_LSN, HAS_PRIOR_FILE, HAS_PRIOR_SIZE, UNCOMMON_FLAGS
+from engine.format.entry_types import TRANSACTIONAL
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
 from engine.format.packed import unpack
 from engine.format.versions import CREATION_TIMES, LN_FLAGS_FIRST, LN_KEY_FIRST, PRIOR_VERSION
 
-# Deletions, insertions and updates of users' records.
-USER_TYPES: Final = (31, 32, 33, 34, 35, 36)
-TRANSACTIONAL_TYPES: Final = (31, 33, 35)
 _TYPE_AT: Final = 4
 _FLAGS_AT: Final = 5
 
@@ -86,13 +84,13 @@ def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
     """The data of a record of a database, from its whole log entry; None: decode it the general way.
 
     Arguments:
-        entry: header and body, of one of ``USER_TYPES``, intact.
+        entry: header and body, of one of ``COMMON_LNS``, intact.
         version: of its log.
     """
     number, header_flags = entry[_TYPE_AT], entry[_FLAGS_AT]
     at = HEADER_WITH_VLSN_BYTES if has_vlsn(header_flags, version) else HEADER_BYTES
     try:
-        flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL_TYPES)
+        flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL)
     except (FormatError, IndexError):
         return None
     return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None

@@ -30,6 +30,13 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.entry_types import (
+    BINS,
+    DBIN_TYPE,
+    DELTA_TYPE,
+    DIN_TYPE,
+    DUP_NODES,
+)
 from engine.format.fields import Shape, shape
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key, pack, split_two_part_key, unpack
@@ -41,12 +48,6 @@ from engine.format.versions import (
     NODE_SIZES,
     TWO_PART_DUPLICATES,
 )
-
-IN_TYPE: Final = 12
-BIN_TYPE: Final = 13
-DIN_TYPE: Final = 14
-DBIN_TYPE: Final = 15
-DELTA_TYPE: Final = 37
 
 # Node flags.
 ROOT: Final = 0x01
@@ -172,7 +173,7 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
     """
     reader = ByteReader(body)
     head = _read_versions(reader, version)
-    is_bin = type_number in (BIN_TYPE, DELTA_TYPE)
+    is_bin = type_number in BINS
     bases = _read_bases(reader, version) if is_bin else (-1, -1, -1)
     node_id, identifier_key, flags = reader.packed(), reader.byte_array(), reader.u8()
     prefix = reader.byte_array() if flags & HAS_PREFIX else None
@@ -198,7 +199,7 @@ def encode_node(record: NodeRecord, version: int, type_number: int) -> bytes:
     """Encode a node of any version; the mirror of ``decode_node``."""
     writer = ByteWriter()
     odd = version == _ODD_DELTA_VERSION and type_number == DELTA_TYPE
-    is_bin = type_number in (BIN_TYPE, DELTA_TYPE)
+    is_bin = type_number in BINS
     _write_versions(writer, record, version, NULL_LSN if odd else record.prev_full_lsn)
     if is_bin:
         _write_bases(writer, record, version)
@@ -382,7 +383,7 @@ def _write_tail(writer: ByteWriter, record: NodeRecord, version: int, type_numbe
         writer.packed(record.full_bin_entries, record.full_bin_max_entries)
         if record.flags & HAS_BLOOM_FILTER:
             writer.byte_array(record.bloom_filter or b"")
-    if type_number in (DIN_TYPE, DBIN_TYPE):
+    if type_number in DUP_NODES:
         writer.byte_array(record.dup_key or b"")
     if type_number == DIN_TYPE:
         ref = record.dup_count

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.format.entry.ln import EMBEDDED
+from engine.format.entry_types import INS_LN
 from engine.format.header import HEADER, HEADER_BYTES
 from engine.format.packed import pack
 from engine.pipeline.load.sorting import Binary
 
-INS_LN: Final = 34
 _MODULUS: Final = 65521
 _CHECKED_FROM: Final = 4
 _EXACT_IN_SINGLE: Final = 361

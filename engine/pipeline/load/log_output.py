@@ -22,8 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
-from engine.format.entry.node import BIN_TYPE
-from engine.format.entry_types import FILE_HEADER
+from engine.format.entry_types import BIN_TYPE, FILE_HEADER
 from engine.format.header import HEADER, HEADER_BYTES, PROVISIONAL
 from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load.bin_block import BINBlock

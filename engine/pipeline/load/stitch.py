@@ -17,7 +17,8 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.format.entry.ln_content import FileSummary
-from engine.format.entry.node import IN_TYPE, ROOT, NodeRecord, Slot, encode_node
+from engine.format.entry.node import ROOT, NodeRecord, Slot, encode_node
+from engine.format.entry_types import IN_TYPE
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
