@@ -39,12 +39,14 @@ UPDATES: Final = 0x010
 DELETES: Final = 0x020
 # A node whose slots lead to records, or a delta of one.
 BOTTOM: Final = 0x040
+# What changed in a node since its last full version.
+DELTA: Final = 0x080
 # The body says when it was written.
-TIMED: Final = 0x080
+TIMED: Final = 0x100
 # Few in any log, and each says something about the log as a whole.
-RARE: Final = 0x100
+RARE: Final = 0x200
 # A closing JE writes it for itself after the last checkpoint.
-OWN: Final = 0x200
+OWN: Final = 0x400
 
 
 class EntryType(NamedTuple):
@@ -155,8 +157,8 @@ ENTRY_TYPES: Final[tuple[EntryType, ...]] = (
     EntryType(CKPT_START, "CkptStart", OTHER, ("ckpt",), codecs.ckpt_start, TIMED, 6, None),
     EntryType(CKPT_END, "CkptEnd", OTHER, ("ckpt",), codecs.ckpt_end, TIMED | RARE, 6, None),
     EntryType(IN_DELETE, "INDelete", OTHER, ("in",), codecs.in_delete, 0, 6, 7),
-    EntryType(OLD_DELTA_TYPE, "BINDelta", NODE, ("in",), codecs.old_delta, BOTTOM, 6, 8),
-    EntryType(DUP_DELTA_TYPE, "DupBINDelta", NODE, ("in",), codecs.old_delta, BOTTOM, 6, 7),
+    EntryType(OLD_DELTA_TYPE, "BINDelta", NODE, ("in",), codecs.old_delta, BOTTOM | DELTA, 6, 8),
+    EntryType(DUP_DELTA_TYPE, "DupBINDelta", NODE, ("in",), codecs.old_delta, BOTTOM | DELTA, 6, 7),
     EntryType(TRACE, "Trace", OTHER, ("meta",), codecs.trace, STREAM | TIMED | OWN, 6, None),
     EntryType(FILE_HEADER, "FileHeader", OTHER, ("meta",), codecs.file_header, TIMED | OWN, 6, None),
     EntryType(IN_DUP_DELETE, "INDupDelete", OTHER, ("in",), codecs.in_dup_delete, 0, 6, 7),
@@ -170,7 +172,7 @@ ENTRY_TYPES: Final[tuple[EntryType, ...]] = (
     EntryType(INS_LN, "INS_LN", LN, ("ln",), codecs.user_ln, STREAM | INSERTS, 8, None),
     EntryType(UPD_LN_TX, "UPD_LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM | UPDATES, 8, None),
     EntryType(UPD_LN, "UPD_LN", LN, ("ln",), codecs.user_ln, STREAM | UPDATES, 8, None),
-    EntryType(DELTA_TYPE, "NewBINDelta", NODE, ("in",), codecs.node, BOTTOM, 9, None),
+    EntryType(DELTA_TYPE, "NewBINDelta", NODE, ("in",), codecs.node, BOTTOM | DELTA, 9, None),
     EntryType(IMMUTABLE_FILE, "ImmutableFile", OTHER, ("meta",), codecs.immutable_file, 0, 11, None),
     EntryType(RESTORE_REQUIRED, "RestoreRequired", OTHER, ("meta",), codecs.restore_required, 0, 14, None),
     EntryType(RESERVED_FILE_LN, "ReservedFileLN", LN, ("ln", "cleaner"), codecs.reserved_ln, RARE | OWN, 15, None),
@@ -247,6 +249,8 @@ TREE_NODE_ENTRIES: Final = NODE_ENTRIES - DUP_NODE_ENTRIES
 # Of both, what ``node.decode_node`` reads.
 DUP_NODES: Final = NODES & DUP_NODE_ENTRIES
 TREE_NODES: Final = NODES & TREE_NODE_ENTRIES
+# Nodes that need no other entry to be read, unlike deltas.
+FULL_NODES: Final = TREE_NODES - _with(DELTA)
 # Nodes and deltas whose slots lead to records, of trees and of trees of duplicates.
 BOTTOM_NODES: Final = NODES & _with(BOTTOM)
 # BINs and their deltas.

@@ -30,10 +30,10 @@ from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, CkptEnd
 from engine.format.entry.rollback import Matchpoint, RollbackStart
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
-    ABORT,
     COMMIT,
     STREAM_MARKS,
     SYNC_POINTS,
+    TXN_ENDS,
     decode_body,
 )
 from engine.format.header import REPLICATED, is_invisible
@@ -68,7 +68,7 @@ class SyncPoint(NamedTuple):
     @property
     def is_txn_end(self) -> bool:
         """Whether it is a Commit or an Abort."""
-        return self.type_number in (COMMIT, ABORT)
+        return self.type_number in TXN_ENDS
 
     def same_as(self, other: SyncPoint) -> bool:
         """Whether it is the same entry of the stream, on another node (R-SYNC-2)."""

@@ -24,11 +24,11 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
-    ABORT,
     BY_NUMBER,
     COMMIT,
     COMMON_LNS,
     MATCHPOINT,
+    TXN_ENDS,
     decode_body,
     type_name,
 )
@@ -165,7 +165,7 @@ class Replay:
     def _end(self, entry: StreamEntry, record: TxnEnd) -> None:
         env = self._env
         txn = env.txns.registered.get(record.id)
-        if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in (COMMIT, ABORT):
+        if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in TXN_ENDS:
             raise self._parted(entry, f"no entry of transaction {record.id} is here")
         txn.vlsn = entry.vlsn
         txn.end = StreamEnd(record.time, record.master_id, record.dtvlsn)

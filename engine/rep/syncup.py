@@ -34,13 +34,13 @@ from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, decode_ckpt_
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import decode_txn_end
 from engine.format.entry_types import (
-    ABORT,
     CKPT_END,
     COMMIT,
     MATCHPOINT,
     ROLLBACK_START,
     STREAM_MARKS,
     SYNC_POINTS,
+    TXN_ENDS,
 )
 from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
@@ -205,7 +205,7 @@ class LocalLog:
         return raw.type_number == MATCHPOINT and raw.lsn > self._taken_back_to
 
     def _pass_current(self) -> None:
-        if self.current is None or self.form.type_number not in (COMMIT, ABORT):
+        if self.current is None or self.form.type_number not in TXN_ENDS:
             return
         end = decode_txn_end(self.form.body, 17)
         if self._first_dtvlsn is None:

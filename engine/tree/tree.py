@@ -17,6 +17,7 @@ from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
 from engine.format.entry_types import (
     BIN_TYPE,
     DELTA_TYPE,
+    FULL_NODES,
     IN_TYPE,
     OLD_DELTA_TYPE,
 )
@@ -52,7 +53,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
             _check_order(db, usual, entry)
             return usual
     record = entry.record()
-    if isinstance(record, NodeRecord) and entry.type_number in (IN_TYPE, BIN_TYPE):
+    if isinstance(record, NodeRecord) and entry.type_number in FULL_NODES:
         node = node_from(db, record)
         node.full_lsn, node.full_size = entry.lsn, entry.total_bytes
     elif isinstance(record, NodeRecord) and entry.type_number == DELTA_TYPE:
