@@ -90,9 +90,10 @@ def file_summary_ln(number: int, transactional: bool) -> Codec:
 
 def _ln(kind: Any) -> Codec:
     from engine.format.entry import ln
+    from engine.format.fast.ln import decode_plain_ln
 
     plain = kind.transactional and kind.read_content is None and not kind.tail
-    decode_ln = ln.decode_plain_ln if plain else ln.decode_ln
+    decode_ln = decode_plain_ln if plain else ln.decode_ln
 
     def decode(body: bytes, version: int) -> Record:
         return decode_ln(body, version, kind)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from engine.errors import FormatError
-from engine.format.entry.summarised import summarised_file
 from engine.format.entry_types import (
     CKPT_END,
     COMMIT,
@@ -27,10 +26,12 @@ from engine.format.entry_types import (
     ROLLBACKS,
     decode_body,
 )
+from engine.format.fast.file_summary import summarised_file
+from engine.format.fast.header import header_lengths
+from engine.format.fast.walks import walk_of
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, EntryCheck, header_lengths
+from engine.format.scan import BAD_PREV, GOOD, EntryCheck
 from engine.format.vlsn import NULL_VLSN
-from engine.format.walks import walk_of
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader

@@ -21,7 +21,7 @@ from engine.format.entry_types import (
     IMMUTABLE_FILE,
     RESTORE_REQUIRED,
 )
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
+from engine.format.header import header_bytes
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.log.access import LogAccess
 from engine.log.damage import is_full
@@ -186,5 +186,5 @@ def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:
             "the log ends with a request to restore the environment", file=name, lsn=format_lsn(entry.lsn)
         )
     seen.good(entry)
-    header = HEADER_WITH_VLSN_BYTES if has_vlsn(entry.flags, entry.version) else HEADER_BYTES
+    header = header_bytes(entry.flags, entry.version)
     seen.end = offset_of(entry.lsn) + header + entry.item_size

@@ -15,7 +15,6 @@ from typing import Final
 
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN, NameLN
-from engine.format.entry.txn_end import ended_transaction
 from engine.format.entry_types import (
     EXTINCT_SCAN_LNS,
     FILE_SUMMARY_LN,
@@ -29,11 +28,13 @@ from engine.format.entry_types import (
     TXN_FATES,
     decode_body,
 )
-from engine.format.header import REPLICATED
+from engine.format.fast.header import TYPES, header_lengths
+from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY
+from engine.format.fast.txn_end import ended_transaction
+from engine.format.fast.walks import sift
+from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of
 from engine.format.packed import sorted_unpack
-from engine.format.scan import COUNT, KEEP, STOP, TALLY, header_lengths
-from engine.format.walks import sift
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RangePiece, RawEntry, forward_pieces, raw_at
 from engine.recovery.hooks import RecoveryHook
@@ -46,22 +47,21 @@ _WITH_CONSEQUENCES: Final = NODE_ENTRIES | FILE_SUMMARY_LNS
 _LOOKED_AT: Final = NODE_ENTRIES | MAP_LNS | NAME_LNS | EXTINCT_SCAN_LNS | _ENDS
 # What the hook hears of one by one; of the others it hears how many there are.
 _TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
-_TYPES: Final = 256
 
 
 def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
     """What the walk does with an entry, by ``type | flags << 8``, as ``scan.sift`` takes it."""
-    kept = [number in (_ENDS if ends_only else _LOOKED_AT) for number in range(_TYPES)]
+    kept = [number in (_ENDS if ends_only else _LOOKED_AT) for number in range(TYPES)]
     if not hook:
-        return [KEEP if keep else 0 for keep in kept] * _TYPES
-    told = [number in _TOLD for number in range(_TYPES)]
-    stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(_TYPES)]
+        return [KEEP if keep else 0 for keep in kept] * TYPES
+    told = [number in _TOLD for number in range(TYPES)]
+    stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(TYPES)]
     local = [
         KEEP | after if one else COUNT | (KEEP if keep else 0)
         for one, keep, after in zip(told, kept, stop, strict=True)
     ]
     shared = [KEEP | after for after in stop]
-    return [action for flags in range(_TYPES) for action in (shared if flags & REPLICATED else local)]
+    return [action for flags in range(TYPES) for action in (shared if flags & REPLICATED else local)]
 
 
 _ENDS_ONLY: Final = _actions(hook=False, ends_only=True)
@@ -128,7 +128,7 @@ class Analysis:
     def run(self) -> None:
         """Walk."""
         result = self._result
-        tallies = [0] * (_TYPES * TALLY)
+        tallies = [0] * (TYPES * TALLY)
         for piece in forward_pieces(self._access, LogRange(result.first_active_lsn, result.end_lsn)):
             start = min(max(result.ckpt_start_lsn - piece.lsn, 0), len(piece.data))
             lengths = header_lengths(piece.version)
@@ -150,7 +150,7 @@ class Analysis:
         lsn_base, version, data = piece
         lengths = header_lengths(version)
         for pos in found:
-            number, flags = data[pos + 4], data[pos + 5]
+            number, flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
             lsn = self._access.at_lsn = lsn_base + pos
             if number in TXN_ENDS:
                 self.ends.add(lsn, number, ended_transaction(data, pos + lengths[number | flags << 8], version))
@@ -202,7 +202,7 @@ class Analysis:
 
 def _tell_tallies(hook: RecoveryHook, file_number: int, tallies: list[int]) -> None:
     """Tell of the entries that were only counted, and begin again."""
-    for number in range(_TYPES):
+    for number in range(TYPES):
         entries, size_bytes, largest = tallies[number * TALLY : number * TALLY + TALLY]
         if entries:
             hook.saw_entries(file_number, number, entries, size_bytes, largest)

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import NAMING_DB_ID
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE
 from engine.format.entry.ln_content import NameLN
-from engine.format.entry.ln_fields import plain_fields, transaction_of
 from engine.format.entry_types import (
     COMMON_PUTS,
     REDO_LNS,
@@ -24,9 +22,10 @@ from engine.format.entry_types import (
     UNDO_LNS,
     codec_of,
 )
-from engine.format.header import BEFORE_CKPT_END, PROVISIONAL, REPLICATED, is_invisible
+from engine.format.fast.header import header_lengths, item_size
+from engine.format.fast.ln import plain_fields, transaction_of
+from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible
 from engine.format.lsn import NULL_LSN
-from engine.format.scan import header_lengths
 from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
 from engine.log.passes import LogRange, RangePiece, RawEntry, backward_pieces, forward_pieces, positions, raw_at
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
@@ -119,11 +118,11 @@ class LNPasses:
         lengths = header_lengths(version)
         for pos in reversed(positions(piece, UNDO_LNS)):
             self._ctx.access.at_lsn = lsn + pos
-            flags = data[pos + 5]
+            flags = data[pos + FLAGS_AT]
             if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
                 # Most entries are of committed transactions: their id is enough.
                 count.read += 1
-                peeked = transaction_of(data, pos + lengths[data[pos + 4] | flags << 8], version)
+                peeked = transaction_of(data, pos + lengths[data[pos + TYPE_AT] | flags << 8], version)
                 if peeked is None or peeked not in committed:
                     yield raw_at(piece, pos)
                 continue
@@ -188,9 +187,9 @@ class LNPasses:
         waiting: list[Redo] = []
         for pos in found:
             lsn = access.at_lsn = lsn_base + pos
-            number, header_flags = data[pos + 4], data[pos + 5]
+            number, header_flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
             at = pos + lengths[number | header_flags << 8]
-            end = at + (data[pos + 10] | data[pos + 11] << 8 | data[pos + 12] << 16 | data[pos + 13] << 24)
+            end = at + item_size(data, pos)
             flags, db_id, txn_id, length, in_txn = -1, 0, 0, 0, False
             if number in COMMON_PUTS and not header_flags & _INVISIBLE_OR_PROVISIONAL:
                 in_txn = number in TRANSACTIONAL

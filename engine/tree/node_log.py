@@ -8,7 +8,7 @@ parent when it is YES, since a crash may bring them back.
 
 from __future__ import annotations
 
-from engine.format.entry.ln import EMBEDDED, LN, creation_flag, encode_user_ln
+from engine.format.entry.ln import EMBEDDED, LN, creation_flag
 from engine.format.entry.node import DIRTY, SLOT_EMBEDDED, encode_node
 from engine.format.entry_types import (
     BIN_TYPE,
@@ -17,16 +17,17 @@ from engine.format.entry_types import (
     INS_LN,
     encode_body,
 )
+from engine.format.fast.ln import encode_user_ln
 from engine.format.header import HEADER_BYTES, Provisional
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.fast_codec import encode_usual
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
 from engine.tree.state import ExpirationListener, TreeContext
-from engine.tree.usual import encode_usual
 
 
 def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delta: bool = False) -> int:

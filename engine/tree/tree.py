@@ -12,7 +12,6 @@ from typing import Final
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_fields import plain_data
 from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
 from engine.format.entry_types import (
     BIN_TYPE,
@@ -21,14 +20,15 @@ from engine.format.entry_types import (
     IN_TYPE,
     OLD_DELTA_TYPE,
 )
+from engine.format.fast.ln import plain_data
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
+from engine.tree.fast_codec import decode_usual
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, level_base, node_from
 from engine.tree.state import DatabaseState, TreeContext
-from engine.tree.usual import decode_usual
 
 # Below every LSN, NULL and transient ones included.
 _FIRST_MARK: Final = -(2 << 32)

@@ -35,6 +35,7 @@ from engine.format.entry_types import (
     UPD_LN_TX,
     encode_body,
 )
+from engine.format.fast.ln import encode_rare, encode_user_fields
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
@@ -404,11 +405,9 @@ def _marks(node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, be
 def _user_body(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> bytes:
     """The LN of a user record, encoded without making the record."""
     flags, flags2, prior_size, prior_file = marks
-    rare = ln_codec.encode_rare(
-        flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file
-    )
+    rare = encode_rare(flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file)
     txn = before.lsn, locker.id if locker.transactional else None, locker.last_lsn
-    return ln_codec.encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
+    return encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
 
 
 def _record(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> ln_codec.LN:

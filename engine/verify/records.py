@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from engine.errors import DamageError, FormatError
 from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_fields import database_of
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import (
     DELETIONS,
@@ -35,12 +34,14 @@ from engine.format.entry_types import (
     is_valid_type,
     type_name,
 )
+from engine.format.fast.ln import database_of
 from engine.format.header import (
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
+    TYPE_AT,
     Provisional,
     decode_header,
-    has_vlsn,
+    header_bytes,
     is_invisible,
     provisional_of,
 )
@@ -156,10 +157,10 @@ class RecordCheck:
         except DamageError as error:
             return rules.NO_FILE, error.what
         data = handle.read(offset, _HEAD_BYTES)
-        if len(data) < HEADER_BYTES or not is_valid_type(data[4], version):
+        if len(data) < HEADER_BYTES or not is_valid_type(data[TYPE_AT], version):
             return rules.NO_ENTRY, "no entry begins here"
         header = decode_header(data.ljust(HEADER_WITH_VLSN_BYTES, b"\0"), 0, version)
-        length = HEADER_WITH_VLSN_BYTES if has_vlsn(header.flags, version) else HEADER_BYTES
+        length = header_bytes(header.flags, version)
         if header.item_size < 0 or offset + length + header.item_size > self._size_of(number):
             return rules.NO_ENTRY, f"an entry of {header.item_size} bytes does not fit into the file"
         db_id = 0

@@ -72,7 +72,8 @@ _LONG_LSN: Final = Struct("<q")
 _LONG_LSN_AND_STATE: Final = Struct("<qB")
 _COMPACT_LSN_AND_STATE: Final = Struct("<IB")
 _COMPACT_LSN: Final = Struct("<I")
-_NULL_OFFSET: Final = 0xFFFFFF
+# The offset of a compact LSN that is NULL.
+NULL_OFFSET: Final = 0xFFFFFF
 # Length of an empty key, compact LSN, state.
 _LEAST_SLOT_BYTES: Final = 6
 _DELTA_COUNTS_VERSION: Final = 10
@@ -308,7 +309,7 @@ def _read_slot_lsn(body: bytes, pos: int, base_file: int | None) -> tuple[int, i
         return int(_LONG_LSN.unpack_from(body, pos)[0]), pos + _LONG_LSN.size
     word = _COMPACT_LSN.unpack_from(body, pos)[0]
     offset, file_delta = word >> 8, word & 0xFF
-    if offset == _NULL_OFFSET:
+    if offset == NULL_OFFSET:
         return NULL_LSN, pos + _COMPACT_LSN.size
     return (base_file + (file_delta - 256 if file_delta > 127 else file_delta) << 32) | offset, pos + 4
 
@@ -330,7 +331,7 @@ def _usual_slots(slots: tuple[Slot, ...], base_file: int | None, has_sizes: bool
         if base_file is None:
             add(_LONG_LSN_AND_STATE.pack(lsn, state))
         elif lsn == NULL_LSN:
-            add(_COMPACT_LSN_AND_STATE.pack(_NULL_OFFSET << 8, state))
+            add(_COMPACT_LSN_AND_STATE.pack(NULL_OFFSET << 8, state))
         else:
             add(_COMPACT_LSN_AND_STATE.pack((lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - base_file) & 0xFF, state))
         if has_sizes and not embedded:
@@ -346,7 +347,7 @@ def _write_slot(writer: ByteWriter, slot: Slot, layout: _SlotLayout) -> None:
     if base_file is None:
         writer.i64(slot.lsn)
     elif slot.lsn == NULL_LSN:
-        writer.raw(_COMPACT_LSN.pack(_NULL_OFFSET << 8))
+        writer.raw(_COMPACT_LSN.pack(NULL_OFFSET << 8))
     else:
         writer.raw(_COMPACT_LSN.pack((slot.lsn & 0xFFFFFF) << 8 | ((slot.lsn >> 32) - base_file) & 0xFF))
     writer.u8(slot.state)

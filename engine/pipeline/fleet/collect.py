@@ -29,9 +29,9 @@ from engine.format.entry_types import (
     ROLLBACK_START,
     STREAM_LNS,
 )
+from engine.format.fast.header import header_lengths
 from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN
-from engine.format.scan import header_lengths
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.survey import survey
 from engine.log.check import check_file

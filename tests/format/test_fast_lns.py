@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.format.entry import ln
-from engine.format.entry.ln_fields import plain_data, plain_fields, transaction_of
 from engine.format.entry_types import decode_body, encode_body
+from engine.format.fast.ln import UNCOMMON_FLAGS, encode_user_ln, plain_data, plain_fields, transaction_of
 
 HEADER = Struct("<IBBIi")
 
@@ -32,7 +32,7 @@ def test_same_bytes(
         None, key, None,
     )  # fmt: skip
     number = 35 if tx else 36
-    body = ln.encode_user_ln(record)
+    body = encode_user_ln(record)
     assert body == encode_body(number, 17, record)
     decoded = decode_body(number, 17, body)
     assert (decoded.key, decoded.data) == (key, data)  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ def test_same_bytes(
         assert transaction_of(body, 0, 17) == txn
     # The same fields, read where they lie, with other bytes around.
     flags_found, *fields, at = plain_fields(b"x" + body + b"yz", 1, 1 + len(body), 17, tx)
-    uncommon = bool(flags & ln.UNCOMMON_FLAGS)
+    uncommon = bool(flags & UNCOMMON_FLAGS)
     assert (flags_found == -1) is uncommon
     if not uncommon:
         assert flags_found == flags | flags2 << 8
