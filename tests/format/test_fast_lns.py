@@ -1,15 +1,29 @@
-"""The one-expression encoder of user LNs gives the bytes of the general one."""
+"""What is read of LNs where they lie, and written without a record, is what the general codec reads and writes."""
 
 from __future__ import annotations
 
 from struct import Struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.format.entry import ln
-from engine.format.entry_types import decode_body, encode_body
-from engine.format.fast.ln import UNCOMMON_FLAGS, encode_user_ln, plain_data, plain_fields, transaction_of
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import COMMIT, COMMON_LNS, LNS, TRANSACTIONAL, TXN_ENDS, decode_body, encode_body
+from engine.format.fast.ln import (
+    UNCOMMON_FLAGS,
+    database_of,
+    decode_plain_ln,
+    encode_user_ln,
+    plain_data,
+    plain_fields,
+    transaction_of,
+)
+from engine.format.fast.txn_end import ended_transaction
+from engine.format.header import EntryHeader, encode_entry
+from tests.format.test_codec_properties import lns, txn_ends, versions_of
+from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
 
 HEADER = Struct("<IBBIi")
 
@@ -49,3 +63,64 @@ def test_same_bytes(
     header = HEADER.pack(0, number, 0, 0, len(body))
     assert plain_data(header + body, 17, db) == (None if uncommon else data)
     assert plain_data(header + body, 17, db + 1) is None
+
+
+@given(st.data())
+def test_lns_of_all_versions(source: st.DataObject) -> None:
+    """Whatever the version and the rarity: the same, or left to the codec."""
+    number = source.draw(st.sampled_from(sorted(COMMON_LNS)))
+    version = source.draw(versions_of(number))
+    record = source.draw(lns(version, number))
+    assert_read_alike(number, version, encode_body(number, version, record))
+
+
+@pytest.mark.parametrize("environment", EXPECTED)
+def test_golden_logs(environment: str) -> None:
+    read_of = 0
+    for file in golden_files(environment):
+        for entry in entries(read(file.data, number=file.number, is_last=file.is_last)):
+            if entry.type_number in COMMON_LNS:
+                assert_read_alike(entry.type_number, entry.version, entry.body)
+                read_of += 1
+            elif entry.type_number in TXN_ENDS:
+                found = entry.record()
+                assert isinstance(found, TxnEnd)
+                assert ended_transaction(b"ab" + entry.body, 2, entry.version) == found.id
+                read_of += 1
+            elif entry.type_number in LNS:
+                found = entry.record()
+                assert isinstance(found, ln.LN)
+                assert database_of(entry.body, entry.version) == found.db_id
+    assert read_of or environment.endswith("/empty") or "je-6" in environment
+
+
+@given(st.data())
+def test_ends_of_all_versions(source: st.DataObject) -> None:
+    version = source.draw(st.sampled_from(VERSIONS))
+    record = source.draw(txn_ends(version))
+    body = encode_body(COMMIT, version, record)
+    assert ended_transaction(body, 0, version) == record.id
+
+
+def assert_read_alike(number: int, version: int, body: bytes) -> None:
+    record = decode_body(number, version, body)
+    assert isinstance(record, ln.LN)
+    tx = number in TRANSACTIONAL
+    kind = ln.LNKind(number, tx)
+    assert ln.decode_ln(body, version, kind) == record
+    if tx:
+        assert decode_plain_ln(body, version, kind) == record
+        assert transaction_of(b"abc" + body, 3, version) in (record.txn_id, None)
+        assert (transaction_of(body, 0, version) is None) == (not 12 <= version <= 18)
+    assert database_of(body, version) == record.db_id
+    flags, db, txn, length, at = plain_fields(b"xyz" + body, 3, 3 + len(body), version, tx)
+    assert (flags == -1) == (not 12 <= version <= 18 or bool(record.flags & UNCOMMON_FLAGS))
+    if flags != -1:
+        assert (flags, db, txn) == (record.flags | record.flags2 << 8, record.db_id, record.txn_id or 0)
+        assert length == (-1 if record.data is None else len(record.data))
+        assert body[at - 3 :] == (record.data or b"") + record.key
+    entry = encode_entry(EntryHeader(0, number, 0, 0, 0, -1), body, version)
+    assert plain_data(entry, version, record.db_id) == (None if flags == -1 else record.data)
+    rare = ln.HAS_ABORT_KEY | ln.HAS_ABORT_VLSN
+    if 16 <= version <= 18 and not record.flags & rare:
+        assert encode_user_ln(record) == body
