@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
 
 from engine.storage.disk import DiskStorage
-from tests import harness
+from tests import corpus as archived
+from tests import tools
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 # What a shell starts in the background ignores SIGINT, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,15 +26,9 @@ settings.load_profile("jetool")
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The directory with the shared documents and fixtures. Never changed: copy what is to be changed."""
-    return harness.shared_path()
-
-
-@pytest.fixture(scope="session")
-def shared_dir(shared: Path) -> Path:
-    """The same."""
-    return shared
+def corpus() -> Path:
+    """The real environments of ``tests.corpus``. Never changed: copy what is to be changed."""
+    return archived.path()
 
 
 @pytest.fixture(scope="session")
@@ -40,30 +37,55 @@ def golden_dir() -> Path:
     return Path(__file__).resolve().parent / "golden"
 
 
-def _snapshot(path: Path) -> dict[str, tuple[int, int]]:
-    found = (p for p in path.rglob("*") if p.is_file()) if path.is_dir() else ()
-    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in found}
-
-
 @pytest.fixture(scope="session", autouse=True)
-def shared_is_never_written() -> Iterator[None]:
-    """No test writes to the shared fixtures: refused in this process, and noticed at the end from any other.
+def corpus_is_never_written() -> Iterator[None]:
+    """No test writes to the corpus: refused in this process, and noticed at the end from any other.
 
-    File modes do not protect them, since the tests may run as root.
+    File modes do not protect it, since the tests may run as root.
     """
-    shared = harness.REPOSITORY.parent / "shared"
-    before = _snapshot(shared)
+    kept = archived.path()
+    before = archived.snapshot(kept)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("open_rw", "make_directory", "rename", "remove"):
-            patch.setattr(DiskStorage, name, _refusing(getattr(DiskStorage, name), shared))
+            patch.setattr(DiskStorage, name, _refusing(getattr(DiskStorage, name), kept))
         yield
-    assert _snapshot(shared) == before, "a test has changed the shared fixtures: restore them from their manifests"
+    assert archived.snapshot(kept) == before, f"a test has changed the corpus in {kept}; the next run unpacks it again"
 
 
-def _refusing(method: Callable[..., Any], shared: Path) -> Callable[..., Any]:
+def _refusing(method: Callable[..., Any], kept: Path) -> Callable[..., Any]:
     def refuse(self: DiskStorage, *args: Any, **kwargs: Any) -> Any:
         root = Path(self.root).resolve()
-        assert not root.is_relative_to(shared), f"a test writes to {root}: copy the fixture first"
+        assert not root.is_relative_to(kept), f"a test writes to {root}: copy the fixture first"
         return method(self, *args, **kwargs)
 
     return refuse
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _only_for_a_tool((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = _only_for_a_tool((yield))
+    if report.skipped and isinstance(report.longrepr, tuple):
+        # The place is that of ``needs`` for every module, and xdist passes on one report for each place.
+        report.longrepr = (str(collector.path), 1, report.longrepr[2])
+    return report
+
+
+def _only_for_a_tool(report: Report) -> Report:
+    """What was skipped without the name of a tool has failed."""
+    if report.skipped and not hasattr(report, "wasxfail") and tools.named_in(report) is None:
+        report.outcome = "failed"
+        report.longrepr = f"skipped for something that is no tool of tests.tools: {report.longrepr}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.write_line(f"skipped: {tools.summary(skipped)}")

@@ -1,4 +1,4 @@
-"""What tests share: the place of the shared documents and fixtures, a runner for commands, and output validation."""
+"""What tests share: a runner for commands, and output validation."""
 
 from __future__ import annotations
 
@@ -11,25 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jsonschema
-import pytest
 
 from jetool.app import cli, exits, schemas, table
 from jetool.app.command import Command, CommandGroup
+from tests import corpus
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-
-
-def shared_path() -> Path:
-    """The directory ``shared`` beside the repository.
-
-    Where it is missing the test is skipped, or fails when CI is set: there it must not be missed unnoticed.
-    """
-    path = REPOSITORY.parent / "shared"
-    if not path.is_dir():
-        if os.environ.get("CI"):
-            pytest.fail(f"{path} is missing, and CI is set")
-        pytest.skip(f"{path} is missing")
-    return path
 
 
 class Result(NamedTuple):
@@ -80,7 +67,7 @@ def run(*words: str | Path, terminal: bool = False) -> Result:
         terminal: what ``isatty`` of the standard streams answers.
     """
     args = [str(word) for word in words]
-    refuse_to_write_to_shared(args)
+    refuse_to_write_to_corpus(args)
     out, err = _Stream(terminal), _Stream(terminal)
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = out, err
@@ -94,10 +81,10 @@ def run(*words: str | Path, terminal: bool = False) -> Result:
     return result
 
 
-def refuse_to_write_to_shared(args: list[str]) -> None:
-    """Fail when a verb that can write is called on the shared fixtures: root is not stopped by their file modes."""
-    shared = (REPOSITORY.parent / "shared").resolve()
-    inside = [word for word in args if word.startswith("/") and Path(word).resolve().is_relative_to(shared)]
+def refuse_to_write_to_corpus(args: list[str]) -> None:
+    """Fail when a verb that can write is called on the corpus: root is not stopped by its file modes."""
+    kept = corpus.location()
+    inside = [word for word in args if word.startswith("/") and Path(word).resolve().is_relative_to(kept)]
     if not inside or {"-n", "--dry-run"} & set(args):
         return
     names = [row.name for row in table.COMMANDS if args[0] == row.name or args[0] in row.aliases]
@@ -108,7 +95,7 @@ def refuse_to_write_to_shared(args: list[str]) -> None:
 
 def spawn(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a command line in a process of its own."""
-    refuse_to_write_to_shared([str(word) for word in words])
+    refuse_to_write_to_corpus([str(word) for word in words])
     command = [sys.executable, "-m", "jetool", *map(str, words)]
     return subprocess.run(command, capture_output=True, timeout=60, env=environment(), **options)
 

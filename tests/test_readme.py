@@ -45,6 +45,10 @@ def test_the_first_command_line_names_an_environment_of_this_repository() -> Non
     assert all((REPOSITORY / word).is_file() for word in line.split() if word.startswith("examples/"))
 
 
-def test_the_output_of_the_quick_start() -> None:
-    """The examples' own test compares the expected output with what the script prints."""
-    assert (REPOSITORY / "examples" / "expected" / "quickstart.txt").read_text().strip("\n") in README
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 130
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)]+)\)", README))))
+def test_links_lead_to_files(link: str) -> None:
+    assert (REPOSITORY / link).exists()

@@ -1,4 +1,4 @@
-"""Settings of an environment: the ``je.*`` parameters by their names, and ``je.properties`` (R-LOG section 0).
+"""Settings of an environment: the ``je.*`` parameters by their names, and ``je.properties`` (je-behaviour.md 0).
 
 Precedence, as in JE: what the file ``je.properties`` in the environment says overrides what the program says.
 """

@@ -10,6 +10,6 @@ Packages and modules, bottom up:
 * ``xact``, ``checkpoint``, ``recovery``: the transaction table, the closing checkpoint, redo and undo.
 * ``info``, ``verify``: what an operator wants to know before recovery is run.
 
-Rules are cited by their numbers in the behaviour document (R-DRB-...). Nothing here knows JE: the package imports
+Rules are cited by their numbers in derby-behaviour.md (R-DRB-1 to R-DRB-73). Nothing here knows JE: the package imports
 ``engine.storage``, ``engine.errors`` and ``engine.events`` only.
 """

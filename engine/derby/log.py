@@ -1,6 +1,6 @@
 """The log as a sequence of records: forward, backward, one record, and where it ends.
 
-The end of the log is not recorded anywhere; it is found (format document, section 11.1). G is the end of the last
+The end of the log is not recorded anywhere; it is found (derby-log-format.md 11.1). G is the end of the last
 complete record. At position p of file n:
 
 1. fewer than 4 bytes left: end. Fuzzy when p is not exactly the file's length.
@@ -287,7 +287,7 @@ class ForwardScan:
 
 
 def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
-    """Records in front of an instant, last first, to the first file that exists (section 11.2).
+    """Records in front of an instant, last first, to the first file that exists (derby-log-format.md 11.2).
 
     Arguments:
         log: the log files.

@@ -1,6 +1,6 @@
 """Appending to the log: records, the groups that checksum records guard, flushing, switching files.
 
-Groups (format document, section 8): the first record placed in an empty buffer reserves 37 bytes for a checksum record
+Groups (derby-log-format.md 8): the first record placed in an empty buffer reserves 37 bytes for a checksum record
 in front of it. The group ends when the buffer is flushed, or when the next record does not fit into the rest of it. A
 record larger than a whole buffer is a group of its own. The end marker belongs to no group.
 

@@ -1,6 +1,6 @@
 """Live pages: a stored page with its rows, and an allocation page with its maps, ready to be changed.
 
-Space rules (format document, section 13.1) that keep pages loadable by Derby:
+Space rules (derby-log-format.md 13.1) that keep pages loadable by Derby:
 
 * A new record reserves max(0, minimum record size - sum of its field data lengths) bytes when the container has a
   minimum; on an overflow page at least so many that record and reserve take 17 bytes.
@@ -226,7 +226,7 @@ class LiveAllocation:
         return allocation.encode(self.content._replace(header=versioned, container_header=header), self._size)
 
     def set_page(self, number: int, *, free: bool) -> None:
-        """Mark a page free, or allocated; the maps grow with the highest page (section 14)."""
+        """Mark a page free, or allocated; the maps grow with the highest page (derby-log-format.md 14)."""
         extent = self.content.extent
         if not extent.first_page <= number <= extent.last_page:
             raise FormatError("an allocation page does not manage that page", found=str(number))

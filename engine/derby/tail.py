@@ -1,4 +1,4 @@
-"""Valid records after the place where the log ends: what Derby drops in silence (format document, section 11.1).
+"""Valid records after the place where the log ends: what Derby drops in silence (derby-log-format.md 11.1).
 
 A damaged byte in the middle of the log looks like a torn tail. So the rest of the file, and every later log file, is
 searched for envelopes whose instant equals their position, whose two lengths agree and whose body decodes. A record

@@ -24,7 +24,7 @@ JE_RELEASES: Final[dict[int, str]] = {
     26: "25.2",
 }  # fmt: skip
 
-# Highest entry type number by version: a larger one ends the log (section 5).
+# Highest entry type number by version: a larger one ends the log (je-log-format.md 5).
 HIGHEST_TYPE: Final[dict[int, int]] = {
     6: 27, 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42,
     17: 43, 18: 43, 19: 43, 20: 43, 21: 43, 22: 43, 23: 43, 24: 43, 25: 45, 26: 45,

@@ -1,4 +1,4 @@
-"""Syncup: where replica and master agree, and what the replica has to do to get there (R-SYNC-3 to R-SYNC-6, 7.3).
+"""Syncup: where replica and master agree, and what the replica does to get there (R-SYNC-3 to 6, je-behaviour.md 7.3).
 
 The replica asks for the entry at its last sync-able VLSN (Commit, Abort, Matchpoint) and goes back from one sync-able
 entry to the one before, until master and replica have the same. What it passes is kept: commits beyond the matchpoint

@@ -4,7 +4,7 @@ Pre-emptive: a descent that may insert never leaves a full node behind. A full r
 of the path, bottom-up, with the path up to the root logged at once, so that recovery finds a consistent tree at every
 cut. Where nothing can be logged (read-only recovery) the same splits happen in memory.
 
-The same is done before the first insertion that comes by a node from which a branch was pruned (R-TREE-52). The range
+The same is done before the first insertion that comes by a node where a branch was pruned (R-TREE-52, D-14). The range
 of the branch has gone to a neighbour, and nothing says so in the log: if the neighbour, with a record of that range in
 it, reached the log before the ancestor and a crash followed, a scan would pass the record and a search not find it. JE
 logs nothing there.

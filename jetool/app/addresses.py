@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from engine.derby.format.operations import registry
 from engine.errors import NotFoundError, UsageError
 from engine.format.entry_types import BY_NAME, ENTRY_TYPES, GROUPS
 from engine.format.lsn import format_lsn
@@ -19,23 +18,19 @@ from jetool.output.values import instant_text
 
 _LIST: Final = "list"
 _ONLY_DERBY: Final = {"containers": "--container", "pages": "--page"}
-DERBY_GROUPS: Final = ("page", "container", "transaction", "txn", "ckpt", "clr")
 
 
 class EntryTypes(NamedTuple):
     """Types that the user named; what kind the environment is, is not known yet when they are parsed.
 
     Attributes:
-        numbers: numbers of JE's entry types.
-        operations: names of Derby's operations, lower case.
         words: the words as they were written; empty for ``list``.
-        only_je, only_derby: words that mean nothing for the other kind.
+        numbers: numbers of JE's entry types.
+        only_derby: words that mean nothing for JE.
     """
 
-    numbers: frozenset[int] = frozenset()
-    operations: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
-    only_je: tuple[str, ...] = ()
+    numbers: frozenset[int] = frozenset()
     only_derby: tuple[str, ...] = ()
 
 
@@ -52,23 +47,21 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
         if isinstance(value, EntryTypes):
             return value
         numbers: set[int] = set()
-        operations: set[str] = set()
         words = [word.strip() for word in str(value).split(",")]
-        only_je, only_derby = [], []
+        only_derby = []
         for word in words:
             name = word.lower()
             if name == _LIST:
                 return EntryTypes()
-            in_je, in_derby = _je_types(name), _derby_operations(name)
-            if not in_je and not in_derby:
-                self.fail(f"{word!r} is no entry type, operation or group; --type list prints them", param, ctx)
-            if not in_derby:
-                only_je.append(word)
-            if not in_je:
+            found = _je_types(name)
+            if not found:
+                from jetool.derby import operations
+
+                if not operations.named(name):
+                    self.fail(f"{word!r} is no entry type, operation or group; --type list prints them", param, ctx)
                 only_derby.append(word)
-            numbers |= in_je
-            operations |= in_derby
-        return EntryTypes(frozenset(numbers), frozenset(operations), tuple(words), tuple(only_je), tuple(only_derby))
+            numbers |= found
+        return EntryTypes(tuple(words), frozenset(numbers), tuple(only_derby))
 
     def shell_complete(
         self,
@@ -79,8 +72,9 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
         """Types and groups that begin as what was typed."""
         from click.shell_completion import CompletionItem
 
-        operations = (line.name for line in registry.BY_NAME.values())
-        names = [*GROUPS, *DERBY_GROUPS, *(kind.name for kind in ENTRY_TYPES), *operations, _LIST]
+        from jetool.derby import operations
+
+        names = [*GROUPS, *operations.GROUPS, *(kind.name for kind in ENTRY_TYPES), *operations.names(), _LIST]
         return [CompletionItem(name) for name in dict.fromkeys(names) if name.lower().startswith(incomplete.lower())]
 
 
@@ -88,23 +82,6 @@ def _je_types(name: str) -> set[int]:
     if name in GROUPS:
         return {kind.number for kind in ENTRY_TYPES if name in kind.groups}
     return {BY_NAME[name].number} if name in BY_NAME else set()
-
-
-def _derby_operations(name: str) -> set[str]:
-    if name in DERBY_GROUPS:
-        return {word for word, line in registry.BY_NAME.items() if name in _groups_of(line)}
-    return {name} if name in registry.BY_NAME else set()
-
-
-def _groups_of(line: registry.OperationType) -> list[str]:
-    """The groups of an operation of Derby: its family, and the groups that JE has too."""
-    name = line.name.lower()
-    more = {
-        "txn": name in ("beginxact", "endxact"),
-        "ckpt": name == "checkpoint",
-        "clr": name.endswith("undo"),
-    }
-    return [line.family, *(group for group, belongs in more.items() if belongs)]
 
 
 TYPES: Final = EntryTypesParam()
@@ -118,15 +95,6 @@ def types_text() -> str:
         for kind in ENTRY_TYPES
     ]
     return "\n".join([" no  type                         groups", *lines, "", f"groups: {' '.join(GROUPS)}"])
-
-
-def operations_text() -> str:
-    """The list that ``--type list`` prints for a Derby database."""
-    lines = [
-        f"{line.number:>3}  {line.name:<28} {' '.join(_groups_of(line))}"
-        for line in sorted(registry.BY_NAME.values(), key=lambda line: line.number)
-    ]
-    return "\n".join([" no  operation                    groups", *lines, "", f"groups: {' '.join(DERBY_GROUPS)}"])
 
 
 def resolve(address: Address, storage: Storage, files: LogFiles) -> int:

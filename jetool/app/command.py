@@ -48,14 +48,16 @@ class Command(click.Command):
         examples: pairs of what it is for and the command line.
         exits: exit code to what it means here; without the codes that every command has.
         outputs: gives what it prints. A function, so that ``--help`` need not load shapes.
-        only: the kind of environment that it serves (``jetool.app.kinds``), None for all.
+        kind_option: the option that says of which kind the environment is (``jetool.app.kinds``); None: it says itself.
+        check: raises what is wrong with the parameters whatever the environment is; called before it is looked at.
     """
 
     formats: tuple[str, ...] = ()
     examples: tuple[tuple[str, str], ...] = ()
     exits: Mapping[int, str] = {}
     outputs: Callable[[], Outputs]
-    only: str | None = None
+    kind_option: str | None = None
+    check: Callable[..., None] | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse with the leading options in front and ENV filled in."""
@@ -101,13 +103,14 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command, give its exit code."""
-        assert self.callback is not None
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
-            self._check_kind(values)
+            if self.check is not None:
+                self.check(run, **values)
+            serve = self._serving(values)
             target.open()
-            code = self.callback(run, **values)
+            code = serve(run, **values)
             run.listener.close()
             target.commit()
         except BaseException:
@@ -116,14 +119,16 @@ class Command(click.Command):
             raise
         return int(code)
 
-    def _check_kind(self, values: Mapping[str, Any]) -> None:
-        """UsageError when the environment is of the kind that the command does not serve."""
-        if self.only is None:
-            return
-        from engine.storage.disk import DiskStorage
-        from jetool.app import kinds
+    def _serving(self, values: Mapping[str, Any]) -> Callable[..., int]:
+        """The function that serves the command on the environment that it was given: see ``jetool.app.verbs``."""
+        assert self.callback is not None
+        if "env" not in values:
+            return self.callback
+        from jetool.app import verbs
 
-        kinds.require(self.only, DiskStorage(values["env"]), self.name or "")
+        if self.kind_option is not None:
+            return verbs.of_kind(values[self.kind_option], self.callback)
+        return verbs.serving(self.callback, self.name or "", values["env"])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options, then the shared ones."""
@@ -245,7 +250,8 @@ def command(
     formats: Sequence[str] = options.FORMATS,
     features: Sequence[str] = (),
     parent: CommandGroup | None = None,
-    only: str | None = None,
+    kind_option: str | None = None,
+    check: Callable[..., None] | None = None,
 ) -> Callable[[Callable[Concatenate[options.Run, P], int]], Command]:
     """Make a command of a function. Put it above the function's own options.
 
@@ -257,7 +263,8 @@ def command(
         formats: the formats it has, the default first.
         features: the groups of shared options that it honours (``jetool.app.options``).
         parent: the group that it belongs to, for ``vlsn range`` and the like.
-        only: the one kind of environment that it serves (``jetool.app.kinds``); for the other it ends with 2.
+        kind_option: the option that says of which kind the environment is; without one the environment says it itself.
+        check: gets what the function gets, before the environment is looked at; raises UsageError.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -267,7 +274,8 @@ def command(
         made = click.command(name, cls=Command, add_help_option=False)(function)
         made.params.extend([*options.shared(formats, features), options.help_option()])
         made.formats, made.examples = tuple(formats), tuple(examples)
-        made.exits, made.outputs, made.only = dict(exits), outputs, only
+        made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
+        made.check = check
         if parent is not None:
             parent.add_command(made)
         return made

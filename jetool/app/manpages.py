@@ -2,7 +2,8 @@
 
 There is a page per command and one for the program. What they say comes from where ``--help`` takes it; sections that
 only the manual has are roff files ``PAGE.extra`` in the same directory, put in before SEE ALSO. (The package click-man
-was tried: it knows neither examples nor exit codes, and does not escape what roff takes for a request.)
+was tried: it knows neither examples nor exit codes, and does not escape what roff takes for a request.) The pages
+of man5 and man7 come from Markdown in the same directory (``manual``); a command's SEE ALSO names those that name it.
 
 ``--check`` compares and ends with 1 when a page is missing, differs, or belongs to no command.
 """
@@ -17,16 +18,10 @@ from pathlib import Path
 import click
 
 from engine.version import VERSION
-from jetool.app import cli, exits, table
+from jetool.app import cli, exits, manual, table
 from jetool.app.command import Command, CommandGroup
+from jetool.app.manual import escape
 from jetool.output.messages import Messages
-
-
-def escape(text: str) -> str:
-    """Text as roff prints it unchanged: no requests, no escapes, no typographic hyphens or quotes."""
-    for plain, escaped in (("\\", "\\e"), ("-", "\\-"), ("'", "\\(aq"), ("`", "\\(ga"), ("^", "\\(ha"), ("~", "\\(ti")):
-        text = text.replace(plain, escaped)
-    return re.sub(r"^\.", r"\\&.", text, flags=re.MULTILINE)
 
 
 def pages(directory: Path) -> Iterator[tuple[str, str]]:
@@ -35,23 +30,27 @@ def pages(directory: Path) -> Iterator[tuple[str, str]]:
     Arguments:
         directory: where the hand-written sections are.
     """
+    yield from manual.pages(directory)
+    about = manual.about(directory)
     program = cli.root()
-    yield "jetool.1", "".join(_program(program, _extra(directory, "jetool.1")))
+    yield "jetool.1", "".join(_program(program, _extra(directory, "jetool.1"), about.get("jetool", ())))
     for row in table.COMMANDS:
         found = cli.load(row)
         context = click.Context(found, info_name=f"jetool {row.name}")
-        name = f"jetool-{row.name}.1"
+        page = f"jetool-{row.name}"
+        extra, also = _extra(directory, f"{page}.1"), about.get(page, ())
         if isinstance(found, Command):
-            yield name, "".join(_command(found, context, row.help, row.aliases, _extra(directory, name)))
+            yield f"{page}.1", "".join(_command(found, context, row.help, row.aliases, extra, also))
         elif isinstance(found, CommandGroup):
-            yield name, "".join(_group(found, context, row.help, _extra(directory, name)))
+            yield f"{page}.1", "".join(_group(found, context, row.help, extra, also))
             for inner in found.commands.values():
                 assert isinstance(inner, Command)
                 path = f"{context.info_name} {inner.name}"
-                name = f"{path.replace(' ', '-')}.1"
+                page = path.replace(" ", "-")
+                extra, also = _extra(directory, f"{page}.1"), about.get(page, ())
                 inner_context = click.Context(inner, info_name=path)
                 help_line = inner.get_short_help_str(200).rstrip(".")
-                yield name, "".join(_command(inner, inner_context, help_line, (), _extra(directory, name)))
+                yield f"{page}.1", "".join(_command(inner, inner_context, help_line, (), extra, also))
 
 
 def _extra(directory: Path, name: str) -> str:
@@ -65,7 +64,7 @@ def _head(path: str, about: str) -> str:
     return f"{title}.SH NAME\n{escape(name)} \\- {escape(about[0].lower() + about[1:])}\n"
 
 
-def _program(program: click.Group, extra: str) -> Iterator[str]:
+def _program(program: click.Group, extra: str, also: Sequence[str]) -> Iterator[str]:
     context = click.Context(program, info_name="jetool")
     yield _head("jetool", "administration toolkit for Berkeley DB Java Edition logs")
     yield _synopsis(program, context)
@@ -79,10 +78,12 @@ def _program(program: click.Group, extra: str) -> Iterator[str]:
     yield _options(program.params, context)
     yield ".SH EXIT STATUS\n" + _codes(exits.TABLE)
     yield extra
-    yield _see_also(f"jetool-{row.name}" for row in table.COMMANDS)
+    yield _see_also((f"jetool-{row.name}" for row in table.COMMANDS), also)
 
 
-def _command(command: Command, context: click.Context, about: str, aliases: Sequence[str], extra: str) -> Iterator[str]:
+def _command(
+    command: Command, context: click.Context, about: str, aliases: Sequence[str], extra: str, also: Sequence[str]
+) -> Iterator[str]:
     yield _head(str(context.info_name), about)
     yield _synopsis(command, context)
     yield _description(command.help or "")
@@ -96,10 +97,10 @@ def _command(command: Command, context: click.Context, about: str, aliases: Sequ
     yield ".SH EXIT STATUS\n" + _codes({**{code: exits.TABLE[code] for code in exits.ALWAYS}, **command.exits})
     yield _examples(command.examples)
     yield extra
-    yield _see_also(["jetool"])
+    yield _see_also(["jetool"], also)
 
 
-def _group(group: CommandGroup, context: click.Context, about: str, extra: str) -> Iterator[str]:
+def _group(group: CommandGroup, context: click.Context, about: str, extra: str, also: Sequence[str]) -> Iterator[str]:
     path = str(context.info_name).replace(" ", "-")
     yield _head(str(context.info_name), about)
     yield _synopsis(group, context)
@@ -109,7 +110,7 @@ def _group(group: CommandGroup, context: click.Context, about: str, extra: str) 
     yield _list((f"\\fB{escape(f'{path}-{name}')}\\fR(1)", one.get_short_help_str(200)) for name, one in inner)
     yield _examples(group.examples)
     yield extra
-    yield _see_also(["jetool", *(f"{path}-{name}" for name in group.commands)])
+    yield _see_also(["jetool", *(f"{path}-{name}" for name in group.commands)], also)
 
 
 def _synopsis(command: click.Command, context: click.Context) -> str:
@@ -147,14 +148,17 @@ def _examples(examples: Sequence[tuple[str, str]]) -> str:
     return ".SH EXAMPLES\n" + "".join(parts).removeprefix(".PP\n")
 
 
-def _see_also(names: Iterable[str]) -> str:
-    return ".SH SEE ALSO\n" + ",\n".join(f"\\fB{escape(name)}\\fR(1)" for name in names) + "\n"
+def _see_also(names: Iterable[str], also: Sequence[str]) -> str:
+    """Pages of man1 by name, others as ``jetool-log(5)``."""
+    pages = [f"{name}(1)" for name in names] + list(also)
+    references = (f"\\fB{escape(name)}\\fR({rest}" for name, _, rest in (page.partition("(") for page in pages))
+    return ".SH SEE ALSO\n" + ",\n".join(references) + "\n"
 
 
 def drift(directory: Path) -> list[str]:
     """What is wrong with the pages in a directory, one line each."""
     wanted = dict(pages(directory))
-    found = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("jetool*.1")}
+    found = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("jetool*.[1-9]")}
     missing = [f"{name} is missing" for name in wanted.keys() - found.keys()]
     stray = [f"{name} belongs to no command" for name in found.keys() - wanted.keys()]
     changed = [

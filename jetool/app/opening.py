@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -186,7 +186,13 @@ def wait_for_lock(run: Run, storage: Storage) -> None:
 
 
 @contextmanager
-def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -> Iterator[Environment]:
+def open_to_write(
+    run: Run,
+    env: str,
+    config: EnvironmentConfig | None = None,
+    *,
+    through: Callable[[Storage], Storage] = lambda storage: storage,
+) -> Iterator[Environment]:
     """Open an environment for writing: recovered, locked, with a checkpoint at the end.
 
     A dry run is the same on a view whose changes stay in memory. Otherwise bytes that recovery cuts off or changes are
@@ -196,6 +202,7 @@ def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -
         run: says how long to wait, where bytes are saved, and whether this is a dry run.
         env: its directory.
         config: how it is opened.
+        through: puts a storage of the caller over that of the environment.
 
     Raises:
         JetoolError: as ``Environment``.
@@ -212,7 +219,7 @@ def open_to_write(run: Run, env: str, config: EnvironmentConfig | None = None) -
             storage = saved = SavingStorage(disk, backup, appends=False)
     with full_backup_named(backup):
         try:
-            with Environment(storage, config or EnvironmentConfig(), run.listener) as found:
+            with Environment(through(storage), config or EnvironmentConfig(), run.listener) as found:
                 yield found
         finally:
             if saved is not None and saved.touched:

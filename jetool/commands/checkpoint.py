@@ -11,8 +11,7 @@ from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.environment import Environment
 from engine.errors import JetoolError, UsageError
 from engine.format.lsn import NULL_LSN
-from engine.storage.disk import DiskStorage
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, open_to_write
 from jetool.app.options import Run
@@ -78,13 +77,6 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
     follows. Of a Derby database: prints the checkpoint record, its low water marks, the pages written and the log files
     removed; saved bytes, -n and the refusals are those of jetool recover.
     """
-    storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.DERBY:
-        from jetool.derby.recover import recover_database
-
-        if minimize:
-            raise UsageError("--minimize has no meaning for a Derby database", hint="leave it out")
-        return recover_database(run, storage, accept_loss=accept_loss, force_checkpoint=True)
     if accept_loss:
         raise UsageError(
             "--accept-loss has no meaning for a JE environment here", hint="jetool verify shows what is lost"

@@ -42,6 +42,7 @@ def _outputs() -> Outputs:
 
 @command(
     "create",
+    kind_option="store",
     outputs=_outputs,
     features=("fields", "write"),
     examples=(
@@ -76,7 +77,7 @@ def create(
     run: Run,
     env: str,
     dbs: tuple[tuple[str, bool, bool], ...],
-    store: str,
+    store: str,  # noqa: ARG001 - chooses who serves
     file_max: int | None,
     node_max: int,
     replicated: bool,
@@ -92,10 +93,6 @@ def create(
     With --store derby it is a page store: tables of keys and values in Apache Derby's files, with its logging and
     recovery, and no SQL. --file-max is the log switch interval then, from 100000 to 134217728.  [default: 1048576]
     """
-    if store == kinds.DERBY:
-        from jetool.derby.store import create_store
-
-        return create_store(run, env, dbs, file_max)
     check_name("group", group)
     check_name("node", node)
     if file_max is not None and file_max < _LEAST_FILE:

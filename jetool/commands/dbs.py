@@ -8,7 +8,7 @@ import click
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
@@ -60,12 +60,6 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...])
     Recovery runs in memory: committed work after the last checkpoint is seen, uncommitted work is not. Nothing is
     locked, created or changed; a running environment can be read.
     """
-    if kinds.is_derby(env):
-        from jetool.derby.store import print_tables
-
-        if internal:
-            raise kinds.not_for(kinds.DERBY, "--internal")
-        return print_tables(run, env, names, count=count)
     with open_to_read(run, env) as found:
         listed = found.database_names(internal=internal or bool(names))
         absent = sorted(set(names) - set(listed))

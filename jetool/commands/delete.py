@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from engine.errors import NotFoundError
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.app.options import Run
@@ -58,12 +58,6 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
 
     The environment is recovered first when it needs it, and closed with a checkpoint.
     """
-    if kinds.is_derby(env):
-        from jetool.derby.store import delete_record
-
-        if data is not None:
-            raise kinds.not_for(kinds.DERBY, "--data")
-        return delete_record(run, env, name, key)
     with open_to_write(run, env) as found:
         lead_if_replicated(found)
         with found.open_database(name) as db, found.begin() as txn:

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from engine.errors import UsageError
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
@@ -27,8 +27,17 @@ SUMMARY: Final = Shape(
 )
 
 
+def _check(run: Run, *, printable: bool, **_: object) -> None:
+    je = run.out.format == "je"
+    if printable and not je:
+        raise UsageError("--printable is for --format je", hint="use --key-format and --data-format instead")
+    if je and run.out.selected is not None:
+        raise UsageError("--fields is not for --format je", hint="use --format ndjson or csv")
+
+
 @command(
     "dump",
+    check=_check,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys"),
@@ -49,23 +58,15 @@ def dump(run: Run, env: str, name: str, printable: bool) -> int:
     --format je is byte for byte what DbDump prints, and what its counterparts load. Records are those that recovery
     would leave; it runs in memory. Nothing is locked, created or changed.
     """
-    je = run.out.format == "je"
-    if printable and not je:
-        raise UsageError("--printable is for --format je", hint="use --key-format and --data-format instead")
-    if je and run.out.selected is not None:
-        raise UsageError("--fields is not for --format je", hint="use --format ndjson or csv")
-    if kinds.is_derby(env):
-        from jetool.derby import store
-
-        with store.records(run, env, name, None, None, reverse=False) as (records, opened):
-            _print(run, name, records, duplicates=False, printable=printable)
-        return store.reading_code(opened)
     with open_to_read(run, env) as found, found.open_database(name) as db:
-        _print(run, name, db.items(), duplicates=db.duplicates, printable=printable)
+        print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable)
     return reading_code(found)
 
 
-def _print(run: Run, name: str, records: Iterable[tuple[bytes, bytes]], *, duplicates: bool, printable: bool) -> None:
+def print_dump(
+    run: Run, name: str, records: Iterable[tuple[bytes, bytes]], *, duplicates: bool, printable: bool
+) -> None:
+    """Print the records of a database, and how many there are."""
     encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
     with run.out.stream(RECORD, encoder=encoder) as stream:
         count = write_records(stream, records)

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
@@ -29,7 +29,6 @@ EXPORTED: Final = Shape(
 
 @command(
     "export",
-    only=kinds.JE,
     outputs=lambda: Outputs("document", (EXPORTED,)),
     features=("fields", "progress", "keys", "jobs", "spark"),
     examples=(

@@ -6,7 +6,7 @@ import click
 
 from engine.db.database import Database
 from engine.errors import NotFoundError
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
@@ -36,10 +36,6 @@ def get(run: Run, env: str, key: bytes, name: str) -> int:
 
     The record is the one that recovery would leave; it runs in memory. Nothing is locked, created or changed.
     """
-    if kinds.is_derby(env):
-        from jetool.derby.store import get_record
-
-        return get_record(run, env, name, key)
     with open_to_read(run, env) as found, found.open_database(name) as db:
         records = _find(db, key)
     if not records:

@@ -15,7 +15,7 @@ from engine.inspect.selection import Selection
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.opening import require_je
@@ -55,7 +55,6 @@ SUMMARY: Final = Shape(
 
 @command(
     "history",
-    only=kinds.JE,
     outputs=lambda: Outputs("stream", (VERSION,), SUMMARY),
     features=("fields", "progress", "times", "keys"),
     examples=(

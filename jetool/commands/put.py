@@ -11,7 +11,7 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.format.lsn import NULL_LSN
 from engine.txn.records import PutMode
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.app.options import Run
@@ -64,12 +64,7 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
     The environment is recovered first when it needs it, and closed with a checkpoint. With --no-commit it is left as a
     crash leaves it: the record is in the log and durable, its transaction has no end.
     """
-    if data == b"-":
-        data = sys.stdin.buffer.read()
-    if kinds.is_derby(env):
-        from jetool.derby.store import put_record
-
-        return put_record(run, env, name, (key, data), overwrite=not no_overwrite, commit=not no_commit)
+    data = read_data(data)
     with open_to_write(run, env) as found:
         lead_if_replicated(found)
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
@@ -78,6 +73,11 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
             found.crash()
     run.out.document(WRITTEN, WRITTEN.row((name, key, txn_id, lsn, commit, run.dry_run)))
     return exits.DONE
+
+
+def read_data(data: bytes) -> bytes:
+    """The data: as given, or what is on standard input for ``-``."""
+    return sys.stdin.buffer.read() if data == b"-" else data
 
 
 def _put(

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from engine.errors import UsageError
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code, require_byte_order
 from jetool.app.options import Run
@@ -26,8 +26,14 @@ SUMMARY: Final = Shape(
 )
 
 
+def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:
+    if prefix is not None and (first is not None or last is not None):
+        raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
+
+
 @command(
     "scan",
+    check=_check,
     outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
     features=("fields", "progress", "keys"),
     examples=(
@@ -60,26 +66,20 @@ def scan(
 
     Records are those that recovery would leave; it runs in memory. Nothing is locked, created or changed.
     """
-    if prefix is not None and (first is not None or last is not None):
-        raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
-    # The smallest key after the last one: in the order of bytes that is the same with a zero byte.
-    end = None if last is None else last + b"\0"
-    if kinds.is_derby(env):
-        from jetool.derby import store
-
-        if prefix is not None:
-            first, end = prefix, store.behind_prefix(prefix)
-        with store.records(run, env, name, first, end, reverse=reverse) as (records, opened):
-            _print(run, records, limit)
-        return store.reading_code(opened)
+    end = end_of_range(last)
     with open_to_read(run, env) as found, found.open_database(name) as db:
         require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
-        records = db.items(first, end, prefix=prefix, reverse=reverse)
-        _print(run, records, limit)
+        print_range(run, db.items(first, end, prefix=prefix, reverse=reverse), limit)
     return reading_code(found)
 
 
-def _print(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None) -> None:
+def end_of_range(last: bytes | None) -> bytes | None:
+    """The smallest key after the last one: in the order of bytes that is the same with a zero byte."""
+    return None if last is None else last + b"\0"
+
+
+def print_range(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None) -> None:
+    """Print records up to a limit, and whether those were all."""
     with run.out.stream(RECORD, line=text_line) as stream:
         count = write_records(stream, islice(records, limit))
         complete = limit is None or count < limit or next(records, None) is None

@@ -6,11 +6,10 @@ from typing import Final
 
 import click
 
-from engine.errors import UsageError
 from engine.inspect.fates import FATES, Fate, read_fates
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import kinds, params
+from jetool.app import params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run
@@ -89,12 +88,6 @@ def txns(
     recovery does not see it. Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.DERBY:
-        from jetool.derby.txns import print_txns
-
-        if since is not None or until is not None:
-            raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")
-        return print_txns(run, storage, fates, ids, limit)
     found = read_fates(storage, list_log_files(storage), run.listener)
     printed = 0
     with run.out.stream(TXN) as stream:

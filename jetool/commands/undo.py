@@ -13,7 +13,7 @@ from engine.storage import journal
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, WRITER_BYTE, backups_of, wait_for_lock
 from jetool.app.options import Run
@@ -66,13 +66,9 @@ def undo(run: Run, env: str, force: bool) -> int:
     Every log file is again byte for byte what it was; the lock file stays. Refused when the environment was written to
     since: the new entries would be lost. Of a Derby database, what recover or checkpoint changed comes back.
     """
-    disk = DiskStorage(env)
-    if kinds.kind_of(disk) == kinds.DERBY:
-        from jetool.derby.recover import undo_database
-
-        return undo_database(run, disk, force=force)
     if force:
         raise UsageError("--force has no meaning for a JE environment", hint="restore from a backup instead")
+    disk = DiskStorage(env)
     backup = _backup(run, env)
     manifest = journal.read_manifest(backup)
     _require_undoable(disk, backup, manifest)

@@ -19,11 +19,11 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.walk import DerbyDamage, RecordSelection, walk
 from engine.errors import DamageError
 from engine.storage.base import Storage
-from jetool.app import addresses, exits
+from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.dump_log.modes import refuse_together
 from jetool.commands.dump_log.rows import SUMMARY
-from jetool.derby import counting
+from jetool.derby import counting, operations
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
 from jetool.derby.log_rows import BAD, ENTRY, bad_row, entry_row
 from jetool.derby.log_text import HEADING, text_line
@@ -55,7 +55,7 @@ def dump_database(run: Run, storage: Storage, options: dict[str, Any]) -> int:
     refuse_foreign(options, run.out.format)
     refuse_together(options, "tail", ("limit",))
     if any(not types.words for types in options["types"]):
-        run.out.text(addresses.operations_text())
+        run.out.text(operations.listing())
         return exits.DONE
     dump = _Dump(run, storage, options)
     return dump.count() if options["stats"] else dump.print()

@@ -11,6 +11,7 @@ from engine.derby.walk import RecordSelection
 from engine.errors import NotFoundError
 from jetool.app import kinds
 from jetool.app.params import Address
+from jetool.derby import operations
 from jetool.derby.ends import LogBounds
 
 # Parameters that mean nothing here, and how the user writes them.
@@ -40,7 +41,8 @@ def refuse_foreign(options: dict[str, Any], form: str) -> None:
         wrong.append("--stats=db")
     if form == "xml":
         wrong.append("--format xml")
-    wrong += [f"--type {word}" for types in options["types"] for word in types.only_je]
+    words = (word for types in options["types"] for word in types.words)
+    wrong += [f"--type {word}" for word in words if not operations.named(word.lower())]
     wrong += [f"--file with {file.number:08x}.jdb" for file in options["numbers"] if file.kind == kinds.JE]
     if wrong:
         raise kinds.not_for(kinds.DERBY, ", ".join(wrong))
@@ -68,7 +70,9 @@ def selection(database: DerbyDatabase, log: DerbyLogFiles, options: dict[str, An
         stop=resolve(database, last, ends) + 1 if last else instant.NONE,
         files=numbers,
         transactions=frozenset(options["txns"]),
-        operations=frozenset().union(*(types.operations for types in options["types"])),
+        operations=frozenset().union(
+            *(operations.named(word.lower()) for types in options["types"] for word in types.words)
+        ),
         containers=frozenset(options["containers"]),
         pages=frozenset(options["pages"]),
     )

@@ -106,7 +106,7 @@ def load(directory: Path, engine: str, form: str, count: int) -> Line:
     jetool = [sys.executable, "-m", "jetool"]
     subprocess.run([*jetool, "create", env, "--quiet"], check=True, stdout=subprocess.DEVNULL)
     words = ["--db", "d", "--create", "--key", "key", "--value", "value", "--engine", engine]
-    command = [*jetool, "load", str(directory / f"data.{form}"), str(env), *words, "--progress", "json", "--json"]
+    command = [*jetool, "load", str(env), str(directory / f"data.{form}"), *words, "--progress", "json", "--json"]
     wall, peak, out, err = _run(command)
     if json.loads(out)["records"] != count:
         raise SystemExit(f"jetool has not loaded all records:\n{out}{err}")

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
+from tests.tools import needs
 
-from tests.bench import load
-from tests.bench.load import Line
-from tests.harness import run
+needs("Spark")
+
+from tests.bench import load  # noqa: E402
+from tests.bench.load import Line  # noqa: E402
+from tests.harness import run  # noqa: E402
 
 
 @pytest.mark.parametrize("order", ["shuffled", "ascending"])
@@ -21,7 +23,7 @@ def test_all_formats_hold_the_same_records(tmp_path: Path, order: str) -> None:
         env = tmp_path / f"env-{name}"
         assert run("create", env).code == 0
         columns = ("--engine", "local", "--key", "key", "--value", "value") if name != "data.dump" else ()
-        done = run("load", tmp_path / name, env, "--db", "d", "--create", *columns, "--json")
+        done = run("load", env, tmp_path / name, "--db", "d", "--create", *columns, "--json")
         assert (done.code, done.json()["records"]) == (0, 2000)
         dumps.append(run("dump", env, "--db", "d").out)
     assert dumps[0] == dumps[1] == dumps[2]

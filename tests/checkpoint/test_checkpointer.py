@@ -162,7 +162,7 @@ def test_time_interval() -> None:
 
 
 def test_parameters_by_name() -> None:
-    """Section 0: je.properties overrides the program's settings."""
+    """je-behaviour.md 0: je.properties overrides the program's settings."""
     storage = MemoryStorage({"je.properties": b"# ours\nje.nodeMaxEntries=16\nje.lock.timeout=2 s\nje.unknown=1\n"})
     with Environment(storage, EnvironmentConfig(create=True, node_max_entries=64)) as env:
         assert env.config.node_max_entries == 16

@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from tests.harness import shared_path
+from tests import corpus
 
 NAMES = (
     "clean-shutdown",
@@ -25,7 +25,7 @@ FIVE = "crash-five-transactions"
 
 def fixture_path(name: str) -> Path:
     """The directory of a fixture."""
-    return shared_path() / "fixtures" / "derby" / name
+    return corpus.path() / "derby" / name
 
 
 def extract(name: str, target: Path) -> Path:
@@ -83,11 +83,6 @@ def state_of(database: Path) -> dict[str, tuple[int, int, str]]:
     return found
 
 
-def copy_of_je(shared: Path, target: Path) -> Path:
-    """A copy of some JE environment: a verb under test may write, and the shared one must stay as it is."""
-    source = sorted((shared / "fixtures" / "je").glob("je-18*/*/env"))[0]
-    copy = target / "je-env"
-    copy.mkdir(parents=True)
-    for path in source.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
-    return copy
+def copy_of_je(target: Path) -> Path:
+    """A copy of some JE environment: a verb under test may write."""
+    return corpus.copy(sorted((corpus.path() / "je").glob("je-18*/*/env"))[0], target / "je-env")

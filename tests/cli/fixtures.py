@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 from pathlib import Path
 from typing import Any
 
+from tests import corpus
 from tests.oracle.environments import Environment
 
 
 def copy_of(environment: Environment, target: Path) -> Path:
     """A writable copy of a fixture's environment."""
-    shutil.copytree(environment.path / "env", target, copy_function=shutil.copyfile)
-    return target
+    return corpus.copy(environment.path / "env", target)
 
 
 def state_of(directory: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ HEAVY = ("rich", "tabulate", "pyspark", "zoneinfo", "tempfile", "multiprocessing
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from jetool import cli; assert cli.run(['--help']) == 0\n"
+        "import sys; from jetool.app import cli; assert cli.run(['--help']) == 0\n"
         f"loaded = [n for n in sys.modules if n.startswith({(*HEAVY, 'jetool.commands')!r})]\n"
         "assert not loaded, loaded"
     )

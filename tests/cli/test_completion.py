@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests import harness
 from tests.harness import run
+from tests.tools import needs
 
 # Loads the script, then asks bash for completions as the Tab key would.
 ASK = r"""
@@ -39,8 +39,8 @@ def complete(program: Path, *words: str) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_commands_options_and_values(program: Path) -> None:
+    needs("bash")
     assert complete(program, "jetool", "sch") == ["schema"]
     assert "completion" in complete(program, "jetool", "")
     assert "--format" in complete(program, "jetool", "schema", "--fo")
@@ -56,8 +56,7 @@ def test_script_is_accepted_by_its_shell(shell: str, tmp_path: Path) -> None:
     result = run("completion", shell)
     assert result.code == 0
     assert f"_JETOOL_COMPLETE={shell}_complete" in result.text
-    if shutil.which(shell) is None:
-        pytest.skip(f"no {shell}")
+    needs(shell)
     script = tmp_path / "script"
     script.write_bytes(result.out)
     subprocess.run([shell, "-n", str(script)], check=True, timeout=60)

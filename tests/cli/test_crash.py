@@ -14,7 +14,7 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run, spawn
-from tests.oracle.environments import Environment, environments, named, require
+from tests.oracle.environments import Environment, environments, named
 
 TXN_CRASH = "je-18.3.20/txn-crash"
 MANY_FILES = "je-18.3.20/torn-base"
@@ -125,8 +125,8 @@ def test_the_matrix_passes(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("environment", environments("18.3.20", cases=("dups", "multi-ckpt", "cleaned", "empty")))
-def test_matrices_of_other_environments(environment: Environment | None, tmp_path: Path) -> None:
-    env = copy_of(require(environment), tmp_path / "env")
+def test_matrices_of_other_environments(environment: Environment, tmp_path: Path) -> None:
+    env = copy_of(environment, tmp_path / "env")
     assert run("crash", env, "--matrix", "6", "--mode", "torn-write").code == 0
 
 

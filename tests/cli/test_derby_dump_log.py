@@ -141,7 +141,6 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_is_the_recorded_one(name: str, tmp_path: Path) -> None:
-    """Issue 6, acceptance 1."""
     database = extract(name, tmp_path)
     result = run("dump-log", database, "--format", "ndjson")
     assert result.code == 0
@@ -173,7 +172,7 @@ def test_every_format(name: str, tmp_path: Path) -> None:
 
 
 def test_text_of_a_record_with_its_row(five: Path) -> None:
-    """The insert at (1,40777) of section 19 of the format document."""
+    """The insert at (1,40777) of derby-log-format.md 19."""
     line = run("dump-log", five, "--from", "1,40777", "--limit", "1", "--data").text.splitlines()[1]
     assert line.split() == [
         "(1,40777)",
@@ -282,8 +281,8 @@ def test_options_without_meaning_are_named(five: Path, options: list[str]) -> No
     assert "Derby" in result.err
 
 
-def test_options_of_derby_are_named_on_a_je_environment(shared: Path, tmp_path: Path) -> None:
-    je = copy_of_je(shared, tmp_path)
+def test_options_of_derby_are_named_on_a_je_environment(tmp_path: Path) -> None:
+    je = copy_of_je(tmp_path)
     for options in (["--container", "1"], ["--page", "1"], ["--stats=container"], ["--type", "CopyRows"],
                     ["--file", "log1.dat"], ["--from", "1,24"]):  # fmt: skip
         result = run("dump-log", je, *options, "--json")

@@ -14,7 +14,7 @@ import pytest
 
 from engine.derby.findings import CODES
 from engine.derby.format import control
-from jetool.app import cli
+from jetool.app import cli, verbs
 from jetool.derby.verify import RULES
 from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, state_of
 from tests.harness import assert_valid, assert_valid_error, run
@@ -210,7 +210,6 @@ def test_info_without_the_log_file_of_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_foreign_releases_and_encrypted_databases_are_refused(tmp_path: Path) -> None:
-    """Issue 6, acceptance 7."""
     newer = extract(FIVE, tmp_path / "newer")
     for name in ("log.ctrl", "logmirror.ctrl"):
         path = newer / "log" / name
@@ -226,8 +225,8 @@ def test_foreign_releases_and_encrypted_databases_are_refused(tmp_path: Path) ->
     assert run("info", secret, "--json").json()["encrypted"] is True
 
 
-def test_what_a_directory_is(tmp_path: Path, shared: Path) -> None:
-    je = copy_of_je(shared, tmp_path)
+def test_what_a_directory_is(tmp_path: Path) -> None:
+    je = copy_of_je(tmp_path)
     database = extract(FIVE, tmp_path)
     (tmp_path / "empty").mkdir()
     expected = {
@@ -261,7 +260,7 @@ def test_a_database_that_lost_a_mark_is_still_one(tmp_path: Path) -> None:
 
 
 def test_an_open_database_is_read_with_a_note(tmp_path: Path) -> None:
-    """Issue 6, acceptance 7: readers go on. Another process holds the lock that a JVM takes."""
+    """Readers go on. Another process holds the lock that a JVM takes."""
     database = extract(FIVE, tmp_path)
     (database / "dbex.lck").write_bytes(bytes(4))
     (database / "db.lck").write_bytes(bytes(38))
@@ -360,7 +359,11 @@ def test_verbs_of_records_do_not_touch_sql_tables(verb: str, tmp_path: Path) -> 
 
 
 def test_which_verbs_serve_one_kind_only() -> None:
-    assert {name for name, command in cli.commands() if command.only == "je"} == {*JE_ONLY, "export", "node run"}
+    on_environments = {name: one for name, one in cli.commands() if any(param.name == "env" for param in one.params)}
+    only_je = {
+        name for name, one in on_environments.items() if getattr(one.callback, "__name__", "") not in verbs.SHARED
+    }
+    assert only_je == {*JE_ONLY, "export", "node run"}
 
 
 def test_levels_of_trees_mean_nothing_here(tmp_path: Path) -> None:

@@ -221,7 +221,6 @@ def test_an_encrypted_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_database_in_use_is_refused(tmp_path: Path) -> None:
-    """Issue 6, acceptance 7."""
     database = extract(FIVE, tmp_path)
     with open_elsewhere(database, 60) as pid:
         before = state_of(database)
@@ -241,11 +240,11 @@ def test_waiting_for_the_lock(tmp_path: Path) -> None:
         assert recovered(database, "--lock-timeout", "30")["checkpoint"] is not None
 
 
-def test_writing_verbs_are_kept_from_the_shared_fixtures(shared: Path) -> None:
+def test_writing_verbs_are_kept_from_the_corpus(corpus: Path) -> None:
     """What the tests themselves must never do; the verb is not started."""
     for verb in ("recover", "checkpoint", "undo"):
         with pytest.raises(AssertionError, match="copy it first"):
-            run(verb, shared / "fixtures" / "je" / "nothing-here")
+            run(verb, corpus / "je" / "nothing-here")
 
 
 def test_explain_beside_textbook_aries(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``jetool diff`` and ``jetool rollbacks --against``: two nodes by their logs (R-SYNC-2 to 27, acceptance 6)."""
+"""``jetool diff`` and ``jetool rollbacks --against``: two nodes by their logs (R-SYNC-2 to 27)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_wrong_words(tmp_path: Path) -> None:
 
 
 def test_a_prediction_names_what_would_be_given_up() -> None:
-    """Acceptance 6: matchpoint, commits passed, durable ones, allowed or prohibited, before anything is changed."""
+    """Matchpoint, commits passed, durable ones, allowed or prohibited, before anything is changed."""
     before = state_of(node(2)), state_of(node(1))
     code, found = predicted(node(2), node(1), "--limit", "7", "--txns", "--keys")
     assert code == exits.FINDINGS

@@ -24,7 +24,7 @@ from jetool.commands.dump_log.rows import View
 from jetool.commands.dump_log.text_lines import LineRenderer
 from jetool.output.values import Style
 from tests.harness import Result, assert_valid, run
-from tests.oracle.environments import Environment, environments, require
+from tests.oracle.environments import Environment, environments
 from tests.oracle.ndjson import entry_json
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -68,8 +68,7 @@ def without_nulls(line: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_every_entry_is_the_one_that_was_held_against_dbprintlog(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_every_entry_is_the_one_that_was_held_against_dbprintlog(environment: Environment) -> None:
     result = dump(environment.path / "env", "--format", "ndjson", "--nodes", "slots", "--data", "--jobs", "1")
     found = [plain_names(line) for line in result.lines() if line["rec"] == "entry"]
     expected = [without_nulls(entry_json(item)) for item in environment.read() if isinstance(item, LogEntry)]
@@ -77,8 +76,7 @@ def test_every_entry_is_the_one_that_was_held_against_dbprintlog(environment: En
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_counts_by_type_are_those_of_dbprintlog(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_counts_by_type_are_those_of_dbprintlog(environment: Environment) -> None:
     result = dump(environment.path / "env", "--stats", "--format", "ndjson")
     found = {line["group"]: line for line in result.lines() if line["rec"] == "counted"}
     if environment.release == "3.3.98":
@@ -304,7 +302,7 @@ def test_no_entry_at_an_lsn() -> None:
 
 
 class TestBadEnvironments:
-    """Acceptance 3: the right exit code and a message that helps."""
+    """The right exit code and a message that helps."""
 
     def test_missing_directory(self, tmp_path: Path) -> None:
         result = dump(tmp_path / "nowhere")

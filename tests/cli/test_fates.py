@@ -9,14 +9,13 @@ import pytest
 
 from tests.cli.fixtures import state_of
 from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment, environments, named, require
+from tests.oracle.environments import Environment, environments, named
 
 TXN_CRASH = "je-18.3.20/txn-crash"
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_every_end_in_the_log_is_a_fate(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_every_end_in_the_log_is_a_fate(environment: Environment) -> None:
     env = environment.path / "env"
     before = state_of(env)
     result = run("txns", env, "--format", "ndjson")
@@ -96,12 +95,11 @@ def test_history_says_when_there_is_none() -> None:
 
 def rollback_environments() -> list[Any]:
     found = environments(cases=())
-    return [p for p in found if p.values[0] is None or (p.values[0].path / "expected" / "rollback.json").exists()]
+    return [p for p in found if (p.values[0].path / "expected" / "rollback.json").exists()]
 
 
 @pytest.mark.parametrize("environment", rollback_environments())
-def test_rollbacks_are_those_of_jes_tracker(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_rollbacks_are_those_of_jes_tracker(environment: Environment) -> None:
     env = environment.path / "env"
     before = state_of(env)
     expected = json.loads(environment.expected("rollback.json"))

@@ -11,7 +11,7 @@ import pytest
 
 from jetool.app import exits
 from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment, environments, named, require
+from tests.oracle.environments import Environment, environments, named
 from tests.verify.logs import LogWriter, changed, golden, whole
 from tests.verify.spoiled import sound, spoiled
 from tests.verify.test_trees import branch_to_record
@@ -30,8 +30,7 @@ def put(path: Path, files: dict[str, bytes]) -> Path:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_every_fixture(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_every_fixture(environment: Environment) -> None:
     env = environment.path / "env"
     result = run("info", env, "--json")
     assert_valid("info", result.out)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
 
-from jetool.app import cli, manpages, table
+from engine.format.entry_types import ENTRY_TYPES
+from engine.format.versions import HIGHEST_TYPE, JE_RELEASES
+from jetool.app import cli, manpages, manual, table
 from jetool.app.command import Command
 from tests import harness
 from tests.harness import REPOSITORY
+from tests.tools import needs
 
 MAN = REPOSITORY / "man"
+GOLDEN = REPOSITORY / "tests" / "golden"
 
 
 def write(directory: Path) -> dict[str, str]:
@@ -96,9 +104,175 @@ def test_text_cannot_become_a_request() -> None:
 
 @pytest.mark.usefixtures("samples")
 def test_pages_format_without_complaint(tmp_path: Path) -> None:
-    if shutil.which("groff") is None:
-        pytest.skip("no groff")
+    needs("groff")
     for name in write(tmp_path):
         done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", str(tmp_path / name)], capture_output=True, timeout=60)
         assert done.stderr == b"", name
         assert done.stdout
+
+
+# Pages of man5 and man7, and the runbook above all.
+
+MARKDOWN = sorted(MAN.glob("*.md"))
+RUNBOOK = MAN / "jetool-runbook.7.md"
+
+
+class Call(NamedTuple):
+    """A call of jetool in a page; ``in_block``: in a block of code, not in a sentence."""
+
+    heading: str
+    words: list[str]
+    in_block: bool
+
+
+def calls_in(path: Path) -> Iterator[Call]:
+    """Every call of jetool in a page."""
+    heading, fenced = "", False
+    for line in path.read_text().splitlines():
+        fenced ^= line.startswith("```")
+        heading = line.removeprefix("## ") if line.startswith("## ") else heading
+        calls = [line] if fenced else re.findall(r"`(jetool [^`]+)`", line)
+        for call in (one for text in calls for one in text.split("|")):
+            words = shlex.split(call)
+            if words[:1] == ["jetool"]:
+                yield Call(heading, words[1:], fenced)
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
+def test_pages_name_commands_and_options_that_exist(path: Path) -> None:
+    lines = [one.words for one in calls_in(path)]
+    assert len(lines) >= 3
+    for words in lines:
+        row = next(row for row in table.COMMANDS if row.name == words[0])
+        found: click.Command = cli.load(row)
+        rest = words[1:]
+        if isinstance(found, click.Group) and rest:
+            found, rest = found.commands[rest[0]], rest[1:]
+        known = {name for param in found.params for name in (*param.opts, *param.secondary_opts)}
+        assert {word for word in rest if re.match(r"-[a-z-]", word)} <= known, words
+        if len(rest) > 1 and not isinstance(found, click.Group):
+            # Values too: what Click does not take ends in a UsageError here.
+            found.make_context(found.name, list(rest))
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
+def test_references_lead_to_pages(path: Path) -> None:
+    named = re.findall(r"\b(jetool[a-z-]*)\((\d)\)", path.read_text())
+    assert len(named) > 5
+    assert [one for one in named if not (MAN / f"{one[0]}.{one[1]}").exists()] == []
+
+
+def test_the_log_page_has_every_type_version_and_bit() -> None:
+    page = (MAN / "jetool-log.5").read_text()
+    for one in ENTRY_TYPES:
+        name = manpages.escape(one.name.replace("_WITH_BEFORE_IMAGE", "_WITH_..."))
+        assert re.search(rf"^{one.number} +{re.escape(name)} +{one.family} ", page, re.MULTILINE), one
+    for version, release in JE_RELEASES.items():
+        assert re.search(rf"^{version} +{re.escape(release)} +{HIGHEST_TYPE[version]} ", page, re.MULTILINE)
+    assert len(re.findall(r"^0x[0-9a-f]{2} ", page, re.MULTILINE)) == 5
+
+
+def test_commands_lead_to_the_pages_that_name_them() -> None:
+    assert "\\fBjetool\\-recovery\\fR(7)" in (MAN / "jetool-recover.1").read_text()
+    assert "\\fBjetool\\-log\\fR(5)" in (MAN / "jetool-dump-log.1").read_text()
+    assert "\\fBjetool\\-runbook\\fR(7)" in (MAN / "jetool.1").read_text()
+    assert "(7)" not in (MAN / "jetool-schema.1").read_text()
+
+
+def test_a_page_that_was_edited_has_drifted(tmp_path: Path) -> None:
+    (tmp_path / "jetool-log.5.md").write_text("# jetool-log(5): a log\n\n## See also\n\njetool-info(1)\n")
+    assert "\\fBjetool\\-log\\fR(5)" in write(tmp_path)["jetool-info.1"]
+    assert manpages.drift(tmp_path) == []
+    (tmp_path / "jetool-log.5").write_text("edited")
+    (tmp_path / "jetool-old.7").write_text("")
+    assert manpages.drift(tmp_path) == ["jetool-log.5 differs from its command", "jetool-old.7 belongs to no command"]
+
+
+def test_markdown_as_roff() -> None:
+    text = (
+        "# jetool-x(7): what it is\n\n## One\n\nA `word -n`, *this* and **that**; see jetool-info(1),\n2*3*4.\n\n"
+        "Next.\n\n- first\n  of two\n- second\n\nterm\n: what it\n  means\n\n### Two\n"
+        "| a | b |\n|---|---|\n| 1 | `x` |\n\nAfter.\n```\njetool info\n.dot\n```\n"
+    )
+    head, _, body = manual.page(text).partition(".SH ONE\n")
+    assert head.endswith('manual"\n.SH NAME\njetool\\-x \\- what it is\n')
+    assert body == (
+        "A \\fBword \\-n\\fR, \\fIthis\\fR and \\fBthat\\fR; see \\fBjetool\\-info\\fR(1),\n2*3*4.\n.PP\nNext.\n"
+        ".IP \\(bu 3\nfirst of two\n.IP \\(bu 3\nsecond\n.TP\nterm\nwhat it means\n.SS Two\n"
+        ".RS 2\n.nf\na  b\n\\-  \\-\n1  x\n.fi\n.RE\n.PP\nAfter.\n.RS 2\n.nf\njetool info\n\\&.dot\n.fi\n.RE\n"
+    )
+
+
+# What the runbook says of each symptom, on an environment that has it: the exit codes of its commands, in order. Those
+# that need Spark, or running nodes, are not run.
+WALKS = {
+    "First": ("je-17/corrupt-middle", [1, 1]),
+    "After a crash or a loss of power": ("je-17/torn-cut-mid", [0]),
+    "Committed work after damage": ("je-17/corrupt-middle", [1, 1, 1, 6]),
+    "A log file is missing": ("je-17/corrupt-middle", [1, 7]),
+    "The restore marker": ("je-17/restore-required", [0, 0, 1]),
+    "The environment is locked": ("je-17/txn-crash", [0]),
+    "Opening takes very long": ("je-17/txn-crash", [0, 0, 0]),
+    "A record is missing, or wrong": ("je-17/txn-crash", [0, 0, 0]),
+    "The disk fills up": ("je-17/txn-crash", [0, 0, 0]),
+    "A replica does not start": ("je-17/ha-rollback", [0, 0, 0, 0, 0]),
+    "A replica refuses to roll back": ("je-17/rollback-four-periods", [0, 1, 0]),
+    "Which node is the newest?": ("je-17/ha-rollback", [0, 0]),
+    "The majority is lost for good": ("je-17/ha-rollback", [0, 0, 0, 0]),
+    "Moving records into a new environment": ("je-17/txn-crash", [0, 0, 0]),
+    "It was the wrong repair": ("je-17/torn-cut-mid", [0, 0]),
+}
+
+# What stands for the names of the page there.
+NAMES = {"user0001": "0x00000aa9", "users": "accounts", "orders": "accounts", "utf8": "hex"}
+
+
+@pytest.mark.parametrize("heading", WALKS)
+def test_the_runbook_is_true(heading: str, tmp_path: Path) -> None:
+    name, expected = WALKS[heading]
+    env = tmp_path / "env"
+    shutil.copytree(GOLDEN / name, env)
+    if heading == "A log file is missing":
+        (env / "00000003.jdb").unlink()
+    elif heading == "It was the wrong repair":
+        assert harness.run("recover", env).code == 0
+    other = tmp_path / "other"
+    shutil.copytree(GOLDEN / "je-17/ha-rollback", other)
+    places = {"/data/env": env, "/data/old": env, "/data/node1": env, "/data/new": other, "/data/node2": other}
+    found = []
+    for call in calls_in(RUNBOOK):
+        if call.heading == heading and call.in_block and call.words[0] not in ("fleet", "load", "node"):
+            words = [str(places.get(word, NAMES.get(word, word))) for word in call.words]
+            words = [str(tmp_path / word) if word == "orders.dump" else word for word in words]
+            found.append(harness.run(*words).code)
+    assert found == expected
+
+
+def test_every_symptom_of_the_runbook_is_walked() -> None:
+    walked = {one.heading for one in calls_in(RUNBOOK) if one.in_block}
+    assert walked - set(WALKS) == {"Damage before the last file", "Nodes of jetool have no master", "Derby databases"}
+
+
+def test_the_runbook_on_damage_before_the_last_file(tmp_path: Path) -> None:
+    """Where recovery has to read the place, and where it has not."""
+    env = tmp_path / "env"
+    for file, codes in (("00000003.jdb", [7, 7]), ("00000000.jdb", [1, 0])):
+        shutil.copytree(GOLDEN / "je-17/torn-cut-mid", env)
+        with (env / file).open("r+b") as damaged:
+            damaged.seek(3000)
+            damaged.write(b"\xff\xfe\xff")
+        calls = [one for one in calls_in(RUNBOOK) if one.heading == "Damage before the last file" and one.in_block]
+        looking = [one.words for one in calls if one.words[0] != "fleet"]
+        assert [
+            harness.run(*[str(env) if word == "/data/env" else word for word in words]).code for words in looking
+        ] == codes
+        shutil.rmtree(env)
+
+
+def test_the_runbook_on_derby(tmp_path: Path) -> None:
+    db = tmp_path / "derby"
+    assert harness.run("create", db, "--store", "derby", "--db", "users").code == 0
+    assert harness.run("put", db, "k", "v", "--db", "users").code == 0
+    calls = [one.words for one in calls_in(RUNBOOK) if one.heading == "Derby databases" and one.in_block]
+    assert len(calls) == 4
+    assert {harness.run(*[str(db) if word == "/data/derby" else word for word in words]).code for words in calls} == {0}

@@ -8,7 +8,8 @@ import pytest
 
 from jetool.app import cli, exits
 from jetool.app.command import Command
-from tests.harness import assert_valid, run, shared_path
+from tests import corpus
+from tests.harness import assert_valid, run
 
 # One environment per version of JE, and those whose output has further parts: damage, a torn tail, rollbacks.
 ENVIRONMENTS = ("corrupt-middle", "torn-cut-mid", "ha-rollback", "rollback-four-periods")
@@ -32,7 +33,7 @@ COMMANDS = [name for name, command in cli.commands() if reads_an_environment(com
 
 def environments() -> list[Path]:
     """Environments by name, and the first of each version of JE."""
-    found = sorted(path for path in (shared_path() / "fixtures" / "je").glob("je-*/*/env"))
+    found = sorted(path for path in (corpus.path() / "je").glob("je-*/*/env"))
     firsts = {path.parent.parent.name: path for path in reversed(found)}
     return sorted({*firsts.values(), *(path for path in found if path.parent.name in ENVIRONMENTS)})
 

@@ -15,7 +15,7 @@ from jetool.output.je_dump import JeDumpEncoder
 from jetool.rows.record_rows import record_row
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, assert_valid_error, run, spawn
-from tests.oracle.environments import Environment, environments, named, require
+from tests.oracle.environments import Environment, environments, named
 
 TXN_CRASH = "je-18.3.20/txn-crash"
 DUPS = "je-18.3.20/dups"
@@ -29,8 +29,7 @@ CODES = {**REFUSED, "corrupt-middle": 1}
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_every_dump_is_that_of_dbdump(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_every_dump_is_that_of_dbdump(environment: Environment) -> None:
     env = environment.path / "env"
     before = state_of(env)
     expected = expected_dumps(environment)
@@ -46,8 +45,7 @@ def test_every_dump_is_that_of_dbdump(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_databases_are_those_that_je_lists(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_databases_are_those_that_je_lists(environment: Environment) -> None:
     report = json.loads(environment.expected("recovery.json"))
     if environment.path.name in REFUSED or not report.get("databases"):
         return

@@ -13,7 +13,7 @@ import pytest
 from engine.db.environment import Environment as Engine
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, assert_valid_error, run, spawn
-from tests.oracle.environments import Environment, environments, named, require
+from tests.oracle.environments import Environment, environments, named
 
 CORRUPT = "je-18.3.20/corrupt-middle"
 TORN = "je-18.3.20/torn-garbage-tail"
@@ -29,8 +29,7 @@ def expected_code(environment: Environment) -> int:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_every_environment(environment: Environment | None, tmp_path: Path) -> None:
-    environment = require(environment)
+def test_every_environment(environment: Environment, tmp_path: Path) -> None:
     env = copy_of(environment, tmp_path / "env")
     before, original = state_of(tmp_path), contents(env)
     preview = run("recover", env, "-n", "--json")

@@ -185,7 +185,7 @@ def test_a_newer_log_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("verify",), ("info",), ("vlsn", "map"), ("vlsn", "gaps"), ("dump-log",)])
 def test_nothing_there(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """A missing directory, an empty one, one without a log, a file: 4, and a message that helps (acceptance 3)."""
+    """A missing directory, an empty one, one without a log, a file: 4, and a message that helps."""
     (tmp_path / "empty").mkdir()
     put(tmp_path / "other", {"readme.txt": b"x"})
     (tmp_path / "file").write_bytes(b"x")

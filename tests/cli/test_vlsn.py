@@ -11,19 +11,17 @@ import pytest
 
 from jetool.app import exits
 from tests.harness import Result, assert_valid, run
-from tests.oracle.environments import Environment, environments, named, require
+from tests.oracle.environments import Environment, environments, named
 from tests.verify.logs import Files, LogWriter, changed, golden
 
 DISTRIBUTION = re.compile(r"file 0x([0-9a-f]+) numRepRecords = ([\d,]+) firstVLSN = ([\d,]+) lastVLSN = ([\d,]+)")
 
 
 def replicated() -> list[object]:
-    """Environments with expected/vlsn-distribution.txt, and without fixtures the parameter that skips or fails."""
+    """Environments with expected/vlsn-distribution.txt."""
     found: list[Any] = environments()
     return [
-        parameter
-        for parameter in found
-        if parameter.values[0] is None or (parameter.values[0].path / "expected" / "vlsn-distribution.txt").exists()
+        parameter for parameter in found if (parameter.values[0].path / "expected" / "vlsn-distribution.txt").exists()
     ]
 
 
@@ -56,9 +54,8 @@ def gaps(env: Path) -> list[tuple[int, int, str, str]]:
 
 
 @pytest.mark.parametrize("environment", replicated())
-def test_map_is_je_s_distribution(environment: Environment | None) -> None:
+def test_map_is_je_s_distribution(environment: Environment) -> None:
     """Per file. DbPrintLog counts invisible entries too, and JE 25 takes 0 for the first VLSN of a file header."""
-    environment = require(environment)
     expected = {}
     for line in environment.expected("vlsn-distribution.txt").decode().splitlines():
         if matched := DISTRIBUTION.fullmatch(line):
@@ -82,9 +79,8 @@ def test_map_is_je_s_distribution(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", replicated())
-def test_map_is_je_s_index(environment: Environment | None) -> None:
+def test_map_is_je_s_index(environment: Environment) -> None:
     """Visible VLSNs per file, against the LSN of every VLSN that JE's index gives; an open rollback is yet to come."""
-    environment = require(environment)
     expected: Counter[str] = Counter()
     bounds: dict[str, tuple[int, int]] = {}
     for line in environment.expected("vlsn-lsn.csv").decode().split()[1:]:
@@ -107,8 +103,7 @@ def test_map_is_je_s_index(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", replicated())
-def test_real_logs_have_no_gap(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_real_logs_have_no_gap(environment: Environment) -> None:
     assert gaps(environment.path / "env") == []
 
 

@@ -22,16 +22,16 @@ from tests.cli.fixtures import copy_of, state_of
 from tests.golden_logs import GOLDEN
 from tests.harness import Result, assert_valid, run
 from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, named, require
+from tests.oracle.environments import environments, named
 from tests.vlsn import spoiled
 
 LITERAL = "four-periods-literal"
 
 
 def indexed() -> list[Any]:
-    """Environments with JE's index, and without fixtures the parameter that skips or fails."""
+    """Environments with JE's index."""
     found: list[Any] = environments()
-    return [p for p in found if p.values[0] is None or (p.values[0].path / "expected" / "vlsn-index.json").exists()]
+    return [p for p in found if (p.values[0].path / "expected" / "vlsn-index.json").exists()]
 
 
 def show(verb: str, env: Path, *words: str) -> Any:
@@ -41,9 +41,8 @@ def show(verb: str, env: Path, *words: str) -> Any:
 
 
 @pytest.mark.parametrize("environment", indexed())
-def test_range_and_buckets_are_je_s(environment: Fixture | None) -> None:
-    """Acceptance 2. JE's index after recovery; that of JE's own literal example keeps a rolled-back end (T-1)."""
-    environment = require(environment)
+def test_range_and_buckets_are_je_s(environment: Fixture) -> None:
+    """JE's index after recovery; that of JE's own literal example keeps a rolled-back end (T-1)."""
     env = environment.path / "env"
     expected = json.loads(environment.expected("vlsn-index.json"))
     found = show("range", env)
@@ -64,8 +63,7 @@ def test_range_and_buckets_are_je_s(environment: Fixture | None) -> None:
 
 
 @pytest.mark.parametrize("environment", indexed())
-def test_every_vlsn_is_found_where_je_has_it(environment: Fixture | None) -> None:
-    environment = require(environment)
+def test_every_vlsn_is_found_where_je_has_it(environment: Fixture) -> None:
     storage = DiskStorage(environment.path / "env")
     log = LogReader(storage, list_log_files(storage)._replace(marker=None))
     with Environment(storage, EnvironmentConfig(read_only=True)) as opened:
@@ -79,8 +77,7 @@ def test_every_vlsn_is_found_where_je_has_it(environment: Fixture | None) -> Non
 
 
 @pytest.mark.parametrize("environment", indexed())
-def test_real_indexes_agree_with_their_logs(environment: Fixture | None) -> None:
-    environment = require(environment)
+def test_real_indexes_agree_with_their_logs(environment: Fixture) -> None:
     result = check(environment.path / "env")
     codes = {line["code"] for line in result.lines()[:-1]}
     if environment.name.endswith(LITERAL):
@@ -135,7 +132,7 @@ def test_a_stand_alone_environment(verb: str, tmp_path: Path) -> None:
     assert run("vlsn", "find", GOLDEN / "je-17/empty", "1").code == exits.NOT_FOUND
 
 
-# Indexes that were spoiled (acceptance 5).
+# Indexes that were spoiled.
 
 
 def hole(env: Path) -> None:

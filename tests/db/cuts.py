@@ -1,4 +1,4 @@
-"""Cutting a log after each of its entries (the stepwise method of section 12)."""
+"""Cutting a log after each of its entries (the stepwise method, je-behaviour.md 12)."""
 
 from __future__ import annotations
 

@@ -59,8 +59,6 @@ def test_history_of_a_duplicates_key() -> None:
 def test_counts_of_real_logs() -> None:
     """As many committed, aborted and open transactions as JE's own counts of entries say."""
     case = FIXTURES / "je-18.3.20" / "txn-crash"
-    if not case.exists():
-        pytest.skip("needs the fixtures")
     counts = json.loads((case / "manifest.json").read_text())["counts"]["byType"]
     with Environment(DiskStorage(case / "env"), EnvironmentConfig(read_only=True)) as env:
         outcomes = [fate.outcome for fate in transactions(env)]

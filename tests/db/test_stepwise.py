@@ -1,4 +1,4 @@
-"""Cut the log after every entry, recover, compare, recover again, compare (the stepwise method of section 12)."""
+"""Cut the log after every entry, recover, compare, recover again, compare (the stepwise method, je-behaviour.md 12)."""
 
 from __future__ import annotations
 

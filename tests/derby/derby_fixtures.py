@@ -1,4 +1,4 @@
-"""The real Derby databases of /work/shared, loaded into memory, and the forms that they are compared in."""
+"""The real Derby databases of the corpus, loaded into memory, and the forms that they are compared in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import functools
 import gzip
 import hashlib
 import json
-import os
 import tarfile
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import container, instant
@@ -20,8 +16,9 @@ from engine.derby.format.operations import registry, transaction
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.storage.memory import MemoryStorage
+from tests import corpus
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "fixtures" / "derby"
+FIXTURES = corpus.path() / "derby"
 NAMES = (
     "clean-shutdown",
     "crash-ddl",
@@ -44,20 +41,11 @@ GROUPS = (
 )
 
 
-def require_shared() -> None:
-    """Skip without the shared fixtures; fail where they must be (CI)."""
-    if not SHARED.is_dir():
-        if os.environ.get("CI"):
-            pytest.fail(f"the shared fixtures are missing: {SHARED}")
-        pytest.skip("the shared fixtures are not here")
-
-
 @functools.cache
 def files_of(name: str) -> dict[str, bytes]:
     """Every file of a fixture database by path."""
-    require_shared()
     found = {}
-    with tarfile.open(SHARED / name / "db.tar.gz") as archive:
+    with tarfile.open(FIXTURES / name / "db.tar.gz") as archive:
         for member in archive:
             if member.isfile():
                 file = archive.extractfile(member)
@@ -74,14 +62,12 @@ def storage_of(name: str) -> MemoryStorage:
 @functools.cache
 def json_of(name: str, file: str) -> Any:
     """A JSON file of a fixture."""
-    require_shared()
-    return json.loads((SHARED / name / file).read_text())
+    return json.loads((FIXTURES / name / file).read_text())
 
 
 def lines_of(name: str, file: str) -> list[str]:
     """The lines of a gzipped text file of a fixture."""
-    require_shared()
-    return gzip.decompress((SHARED / name / file).read_bytes()).decode().splitlines()
+    return gzip.decompress((FIXTURES / name / file).read_bytes()).decode().splitlines()
 
 
 def records_of(name: str) -> list[Record]:

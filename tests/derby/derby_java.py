@@ -1,12 +1,10 @@
 """Real Derby as a judge: its classes, how it is run, and the log bytes that its recovery and ours have to share.
 
-Needs Derby 10.14 (Debian: libderby-java, or DERBY_JAR) and a JDK; skipped without, failed in CI when DERBY_JAR is set.
+Needs Derby 10.14 (Debian: libderby-java, or DERBY_JAR) and a JDK.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,8 +13,9 @@ import pytest
 from engine.derby.format import instant
 from engine.derby.recovery import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
+from tests.tools import DERBY_JAR as JAR
+from tests.tools import needs
 
-JAR = Path(os.environ.get("DERBY_JAR", "/usr/share/java/derby.jar"))
 HERE = Path(__file__).parent
 SWITCH_BYTES = 100_000
 PROPERTIES = (
@@ -28,10 +27,7 @@ PROPERTIES = (
 
 @pytest.fixture(scope="session")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not JAR.exists() or shutil.which("javac") is None:
-        if "DERBY_JAR" in os.environ:
-            pytest.fail(f"DERBY_JAR is set, but {JAR} or javac is missing")
-        pytest.skip("real Derby or javac is not installed")
+    needs("Derby", "JDK")
     target = tmp_path_factory.mktemp("classes")
     sources = [str(HERE / f"{name}.java") for name in ("DerbyOracle", "DerbyRawStore", "DerbyScript", "DerbyWorkload")]
     subprocess.run(["javac", "-cp", str(JAR), "-d", str(target), *sources], check=True)

@@ -234,5 +234,5 @@ def test_bit_sets_grow_and_shrink() -> None:
 
 
 def test_capacity_of_an_allocation_page() -> None:
-    """Format document, section 14: 10 216 pages for 4096 bytes."""
+    """derby-log-format.md 14: 10 216 pages for 4096 bytes."""
     assert allocation.maximum_pages(4096, 80) == 10216

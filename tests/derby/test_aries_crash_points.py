@@ -1,4 +1,4 @@
-"""Recovery interrupted at every counted change, then run again: the same database (acceptance 2 of the page store)."""
+"""Recovery interrupted at every counted change, then run again: the same database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seed's diagram, transaction by transaction, and the checkpoint, step by step, with the document's instants."""
+"""The diagram of Derby's design document, transaction by transaction, and the checkpoint, step by step."""
 
 from __future__ import annotations
 

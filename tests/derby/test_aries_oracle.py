@@ -27,7 +27,7 @@ from engine.derby.verify import verify
 from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests.derby.derby_fixtures import NAMES, SHARED, cut_of, damaged_of, json_of, storage_of
+from tests.derby.derby_fixtures import FIXTURES, NAMES, cut_of, damaged_of, json_of, storage_of
 from tests.derby.derby_java import JAR, PROPERTIES, SWITCH_BYTES, java, keep_log, put, same_log
 
 Look = Callable[[list[Path]], list[dict[str, Any]]]
@@ -60,7 +60,7 @@ def test_derby_finds_its_own_contents_in_every_recovered_fixture(look: Look, tmp
     expected = []
     for name in NAMES:
         images = [(storage_of(name), json_of(name, "manifest.json")["contents"]["sha256"])]
-        if (SHARED / name / "cuts.json").exists():
+        if (FIXTURES / name / "cuts.json").exists():
             cuts = json_of(name, "cuts.json")["cuts"]
             images += [(cut_of(name, cut), cut["expected"]["contents_sha256"]) for cut in cuts]
         for number, (storage, wanted) in enumerate(images):

@@ -74,7 +74,7 @@ def test_backward_scan_is_the_forward_scan_reversed(name: str) -> None:
 
 
 def test_describe_gives_fields_in_on_disk_order() -> None:
-    """The insert at (1,40777) of section 19 of the format document."""
+    """The insert at (1,40777) of derby-log-format.md 19."""
     one = next(r for r in records_of("crash-five-transactions") if r.instant == instant.make(1, 40777))
     assert describe.describe(one, rows=True) == [
         ("instant", "(1,40777)"),

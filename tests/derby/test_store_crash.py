@@ -1,4 +1,4 @@
-"""The page store under crashes: at every write and sync, after every record, and during recovery (acceptance 5)."""
+"""The page store under crashes: at every write and sync, after every record, and during recovery."""
 
 from __future__ import annotations
 

@@ -77,24 +77,24 @@ def values(environment: Path) -> Iterator[tuple[Codec, bytes]]:
                 yield codec, ln.data
 
 
-def test_every_real_value(shared: Path) -> None:
+def test_every_real_value(corpus: Path) -> None:
     met: Counter[str] = Counter()
-    for environment in sorted((shared / "fixtures/je").glob("**/env")):
+    for environment in sorted((corpus / "je").glob("**/env")):
         for codec, data in values(environment):
             record = codec.decode(data)
             assert codec.encode(record) == data, (environment, record)
             met[type(record).__name__] += 1
     assert set(met) == {
-        "VLSNRangeRecord", "VLSNBucketRecord", "ReservedFile", "ExpirationProfile", "DatabaseExtinction", "EraserState",
-        "Group", "GroupNode",
+        "VLSNRangeRecord", "VLSNBucketRecord", "ReservedFile", "ExpirationRecord", "DatabaseExtinction", "EraserState",
+        "RepGroup", "GroupNode",
     }  # fmt: skip
     assert min(met.values()) >= 12
 
 
-def test_real_group(shared: Path) -> None:
+def test_real_group(corpus: Path) -> None:
     """The last state of a group of JE 18.3.20, field by field."""
     found = {}
-    for codec, data in values(shared / "fixtures/je/je-18.3.20/ha-group/node1/env"):
+    for codec, data in values(corpus / "je/je-18.3.20/ha-group/node1/env"):
         if codec in (GROUP, NODE):
             record = codec.decode(data)
             found[record.name] = record
@@ -108,10 +108,10 @@ def test_real_group(shared: Path) -> None:
     assert not any(node.removed for node in nodes)
 
 
-def test_real_sequence(shared: Path) -> None:
+def test_real_sequence(corpus: Path) -> None:
     """A sequence is an ordinary record: that of ``schema-closed`` counts from 100 in steps of its cache of 10."""
     found = []
-    for entry in RealLog(shared / "fixtures/je/je-18.3.20/schema-closed/env").entries.values():
+    for entry in RealLog(corpus / "je/je-18.3.20/schema-closed/env").entries.values():
         ln: object = entry.record()
         if isinstance(ln, LN) and ln.key == b"ticket" and ln.data is not None:
             found.append(internal_db.decode_sequence(ln.data))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from engine.format.fast.walks import NativeWalk, Walk, walk_of
 from engine.format.header import decode_header
 from engine.log.check import STOP_AT_FIRST
 from tests.golden_logs import GOLDEN
+from tests.tools import needs
 
 LOGS = {
     6: GOLDEN / "je-6",
@@ -91,9 +91,8 @@ def test_entries_are_picked_by_type_and_flags(source: st.DataObject) -> None:
         assert sifted(walk, data, places[first], places[last], actions, version) == (stopped, expected, counted)
 
 
-@pytest.mark.skipif("JETOOL_EXPECT_NATIVE" not in os.environ, reason="CI's stage native asks for it")
 def test_the_native_build_is_what_is_tested() -> None:
-    assert kernel.is_compiled()
+    needs("native build")
     assert isinstance(walk_of(17), NativeWalk)
 
 

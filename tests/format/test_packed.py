@@ -29,7 +29,7 @@ LONGS = st.one_of(
     ),
 )  # fmt: skip
 
-# The table of section 4.1 and the values that its neighbours hold.
+# The table of je-log-format.md 4.1 and the values that its neighbours hold.
 TABLE = [
     (0, "00"), (-1, "ff"), (119, "77"), (-119, "89"), (120, "78 01"), (-120, "88 01"), (128, "78 09"), (-256, "88 89"),
     (199, "78 50"), (-257, "88 8a"), (374, "78 ff"), (-198, "88 4f"), (375, "79 00 01"), (-9, "f7"), (744, "79 71 02"),

@@ -24,6 +24,7 @@ from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
+from tests import corpus
 from tests.golden_logs import EXPECTED, GOLDEN
 
 
@@ -63,7 +64,7 @@ def test_golden_logs(environment: str) -> None:
 
 
 def test_golden_logs_cover_the_types() -> None:
-    """What a clone without ../shared does not see; everything else occurs in a golden log."""
+    """What only the corpus has; everything else occurs in a golden log."""
     seen: Counter[int] = Counter()
     for environment in EXPECTED:
         for (number, _), count in assert_round_trip(GOLDEN / environment).items():
@@ -73,17 +74,15 @@ def test_golden_logs_cover_the_types() -> None:
 
 
 def fixtures() -> list[Path]:
-    root = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "je"
-    return sorted(root.glob("**/env"))
+    return sorted((corpus.path() / "je").glob("**/env"))
 
 
 @pytest.mark.parametrize(
     "environment", fixtures(), ids=lambda path: "-".join(path.parts[path.parts.index("je") + 1 : -1])
 )
-def test_shared_fixtures(environment: Path) -> None:
+def test_corpus(environment: Path) -> None:
     assert assert_round_trip(environment)
 
 
-def test_shared_fixtures_are_there(shared_dir: Path) -> None:
-    # A machine that has ../shared must not skip them by a wrong path.
+def test_the_corpus_is_whole() -> None:
     assert len(fixtures()) == 114

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import subprocess
@@ -23,6 +22,7 @@ from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
 from tests.fuzz.fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
 from tests.golden_logs import VERSIONS, golden_files
+from tests.tools import needs
 
 BODIES = golden_bodies()
 NUMBER = st.one_of(st.sampled_from(list(BY_NUMBER)), st.integers(-1, 300))
@@ -159,10 +159,7 @@ def test_mutated_files_with_right_checksums(chance: random.Random, file: object)
 @pytest.mark.parametrize("target", ["fuzz_bodies", "fuzz_reader"])
 def test_coverage_guided(target: str, tmp_path: Path) -> None:
     """A short run of the libFuzzer targets; FUZZ_SECONDS makes it longer."""
-    if importlib.util.find_spec("atheris") is None:
-        if os.environ.get("CI") and sys.version_info < (3, 14):
-            pytest.fail("atheris is not installed")
-        pytest.skip("needs atheris")
+    needs("atheris")
     seconds = int(os.environ.get("FUZZ_SECONDS", "5"))
     words = [
         sys.executable,

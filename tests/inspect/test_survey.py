@@ -16,7 +16,7 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.golden_logs import GOLDEN, offsets_and_sizes
-from tests.oracle.environments import Environment, environments, require
+from tests.oracle.environments import Environment, environments
 from tests.verify.logs import Files, LogWriter, changed, golden, whole
 
 
@@ -39,9 +39,8 @@ def expected_json(environment: Environment, name: str) -> Any:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_what_je_recovers_from(environment: Environment | None) -> None:
+def test_what_je_recovers_from(environment: Environment) -> None:
     """End of log, CkptStart, CkptEnd, firstActive and root, where JE opened the environment; damaged ones included."""
-    environment = require(environment)
     recovery = expected_json(environment, "recovery.json").get("recovery")
     if recovery is None:
         assert expected_json(environment, "recovery.json")["opened"] is False
@@ -66,9 +65,8 @@ def test_what_je_recovers_from(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_highest_ids(environment: Environment | None) -> None:
+def test_highest_ids(environment: Environment) -> None:
     """JE's ids after recovery are those of the CkptEnd or above, since later entries raise them."""
-    environment = require(environment)
     recovery = expected_json(environment, "recovery.json").get("recovery")
     if recovery is None:
         return
@@ -91,9 +89,8 @@ def test_highest_ids(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_how_it_stopped(environment: Environment | None) -> None:
+def test_how_it_stopped(environment: Environment) -> None:
     """Closed cleanly: exactly those whose manifest names no crash point."""
-    environment = require(environment)
     manifest = json.loads((environment.path / "manifest.json").read_text())
     found = survey_at(environment)
     assert found.closed_cleanly == (manifest["crashPoint"] == "none")
@@ -104,9 +101,8 @@ def test_how_it_stopped(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_entries_of_the_recovery_interval(environment: Environment | None) -> None:
+def test_entries_of_the_recovery_interval(environment: Environment) -> None:
     """The counts of the interval, against those of the entries that JE printed."""
-    environment = require(environment)
     found = survey_at(environment)
     rows = [row for row in environment.good_entries() if row.lsn < 0x7FFFFFFF << 32]
     if len(environment.good_entries()) != sum(isinstance(item, LogEntry) for item in environment.read()):
@@ -120,9 +116,8 @@ def test_entries_of_the_recovery_interval(environment: Environment | None) -> No
 
 
 @pytest.mark.parametrize("environment", environments(cases=["xa-prepared"]))
-def test_prepared_transactions(environment: Environment | None) -> None:
+def test_prepared_transactions(environment: Environment) -> None:
     """The manifest: "the process stops with two branches prepared and undecided"."""
-    environment = require(environment)
     prepared, ended = [], set()
     for element in environment.header_rows():
         if element["type"] == "Prepare":
@@ -138,9 +133,8 @@ def test_prepared_transactions(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_replication(environment: Environment | None) -> None:
+def test_replication(environment: Environment) -> None:
     """Replicated or not, and the VLSN range, against the distribution that DbPrintLog -vd gives."""
-    environment = require(environment)
     manifest = json.loads((environment.path / "manifest.json").read_text())
     found = survey_at(environment)
     replicated = (environment.path / "expected" / "vlsn-lsn.csv").exists() or "rollback-" in environment.name
@@ -162,9 +156,8 @@ def test_replication(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_open_rollbacks(environment: Environment | None) -> None:
+def test_open_rollbacks(environment: Environment) -> None:
     """Periods without a RollbackEnd, as JE's tracker has them (rollback.json)."""
-    environment = require(environment)
     found = survey_at(environment)
     if not (environment.path / "expected" / "rollback.json").exists():
         assert found.open_rollbacks == ()

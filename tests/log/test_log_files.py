@@ -162,12 +162,12 @@ def test_golden_environment(environment: str) -> None:
     assert (sum(counts.values()), invisible) == (expected["entries"], expected["invisible"])
 
 
-def test_golden_logs_are_copies(shared_dir: Path) -> None:
+def test_golden_logs_are_copies(corpus: Path) -> None:
     copied = {environment: expected["fixture"] for environment, expected in EXPECTED.items() if expected["fixture"]}
     assert len(copied) > 10
     for environment, fixture in copied.items():
         for path in (GOLDEN / environment).iterdir():
-            assert path.read_bytes() == (shared_dir / "fixtures" / "je" / fixture / "env" / path.name).read_bytes()
+            assert path.read_bytes() == (corpus / "je" / fixture / "env" / path.name).read_bytes()
 
 
 @pytest.mark.parametrize("damage", ["remove", "cut", "empty"])

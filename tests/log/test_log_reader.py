@@ -12,7 +12,7 @@ from engine.log.files import list_log_files
 from engine.log.log_reader import Item, LogReader
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests.oracle.environments import Environment, environments, require
+from tests.oracle.environments import Environment, environments
 from tests.verify.logs import Files, LogWriter, changed, golden, whole
 
 NAMES = [f"{number:08x}.jdb" for number in range(6)]
@@ -28,9 +28,8 @@ def lsns(items: list[Item]) -> list[int]:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_backward_is_forward_turned_round(environment: Environment | None) -> None:
+def test_backward_is_forward_turned_round(environment: Environment) -> None:
     """Every entry and every stretch of damage, over gaps and the marker file; forward is file after file."""
-    environment = require(environment)
     storage = DiskStorage(environment.path / "env")
     files = list_log_files(storage)
     log = LogReader(storage, files)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 from collections.abc import Collection, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -17,11 +16,11 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
+from tests import corpus
 
 from .printlog import parse, parse_tail
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-FIXTURES = SHARED / "fixtures" / "je"
+FIXTURES = corpus.path() / "je"
 
 
 class Environment(NamedTuple):
@@ -77,13 +76,8 @@ class Environment(NamedTuple):
 
 
 def environments(*releases: str, cases: Collection[str] = ()) -> list[object]:
-    """Parameters for pytest: the environments of these releases and cases (none named: of all), the largest first.
-
-    Without the fixtures there is one parameter that is skipped, or that fails where CI is set.
-    """
+    """Parameters for pytest: the environments of these releases and cases (none named: of all), the largest first."""
     paths = [path.parent for path in FIXTURES.glob("**/env")]
-    if not paths:
-        return [pytest.param(None, id="no-fixtures")]
     found = [Environment(str(path.relative_to(FIXTURES)), path) for path in paths]
     chosen = [environment for environment in found if not releases or environment.release in releases]
     chosen = [environment for environment in chosen if not cases or environment.path.name in cases]
@@ -92,18 +86,8 @@ def environments(*releases: str, cases: Collection[str] = ()) -> list[object]:
 
 
 def named(name: str) -> Environment:
-    """One environment; skips or fails the test as ``require`` does."""
-    return require(Environment(name, FIXTURES / name) if FIXTURES.exists() else None)
-
-
-def require(environment: Environment | None) -> Environment:
-    """The environment; skips the test when the fixtures are not at hand, and fails it in CI."""
-    if environment is None:
-        message = f"no fixtures at {FIXTURES}"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return environment
+    """One environment."""
+    return Environment(name, FIXTURES / name)
 
 
 def _log_bytes(environment: Environment) -> int:

@@ -16,7 +16,7 @@ from engine.format.lsn import format_lsn
 from engine.log.entry import Damage, LogEntry
 from jetool.commands.dump_log.xml_entries import EPILOGUE, PROLOGUE, bad_line, entry_line
 
-from .environments import Environment, environments, named, require
+from .environments import Environment, environments, named
 
 # A NameLN's operations after which JE's own output is that of the entry; behind others it prints what is left over.
 _WITH_CONFIG = ("CREATE", "UPDATE_CONFIG")
@@ -77,8 +77,7 @@ PRINTED_BY_18_3_20 = {
 
 
 @pytest.mark.parametrize("environment", environments("18.3.20", "7.5.11"))
-def test_elements_and_attributes_are_those_of_je(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_elements_and_attributes_are_those_of_je(environment: Environment) -> None:
     ours, bad = document(environment)
     rows = environment.header_rows()
     theirs = environment.printed()
@@ -96,8 +95,7 @@ def test_elements_and_attributes_are_those_of_je(environment: Environment | None
 
 
 @pytest.mark.parametrize("environment", environments("3.3.98", "7.3.8", "25.3.17"))
-def test_every_entry_of_other_releases_is_well_formed(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_every_entry_of_other_releases_is_well_formed(environment: Environment) -> None:
     entries, _ = document(environment)
     rows = environment.header_rows()
     assert [element.get("lsn") for element in entries][: len(rows)] == [row["lsn"] for row in rows]
@@ -160,8 +158,7 @@ def test_damage_is_an_element() -> None:
 
 
 @pytest.mark.parametrize("environment", environments(cases=("cleaned", "schema-crash", "ttl", "xa-prepared", "node1")))
-def test_damaged_bodies_that_decode_stay_well_formed(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_damaged_bodies_that_decode_stay_well_formed(environment: Environment) -> None:
     entries = {(entry.type_number, entry.item_size % 8): entry for entry in environment.good_entries()}
     chance = Random(environment.name)
     for entry in entries.values():

@@ -6,16 +6,14 @@ Commands that the tests run in this process find the session and use it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from engine.pipeline import java
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import Settings
+from tests.tools import needs
 
 CONF = (
     ("spark.driver.memory", "700m"),
@@ -32,24 +30,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
-def require_spark() -> None:
-    """Skip without pyspark or Java, but fail when CI is set: there it must not be missed unnoticed."""
-    missing = [name for name in ("pyspark", "pandas", "pyarrow") if find_spec(name) is None]
-    try:
-        java.find()
-    except java.UnsupportedError:
-        missing.append("Java")
-    if missing:
-        text = f"{', '.join(missing)} not installed: {java.pip_command()}"
-        if os.environ.get("CI"):
-            pytest.fail(f"{text}, and CI is set")
-        pytest.skip(text)
-
-
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """A small session in local mode with two threads, quick to start."""
-    require_spark()
+    needs("Spark", "Java")
     scratch = tmp_path_factory.mktemp("spark")
     conf = (*CONF, ("spark.local.dir", str(scratch)))
     with open_session(Settings("local[2]", conf, 2, quick=True)) as opened:

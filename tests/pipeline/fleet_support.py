@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 
-def environments(shared: Path, release: str = "*") -> list[Path]:
+def environments(corpus: Path, release: str = "*") -> list[Path]:
     """The directories of all fixtures of a release, nodes of groups included."""
-    root = shared / "fixtures" / "je"
+    root = corpus / "je"
     found = [*root.glob(f"je-{release}/*/env"), *root.glob(f"je-{release}/*/node?/env")]
     return sorted(found)
 

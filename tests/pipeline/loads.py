@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,12 +11,11 @@ import pyarrow as pa
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.opening import WriterLock
 from engine.pipeline.load import staging
 from engine.pipeline.load.plan import Target, TaskOutput
 from engine.pipeline.load.runs import LAST, SCHEMA, RunWriter, SortedRun, cuts_of
+from engine.pipeline.load.session import LoadSession, LoadStorage
 from engine.pipeline.load.stitch import stitch
-from engine.pipeline.load.subject import LoadPreparation, prepare
 from engine.pipeline.load.tasks import shares, write_share
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -40,9 +40,10 @@ def runs_of(directory: Path, records: Records, *, run_bytes: int, keep: str = LA
     return found + list(writer.finish())
 
 
-def prepared_for(storage: Storage, name: str, options: DatabaseOptions | None = None) -> LoadPreparation:
-    with Environment(storage, EnvironmentConfig()) as env:
-        return prepare(env, str(staging.path_of(storage)), name, options or DatabaseOptions(), create=True)
+@contextmanager
+def session_on(storage: Storage, name: str, options: DatabaseOptions | None = None) -> Iterator[LoadSession]:
+    with Environment(LoadStorage(storage), EnvironmentConfig()) as env:
+        yield LoadSession(env, storage, name, options or DatabaseOptions(), create=True)
 
 
 def staged(
@@ -50,7 +51,7 @@ def staged(
 ) -> list[TaskOutput]:
     directory = staging.make(storage)
     runs = runs_of(directory, records, run_bytes=run_bytes)
-    work = shares([run.path for run in runs], cuts_of(runs, parts), LAST, dry_run=False)
+    work = shares([run.path for run in runs], cuts_of(runs, parts), LAST)
     return [write_share(target, share) for share in work] if runs else []
 
 
@@ -58,14 +59,10 @@ def load(
     env: Path, name: str, records: Records, *, parts: int = 1, options: DatabaseOptions | None = None
 ) -> list[TaskOutput]:
     storage = DiskStorage(env)
-    prepared = prepared_for(storage, name, options)
-    lock = WriterLock(storage)
-    try:
-        done = staged(storage, prepared.target, records, parts=parts)
-        stitch(storage, EnvironmentConfig(), prepared.target, prepared.subject, done, prepared.last_offset)
+    with session_on(storage, name, options) as session:
+        done = staged(storage, session.target, records, parts=parts)
+        stitch(session, done)
         staging.clean(storage)
-    finally:
-        lock.release()
     return done
 
 

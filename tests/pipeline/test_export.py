@@ -66,7 +66,7 @@ def test_csv_and_json_hold_text(session: Session, env: Path, tmp_path: Path) -> 
     assert sorted((bytes.fromhex(row["key"]), bytes.fromhex(row["data"])) for row in found) == WANTED
 
 
-def test_what_is_refused_or_missing(session: Session, env: Path, tmp_path: Path, shared: Path) -> None:
+def test_what_is_refused_or_missing(session: Session, env: Path, tmp_path: Path, corpus: Path) -> None:
     assert run("export", env, "--db", "none", "--to", tmp_path / "o", "--as", "csv").code == 4
     assert run("export", tmp_path / "no", "--db", "d", "--to", tmp_path / "o", "--as", "csv").code == 4
     assert run("export", env, "--db", "d", "--to", tmp_path / "o", "--as", "xls").code == 2
@@ -74,7 +74,7 @@ def test_what_is_refused_or_missing(session: Session, env: Path, tmp_path: Path,
     assert run("export", env, "--db", "d", "--to", tmp_path / "file", "--as", "csv").code == 3
     assert run("export", env, "--db", "d", "--to", tmp_path / "file" / "x", "--as", "csv").code == 7
     assert not (tmp_path / "o").exists()
-    damaged = shared / "fixtures/je/je-18.3.20/corrupt-middle/env"
+    damaged = corpus / "je/je-18.3.20/corrupt-middle/env"
     done = run("export", damaged, "--db", "accounts", "--to", tmp_path / "d", "--as", "parquet")
     assert done.code == 1
     assert "committed transactions" in done.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,13 @@ from engine.pipeline.inventory import list_members, members
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
 from engine.verify.environment import DEFAULT, LEVELS, QUICK, verify_environment
+from tests.corpus import copy
 from tests.harness import assert_valid, run
 
 
 @pytest.fixture
-def fixtures(shared: Path) -> Path:
-    return shared / "fixtures/je/je-18.3.20"
+def fixtures(corpus: Path) -> Path:
+    return corpus / "je/je-18.3.20"
 
 
 def test_report_in_every_format(session: Session, fixtures: Path, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_verify_says_where(session: Session, fixtures: Path, tmp_path: Path) -> 
     assert found["findings"][0]["file"] == str(fixtures / "corrupt-middle/env/00000005.jdb")
     assert (found["summary"]["environments"], found["summary"]["with_errors"]) == (2, 1)
     assert run("fleet", "verify", fixtures / "txn-closed/env", "--full").code == 0
-    shutil.copytree(fixtures / "empty/env", tmp_path / "e", copy_function=shutil.copyfile)
+    copy(fixtures / "empty/env", tmp_path / "e")
     done = run("fleet", "verify", tmp_path / "e", tmp_path / "none", "--format", "junit")
     assert done.code == 7
     assert "JE-FLEET-001" in done.text

@@ -1,8 +1,7 @@
-"""Nodes of a group beside each other: ranks and matchpoints as the manifests and stories state (acceptance 6)."""
+"""Nodes of a group beside each other: ranks and matchpoints as the manifests and stories state."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from engine.pipeline.fleet.groups import UNKNOWN_GROUP, FleetNode, NodePair, Ran
 from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import pack, parts_of
 from engine.storage.disk import DiskStorage
+from tests.corpus import copy
 from tests.pipeline.fleet_support import expected, manifest
 from tests.pipeline.test_fleet_profile import profile_of
 
@@ -32,13 +32,13 @@ def compared(envs: list[Path]) -> tuple[list[RankedNode], list[NodePair]]:
     return rank([node_of(env, stream) for env, stream in streams.items()]), list(compare_group(streams))
 
 
-def nodes_of(shared: Path, case: str) -> list[Path]:
-    return sorted((shared / "fixtures/je/je-18.3.20" / case).glob("node?/env"))
+def nodes_of(corpus: Path, case: str) -> list[Path]:
+    return sorted((corpus / "je/je-18.3.20" / case).glob("node?/env"))
 
 
 @pytest.mark.parametrize("case", HA)
-def test_ranks_and_matchpoints_of_the_fixtures(shared: Path, case: str) -> None:
-    envs = nodes_of(shared, case)
+def test_ranks_and_matchpoints_of_the_fixtures(corpus: Path, case: str) -> None:
+    envs = nodes_of(corpus, case)
     ranges = {str(env): manifest(env)["vlsnRange"] for env in envs}
     ranked, pairs = compared(envs)
     for one in ranked:
@@ -58,22 +58,22 @@ def test_ranks_and_matchpoints_of_the_fixtures(shared: Path, case: str) -> None:
             assert surplus.entries == side["last"] - match.vlsn
 
 
-def test_the_group_is_known_by_its_uuid(shared: Path) -> None:
-    keys = {node_of("e", stream_of(env)).group_key for env in nodes_of(shared, "ha-group")}
+def test_the_group_is_known_by_its_uuid(corpus: Path) -> None:
+    keys = {node_of("e", stream_of(env)).group_key for env in nodes_of(corpus, "ha-group")}
     assert len(keys) == 1
     assert len(keys.pop()) == 32
-    other = node_of("e", stream_of(nodes_of(shared, "ha-rollback")[0]))
+    other = node_of("e", stream_of(nodes_of(corpus, "ha-rollback")[0]))
     assert other.group == "JOURNAL_GROUP"
     assert other.group_key not in keys
-    assert node_of("e", stream_of(nodes_of(shared, "ha-group")[0]), "mine").group_key == "mine"
+    assert node_of("e", stream_of(nodes_of(corpus, "ha-group")[0]), "mine").group_key == "mine"
 
 
-def test_an_old_master_before_its_rollback(shared: Path, tmp_path: Path) -> None:
+def test_an_old_master_before_its_rollback(corpus: Path, tmp_path: Path) -> None:
     """The log of the old master, cut off where it began to roll back: it has what nobody else has."""
-    node1, node2, node3 = nodes_of(shared, "ha-rollback")
+    node1, node2, node3 = nodes_of(corpus, "ha-rollback")
     story = expected(node1, "story.json")[0]
     start = profile_of(node1).periods[0].rollback.start_lsn
-    shutil.copytree(node1, tmp_path / "node1", copy_function=shutil.copyfile)
+    copy(node1, tmp_path / "node1")
     log = tmp_path / "node1" / "00000000.jdb"
     hidden = bytearray(log.read_bytes()[: offset_of(start)])
     for item in list(_entries(node1)):
@@ -103,8 +103,8 @@ def _entries(env: Path) -> Iterator[LogEntry]:
     return (item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry))
 
 
-def test_parts_of_a_stream_join_in_any_order(shared: Path) -> None:
-    env = shared / "fixtures/je/je-18.3.20/vlsn-range/env"
+def test_parts_of_a_stream_join_in_any_order(corpus: Path) -> None:
+    env = corpus / "je/je-18.3.20/vlsn-range/env"
     whole, parts = stream_of(env), stream_of(env, 1)
     assert node_of("e", whole) == node_of("e", parts)
     range_ = manifest(env)["vlsnRange"]

@@ -1,4 +1,4 @@
-"""The HTML page in a real browser: it shows what it should, without anything from elsewhere (acceptance 8)."""
+"""The HTML page in a real browser: it shows what it should, without anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from engine.pipeline.inventory import Member
 from jetool.fleet_page.page import page
 from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, number_ticks, time_ticks
 from tests.pipeline.test_fleet_profile import profile_of
+from tests.tools import BROWSERS, needs
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 # Run in the page; what it finds comes back in the document.
 PROBE = """
 <script>
@@ -75,15 +75,13 @@ CASES = (
 
 
 def browser() -> str:
-    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if found is None:
-        pytest.skip("no Chromium: apt-get install chromium-headless-shell")
-    return found
+    needs("browser")
+    return next(path for path in map(shutil.which, BROWSERS) if path)
 
 
 @pytest.fixture(scope="module")
-def profiles(shared: Path) -> list[Profile]:
-    root = shared / "fixtures/je/je-18.3.20"
+def profiles(corpus: Path) -> list[Profile]:
+    root = corpus / "je/je-18.3.20"
     found = [profile_of(env) for env in sorted((root / "ha-rollback-thrice").glob("node?/env"))]
     found += [profile_of(root / name / "env") for name in CASES]
     return [*found, unreadable(Member("/gone/env", "/gone/env"), str(NotFoundError("no such directory")))]

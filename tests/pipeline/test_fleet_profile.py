@@ -32,9 +32,9 @@ def profile_of(env: Path, least_bytes: int = 1 << 40) -> Profile:
     return make_profile(Member(str(env), str(env)), files, whole)
 
 
-def test_counts_are_those_of_dbprintlog_for_every_fixture(shared: Path) -> None:
+def test_counts_are_those_of_dbprintlog_for_every_fixture(corpus: Path) -> None:
     checked = 0
-    for env in environments(shared):
+    for env in environments(corpus):
         counts = manifest(env)["counts"]
         if (
             "byType" not in counts
@@ -54,9 +54,9 @@ def test_counts_are_those_of_dbprintlog_for_every_fixture(shared: Path) -> None:
     assert checked > 80
 
 
-def test_it_does_not_matter_how_files_are_shared_out(shared: Path) -> None:
+def test_it_does_not_matter_how_files_are_shared_out(corpus: Path) -> None:
     for name in ("vlsn-range", "cleaned", "torn-base", "corrupt-middle", "upgraded"):
-        env = shared / "fixtures/je/je-18.3.20" / name / "env"
+        env = corpus / "je/je-18.3.20" / name / "env"
         whole = profile_of(env)
         for least in (1, 15_000, 40_000):
             parts = profile_of(env, least)
@@ -71,9 +71,9 @@ def flat(periods: list[dict[str, Any]], depth: int = 0) -> Iterator[tuple[str, s
 
 
 @pytest.mark.parametrize("release", ["18.3.20", "25.3.17", "7.5.11"])
-def test_rollbacks_and_vlsns_are_those_of_je(shared: Path, release: str) -> None:
+def test_rollbacks_and_vlsns_are_those_of_je(corpus: Path, release: str) -> None:
     seen = 0
-    for env in environments(shared, release):
+    for env in environments(corpus, release):
         if not (env.parent / "expected" / "rollback.json").is_file():
             continue
         wanted = expected(env, "rollback.json")
@@ -102,8 +102,8 @@ def test_rollbacks_and_vlsns_are_those_of_je(shared: Path, release: str) -> None
     assert seen >= 3
 
 
-def test_open_transactions_and_recovery_are_those_of_the_survey(shared: Path) -> None:
-    for env in environments(shared, "18.3.20"):
+def test_open_transactions_and_recovery_are_those_of_the_survey(corpus: Path) -> None:
+    for env in environments(corpus, "18.3.20"):
         found = profile_of(env)
         known = survey(DiskStorage(str(env)), list_log_files(DiskStorage(str(env))))
         assert known.work is not None
@@ -125,8 +125,8 @@ def test_open_transactions_and_recovery_are_those_of_the_survey(shared: Path) ->
         ("rollback-open-ended", ROLLING_BACK),
     ],
 )
-def test_the_state_in_a_word(shared: Path, name: str, state: str) -> None:
-    assert profile_of(shared / "fixtures/je/je-18.3.20" / name / "env").state == state
+def test_the_state_in_a_word(corpus: Path, name: str, state: str) -> None:
+    assert profile_of(corpus / "je/je-18.3.20" / name / "env").state == state
 
 
 def test_a_file_that_is_none_of_je_makes_the_environment_unreadable(tmp_path: Path, golden_dir: Path) -> None:
@@ -148,9 +148,9 @@ def test_a_file_that_is_none_of_je_makes_the_environment_unreadable(tmp_path: Pa
     assert make_profile(Member("e", "e"), files, facts).state == UNREADABLE
 
 
-def test_progress_is_monotonic_and_bounded(shared: Path) -> None:
+def test_progress_is_monotonic_and_bounded(corpus: Path) -> None:
     for name in ("rollback-four-periods", "vlsn-range", "upgraded"):
-        points = profile_of(shared / "fixtures/je/je-18.3.20" / name / "env").progress
+        points = profile_of(corpus / "je/je-18.3.20" / name / "env").progress
         assert 2 < len(points) <= MOST_POINTS
         assert [p.time_ms for p in points] == sorted(p.time_ms for p in points)
         assert [p.bytes for p in points] == sorted(p.bytes for p in points)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
+from tests.corpus import copy
 from tests.harness import assert_valid, run
 
 Records = dict[tuple[str, bytes, bytes], None]
@@ -44,12 +44,12 @@ def salvaged(session: Session, to: Path, *envs: Path | str, code: int) -> tuple[
 
 
 @pytest.fixture
-def fixtures(shared: Path) -> Path:
-    return shared / "fixtures/je/je-18.3.20"
+def fixtures(corpus: Path) -> Path:
+    return corpus / "je/je-18.3.20"
 
 
 def copied(env: Path, to: Path) -> Path:
-    shutil.copytree(env, to, copy_function=shutil.copyfile)
+    copy(env, to)
     return to
 
 

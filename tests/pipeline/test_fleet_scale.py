@@ -1,4 +1,4 @@
-"""Many environments, bounded memory, more cores, a cluster (acceptance 5). Most take minutes: ``-m slow``."""
+"""Many environments, bounded memory, more cores, a cluster. Most take minutes: ``-m slow``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from engine import Durability, Environment, EnvironmentConfig
 from tests import harness
 from tests.pipeline.cluster import standalone
-from tests.pipeline.conftest import require_spark
+from tests.tools import needs
 
 ENVIRONMENTS = 200
 BYTES = 5_200_000
@@ -116,7 +116,7 @@ def scan_seconds(root: Path, master: str) -> float:
 
 @pytest.mark.slow
 def test_two_hundred_environments(fleet: Path) -> None:
-    require_spark()
+    needs("Spark", "Java")
     total = sum(path.stat().st_size for path in fleet.rglob("*.jdb"))
     assert total >= 1_000_000_000
     found, seconds, most_kb = report(fleet, "--html", str(fleet.parent / "fleet.html"))
@@ -130,18 +130,17 @@ def test_two_hundred_environments(fleet: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
 def test_it_scales_with_cores(fleet: Path) -> None:
-    require_spark()
+    needs("Spark", "Java", "two cores")
     one, two = scan_seconds(fleet, "local[1]"), scan_seconds(fleet, "local[2]")
     print(f"local[1] {one:.1f} s, local[2] {two:.1f} s")
     assert two < 0.75 * one
 
 
-def test_a_standalone_cluster(tmp_path: Path, shared: Path) -> None:
+def test_a_standalone_cluster(tmp_path: Path, corpus: Path) -> None:
     """Executors in processes of their own, which have the package from the driver only."""
-    require_spark()
-    fixtures = shared / "fixtures/je/je-18.3.20"
+    needs("Spark", "Java")
+    fixtures = corpus / "je/je-18.3.20"
     command = [
         sys.executable, "-m", "jetool", "fleet", "report", f"{fixtures}/c*/env", f"{fixtures}/ha-*/node?/env", "--json",
     ]  # fmt: skip

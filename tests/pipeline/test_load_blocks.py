@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-np = pytest.importorskip("numpy")
-pa = pytest.importorskip("pyarrow")
+from tests.tools import needs
+
+needs("Spark")
+
+import numpy as np  # noqa: E402
+import pyarrow as pa  # noqa: E402
 
 from engine.format.entry.ln import EMBEDDED, LN  # noqa: E402
 from engine.format.entry.node import NodeRecord, Slot, encode_node  # noqa: E402

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
+from tests.tools import needs
 
+needs("Spark")
+
+import pyarrow as pa  # noqa: E402
 from pyarrow import orc, parquet  # noqa: E402
 
 from engine.db.config import EnvironmentConfig  # noqa: E402
@@ -70,7 +73,7 @@ def test_csv_with_bad_lines(env: Path, tmp_path: Path, started: str) -> None:
     rows[8], rows[18], rows[28], rows[1998] = "oops", '7,"unclosed,3', "xx,a,1", "1,2,3,4"
     rows[40] = ""
     source = csv_file(tmp_path / "a.csv", rows)
-    result = load(source, env, "--key", "id", "--key-format", "tuple-long", engine=started)
+    result = load(env, source, "--key", "id", "--key-format", "tuple-long", engine=started)
     assert result.code == 1
     found = counts(result)
     assert (found["read"], found["records"], found["rejected"], found["created"]) == (1999, 1995, 4, True)
@@ -94,7 +97,7 @@ def test_csv_with_bad_lines(env: Path, tmp_path: Path, started: str) -> None:
 def test_lines_of_many_files_are_numbered_each(env: Path, tmp_path: Path, started: str) -> None:
     for number in range(3):
         csv_file(tmp_path / f"part-{number}.csv", [f"{number}{row},x" for row in range(number + 2)] + ["bad"], "id,v")
-    result = load(tmp_path / "part-*.csv", env, "--key", "id", engine=started)
+    result = load(env, tmp_path / "part-*.csv", "--key", "id", engine=started)
     assert result.code == 1
     assert sorted((Path(bad["file"]).name, bad["line"]) for bad in rejects(result)) == [
         ("part-0.csv", 4), ("part-1.csv", 5), ("part-2.csv", 6),
@@ -110,7 +113,7 @@ def test_equal_keys_in_the_order_of_the_source(
 ) -> None:
     first = csv_file(tmp_path / "z.csv", [f"k,{number}" for number in range(3)], "id,v")
     second = csv_file(tmp_path / "a.csv", ["k,3", "k,4", "l,9"], "id,v")
-    result = load(first, second, env, "--key", "id", "--on-duplicate", keep, engine=started)
+    result = load(env, first, second, "--key", "id", "--on-duplicate", keep, engine=started)
     assert counts(result)["duplicates"] == 4
     assert contents(env, "d") == {b"k": value, b"l": b"9"}
 
@@ -120,7 +123,7 @@ def test_equal_keys_in_the_order_of_the_source(
 def test_equal_keys_by_a_column(env: Path, tmp_path: Path, started: str) -> None:
     rows = ["k,2026-01-03T00:00:00,c", "k,2026-01-09T00:00:00,i", "k,2025-12-31T00:00:00,a"]
     source = csv_file(tmp_path / "a.csv", rows, "id,at,v")
-    result = load(source, env, "--key", "id", "--value", "v", "--order-by", "at", engine=started)
+    result = load(env, source, "--key", "id", "--value", "v", "--order-by", "at", engine=started)
     assert counts(result)["duplicates"] == 2
     assert contents(env, "d") == {b"k": b"i"}
 
@@ -130,7 +133,7 @@ def test_equal_keys_by_a_column(env: Path, tmp_path: Path, started: str) -> None
 def test_equal_keys_that_must_not_be(env: Path, tmp_path: Path, started: str) -> None:
     before = {path.name: path.read_bytes() for path in env.iterdir()}
     source = csv_file(tmp_path / "a.csv", ["k,1", "l,2", "k,3"], "id,v")
-    result = load(source, env, "--key", "id", "--on-duplicate", "error", engine=started)
+    result = load(env, source, "--key", "id", "--on-duplicate", "error", engine=started)
     assert result.code == 7
     assert "two records have the same key: 0x6b; the environment is as it was" in result.err
     assert {path.name: path.read_bytes() for path in env.iterdir()} == before
@@ -146,7 +149,7 @@ def test_columns_of_bytes(env: Path, tmp_path: Path, started: str, form: str, pa
     table = pa.table({"k": list(records), "v": list(records.values())})
     source = tmp_path / f"data.{form}"
     (parquet if form == "parquet" else orc).write_table(table, source)
-    result = load(source, env, "--key", "k", "--partitions", partitions, engine=started)
+    result = load(env, source, "--key", "k", "--partitions", partitions, engine=started)
     assert result.code == 0
     assert contents(env, "d") == records
     assert run("verify", env, "--full").code == 0
@@ -158,7 +161,7 @@ def test_json_lines(env: Path, tmp_path: Path, started: str) -> None:
     source = tmp_path / "a.jsonl.gz"
     lines = ['{"id":7,"name":"ä","n":1}', '{"id":-1,"more":[1,2]}', "{no", "[]", '{"name":"x"}', '{"id":"q"}']
     source.write_bytes(gzip.compress("\n".join(lines).encode()))
-    result = load(source, env, "--key", "id", engine=started)
+    result = load(env, source, "--key", "id", engine=started)
     assert result.code == 1
     assert counts(result)["records"] == 2
     assert contents(env, "d") == {long_key(7): '{"name":"ä","n":1}'.encode(), long_key(-1): b'{"more":[1,2]}'}
@@ -177,7 +180,7 @@ def test_a_damaged_parquet_file(env: Path, tmp_path: Path, started: str) -> None
     data[10:60] = bytes(50)
     source.write_bytes(data)
     before = {path.name: path.read_bytes() for path in env.iterdir()}
-    result = load(source, env, "--key", "k", engine=started)
+    result = load(env, source, "--key", "k", engine=started)
     assert result.code == 7
     assert f"a file of the source cannot be read in {source}: " in result.err
     assert "the environment is as it was" in result.err
@@ -191,7 +194,7 @@ def test_a_damaged_parquet_file(env: Path, tmp_path: Path, started: str) -> None
 )
 def test_a_file_that_is_cut_off(env: Path, tmp_path: Path, started: str, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
-    result = load(tmp_path / name, env, "--key", "id", engine=started)
+    result = load(env, tmp_path / name, "--key", "id", engine=started)
     assert result.code == 7
     assert f"a file of the source cannot be read in {tmp_path / name}: " in result.err
     assert "the environment is as it was" in result.err
@@ -203,21 +206,21 @@ def test_a_file_that_is_cut_off(env: Path, tmp_path: Path, started: str, name: s
 def test_into_a_database_with_records(env: Path, tmp_path: Path, started: str) -> None:
     first = csv_file(tmp_path / "a.csv", [f"{n:04d},a{n}" for n in range(0, 1000, 2)], "id,v")
     second = csv_file(tmp_path / "b.csv", [f"{n:04d},b{n}" for n in range(0, 1000, 3)], "id,v")
-    assert load(first, env, "--key", "id", engine=started).code == 0
-    refused = load(second, env, "--key", "id", "--no-overwrite", "--batch", "50", engine=started)
+    assert load(env, first, "--key", "id", engine=started).code == 0
+    refused = load(env, second, "--key", "id", "--no-overwrite", "--batch", "50", engine=started)
     assert refused.code == 1
     assert (refused.json()["records"], refused.json()["rejected"]) == (167, 167)
     assert refused.json()["transactions"] == 7
     ours = {b"%04d" % n: b"a%d" % n for n in range(0, 1000, 2)}
     others = {b"%04d" % n: b"b%d" % n for n in range(0, 1000, 3)}
     assert contents(env, "d") == others | ours
-    assert load(second, env, "--key", "id", engine=started).code == 0
+    assert load(env, second, "--key", "id", engine=started).code == 0
     assert contents(env, "d") == ours | others
     assert run("verify", env, "--full").code == 0
 
 
 def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load(csv_file(tmp_path / "a.csv", ["0000,a"], "id,v"), env, "--key", "id").code == 0
+    assert load(env, csv_file(tmp_path / "a.csv", ["0000,a"], "id,v"), "--key", "id").code == 0
     source = csv_file(tmp_path / "b.csv", [f"{n:04d},b" for n in range(100)], "id,v")
     put, left = merging._put, [3]
 
@@ -227,14 +230,14 @@ def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytes
             raise KeyboardInterrupt
         return put(*arguments)
 
-    assert load(source, env, "--key", "id", "--resume").code == 4
+    assert load(env, source, "--key", "id", "--resume").code == 4
     with monkeypatch.context() as patch:
         patch.setattr(merging, "_put", dying)
-        assert load(source, env, "--key", "id", "--batch", "10").code == 130
+        assert load(env, source, "--key", "id", "--batch", "10").code == 130
     assert len(contents(env, "d")) == 30
-    other = load(csv_file(tmp_path / "c.csv", ["1,2"], "id,v"), env, "--key", "id", "--resume")
+    other = load(env, csv_file(tmp_path / "c.csv", ["1,2"], "id,v"), "--key", "id", "--resume")
     assert other.code == 2
-    result = load(source, env, "--key", "id", "--resume")
+    result = load(env, source, "--key", "id", "--resume")
     assert result.code == 0
     assert result.json()["records"] == 100
     assert len(contents(env, "d")) == 100
@@ -245,7 +248,7 @@ def test_sizes_from_nothing_to_megabytes(env: Path, tmp_path: Path) -> None:
     records = {b"": b"", b"k": b"v" * 20_000_000, b"x" * 1_000_000: b"1", b"x" * 999_999 + b"y": b"2", b"z": b""}
     source = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"k": list(records), "v": list(records.values())}), source, row_group_size=2)
-    assert load(source, env, "--key", "k").code == 0
+    assert load(env, source, "--key", "k").code == 0
     assert contents(env, "d") == records
     assert run("verify", env, "--full").code == 0
 
@@ -255,7 +258,7 @@ def test_nearly_all_keys_in_one_range(env: Path, tmp_path: Path) -> None:
     keys = [b"AAAAAAAAAAAA%08d" % (n * 7919 % 20_000) if n % 100 else rng.randbytes(16) for n in range(20_000)]
     source = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"k": keys, "v": [b"%d" % n * 9 for n in range(20_000)]}), source)
-    assert load(source, env, "--key", "k", "--partitions", "7").code == 0
+    assert load(env, source, "--key", "k", "--partitions", "7").code == 0
     assert contents(env, "d") == {key: b"%d" % n * 9 for n, key in enumerate(keys)}
     assert run("verify", env, "--full").code == 0
 
@@ -263,7 +266,7 @@ def test_nearly_all_keys_in_one_range(env: Path, tmp_path: Path) -> None:
 def test_a_dry_run_changes_nothing(env: Path, tmp_path: Path) -> None:
     before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in env.iterdir()}
     source = csv_file(tmp_path / "a.csv", ["k,1", "k,2", "l,3", "x"], "id,v")
-    result = load(source, env, "--key", "id", "-n")
+    result = load(env, source, "--key", "id", "-n")
     assert result.code == 1
     found = counts(result)
     assert (found["records"], found["rejected"], found["duplicates"], found["dry_run"]) == (2, 1, 1, True)
@@ -274,14 +277,14 @@ def test_a_dry_run_changes_nothing(env: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["nothere.csv", "ENV", "--key", "id"], 4, "no such source in nothere.csv"),
-        (["SRC", "ENV"], 2, "name the column of the key: columns id, v"),
-        (["SRC", "ENV", "--key", "nope"], 2, "the source has no column 'nope': expected one of id, v"),
-        (["SRC", "ENV", "--key", "id", "--delimiter", ";;"], 2, "--delimiter is one ASCII character"),
-        (["SRC", "ENV", "--key", "id", "--from", "parquet", "--delimiter", ";"], 2, "--delimiter has no meaning"),
-        (["SRC", "ENV", "--key", "id", "--resume"], 3, "holds no records"),
-        (["SRC", "ENV", "--key", "id", "--from", "avro"], 2, "--engine local reads csv, tsv, jsonl, parquet and orc"),
-        (["SRC", "missing", "--key", "id"], 4, "no such directory"),
+        (["ENV", "nothere.csv", "--key", "id"], 4, "no such source in nothere.csv"),
+        (["ENV", "SRC"], 2, "name the column of the key: columns id, v"),
+        (["ENV", "SRC", "--key", "nope"], 2, "the source has no column 'nope': expected one of id, v"),
+        (["ENV", "SRC", "--key", "id", "--delimiter", ";;"], 2, "--delimiter is one ASCII character"),
+        (["ENV", "SRC", "--key", "id", "--from", "parquet", "--delimiter", ";"], 2, "--delimiter has no meaning"),
+        (["ENV", "SRC", "--key", "id", "--resume"], 3, "holds no records"),
+        (["ENV", "SRC", "--key", "id", "--from", "avro"], 2, "--engine local reads csv, tsv, jsonl, parquet and orc"),
+        (["missing", "SRC", "--key", "id"], 4, "no such directory"),
     ],
 )
 def test_what_makes_no_sense(env: Path, tmp_path: Path, words: list[str], code: int, text: str) -> None:
@@ -295,17 +298,25 @@ def test_what_makes_no_sense(env: Path, tmp_path: Path, words: list[str], code: 
 
 def test_without_create_and_without_a_name(env: Path, tmp_path: Path) -> None:
     source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
-    result = run("load", source, env, "--db", "d", "--key", "id", "--engine", "local")
+    result = run("load", env, source, "--db", "d", "--key", "id", "--engine", "local")
     assert result.code == 4
     assert "--create makes it" in result.err
-    assert run("load", source, env, "--key", "id").code == 2
+    assert run("load", env, source, "--key", "id").code == 2
 
 
-def test_environment_first_or_last(env: Path, tmp_path: Path) -> None:
-    source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
+def test_the_environment_comes_first(env: Path, tmp_path: Path) -> None:
+    source, other = (csv_file(tmp_path / name, ["k,1"], "id,v") for name in ("a.csv", "b.csv"))
     assert load(env, source, "--key", "id").code == 0
     assert load(source, "--home", env, "--key", "id").code == 0
     assert contents(env, "d") == {b"k": b"1"}
+    for words, right in (
+        ((source, env), f"{env} {source}"),
+        ((source, env, other), f"{env} {source} {other}"),
+        ((source, tmp_path / "none"), f"{tmp_path / 'none'} {source}"),
+    ):
+        result = load(*words, "--key", "id")
+        assert (result.code, result.out) == (2, b"")
+        assert f"the environment comes first: jetool load {right}" in result.err
 
 
 @pytest.mark.parametrize(
@@ -320,7 +331,7 @@ def test_value_formats(env: Path, tmp_path: Path, value_format: str, expected: b
     source = tmp_path / "a.parquet"
     columns = {"k": ["key"], "a": pa.array([1]), "b": ["x"], "c": pa.array([None], pa.float64())}
     parquet.write_table(pa.table(columns), source)
-    result = load(source, env, "--key", "k", "--value-format", value_format)
+    result = load(env, source, "--key", "k", "--value-format", value_format)
     assert result.code == 0
     assert contents(env, "d") == {b"key": expected}
     schema = result.json()["value_schema"]
@@ -333,11 +344,11 @@ def test_value_formats(env: Path, tmp_path: Path, value_format: str, expected: b
 
 def test_avro_of_text(env: Path, tmp_path: Path) -> None:
     source = csv_file(tmp_path / "a.csv", ["k,1,x"], "id,a,b")
-    assert load(source, env, "--key", "id", "--value-format", "avro").code == 0
+    assert load(env, source, "--key", "id", "--value-format", "avro").code == 0
     assert contents(env, "d") == {b"k": bytes.fromhex("02 02 31 02 02 78")}
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"id":"k","a":1}\n')
-    result = load(lines, env, "--key", "id", "--value-format", "avro")
+    result = load(env, lines, "--key", "id", "--value-format", "avro")
     assert (result.code, "which Avro needs" in result.err) == (2, True)
 
 
@@ -346,7 +357,7 @@ def test_avro_of_text(env: Path, tmp_path: Path) -> None:
 )
 def test_what_spark_lacks_is_named(env: Path, tmp_path: Path, session: Session, path: str, package: str) -> None:
     (tmp_path / "a.avro").touch()
-    result = load(path if ":" in path else tmp_path / path, env, "--key", "k", engine="spark")
+    result = load(env, path if ":" in path else tmp_path / path, "--key", "k", engine="spark")
     assert session.local
     assert (result.code, "--conf spark.jars.packages=" in result.err and package in result.err) == (7, True)
 
@@ -356,7 +367,7 @@ def test_columns_in_the_names_of_directories_are_sparks_business(env: Path, tmp_
         directory = tmp_path / "data" / f"day={day}"
         directory.mkdir(parents=True)
         parquet.write_table(pa.table({"k": [f"{day}-{n}" for n in range(50)]}), directory / "a.parquet")
-    result = load(tmp_path / "data", env, "--key", "k", "--value", "day", "--data-format", "utf8", engine="spark")
+    result = load(env, tmp_path / "data", "--key", "k", "--value", "day", "--data-format", "utf8", engine="spark")
     assert result.code == 0, result.err
     assert session.local
     assert contents(env, "d") == {b"%d-%d" % (day, n): b"%d" % day for day in (1, 2) for n in range(50)}
@@ -364,10 +375,10 @@ def test_columns_in_the_names_of_directories_are_sparks_business(env: Path, tmp_
 
 def test_a_file_uri_and_a_scheme_that_nobody_knows(env: Path, tmp_path: Path, session: Session) -> None:
     source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
-    assert load(source.as_uri(), env, "--key", "id", engine="spark").code == 0
+    assert load(env, source.as_uri(), "--key", "id", engine="spark").code == 0
     assert contents(env, "d") == {b"k": b"1"}
     before = {path.name: path.read_bytes() for path in env.iterdir()}
-    result = load("nowhere://host/a.csv", env, "--key", "id", engine="spark")
+    result = load(env, "nowhere://host/a.csv", "--key", "id", engine="spark")
     assert session.local
     assert (result.code, 'No FileSystem for scheme "nowhere"' in result.err) == (7, True), result.err
     assert "the environment is as it was" in result.err
@@ -379,7 +390,7 @@ def test_a_log_of_a_later_version_takes_records_one_by_one(tmp_path: Path) -> No
     env = tmp_path / "later"
     shutil.copytree(GOLDEN / "je-26" / "empty", env)
     source = csv_file(tmp_path / "rows.csv", [f"{number:04d},name {number},{number}" for number in range(500)])
-    result = load(source, env, "--key", "id", "--value", "name")
+    result = load(env, source, "--key", "id", "--value", "name")
     assert result.code == 0, result.err
     assert (counts(result)["records"], counts(result)["files"], counts(result)["created"]) == (500, 0, True)
     assert contents(env, "d") == {b"%04d" % number: b"name %d" % number for number in range(500)}

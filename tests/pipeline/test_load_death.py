@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
+from tests.tools import needs
 
+needs("Spark")
+
+import pyarrow as pa  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 from engine.db.config import EnvironmentConfig  # noqa: E402
@@ -20,7 +23,6 @@ from engine.db.environment import Environment  # noqa: E402
 from engine.pipeline.load import staging  # noqa: E402
 from tests import harness  # noqa: E402
 from tests.harness import run  # noqa: E402
-from tests.pipeline.conftest import require_spark  # noqa: E402
 from tests.pipeline.loads import contents  # noqa: E402
 
 RECORDS = 40_000
@@ -46,7 +48,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def words(source: Path, env: Path, engine: str, *more: str) -> list[str]:
-    line = [str(source), str(env), "--db", "d", "--create", "--key", "k", "--engine", engine, "--progress", "json"]
+    line = [str(env), str(source), "--db", "d", "--create", "--key", "k", "--engine", engine, "--progress", "json"]
     return [sys.executable, "-m", "jetool", "load", *line, "--json", "--conf", "spark.driver.memory=600m", *more]
 
 
@@ -76,7 +78,7 @@ def check_unharmed(env: Path, before: dict[str, bytes]) -> None:
 
 
 def check_rerun(source: Path, env: Path) -> None:
-    result = run("load", source, env, "--db", "d", "--create", "--key", "k", "--engine", "local", "--json")
+    result = run("load", env, source, "--db", "d", "--create", "--key", "k", "--engine", "local", "--json")
     assert result.code == 0, result.err
     assert result.json()["records"] == RECORDS
     assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
@@ -137,7 +139,7 @@ def test_a_full_disk(env: Path, source: Path) -> None:
     ],
 )
 def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: signal.Signals) -> None:
-    require_spark()
+    needs("Spark", "Java")
     before = files_of(env)
     process = start(words(source, env, "spark"))
     wait_for(process, step)
@@ -153,7 +155,7 @@ def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: 
 @pytest.mark.parametrize(("step", "deaths", "code"), [("read", 1, 0), ("write", 2, 0), ("write", 99, 7)])
 def test_a_worker_is_killed(env: Path, source: Path, tmp_path: Path, step: str, deaths: int, code: int) -> None:
     """Its task is done again, and what it has left does not count; when all attempts die, the load fails."""
-    require_spark()
+    needs("Spark", "Java")
     before = files_of(env)
     (tmp_path / "deaths").mkdir()
     command = words(source, env, "spark", "--conf", "spark.python.daemon.module=tests.pipeline.dying_daemon")
@@ -177,7 +179,7 @@ def test_a_worker_is_killed(env: Path, source: Path, tmp_path: Path, step: str, 
 
 
 def test_a_cluster_of_two_workers(env: Path, source: Path, tmp_path: Path) -> None:
-    require_spark()
+    needs("Spark", "Java")
     from tests.pipeline.cluster import standalone
 
     directory = tmp_path / "cluster"

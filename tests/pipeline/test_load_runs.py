@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("pyarrow")
+from tests.tools import needs
 
-from engine.errors import JobError
-from engine.pipeline.load import merge as merge_module
-from engine.pipeline.load.merge import Merge
-from engine.pipeline.load.runs import ERROR, FIRST, LAST, cuts_of
-from tests.pipeline.loads import runs_of
+needs("Spark")
+
+from engine.errors import JobError  # noqa: E402
+from engine.pipeline.load import merge as merge_module  # noqa: E402
+from engine.pipeline.load.merge import Merge  # noqa: E402
+from engine.pipeline.load.runs import ERROR, FIRST, LAST, cuts_of  # noqa: E402
+from tests.pipeline.loads import runs_of  # noqa: E402
 
 RECORDS = st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=5)), max_size=400)
 

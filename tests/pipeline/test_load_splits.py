@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pa = pytest.importorskip("pyarrow")
+from tests.tools import needs
 
+needs("Spark")
+
+import pyarrow as pa  # noqa: E402
 from pyarrow import orc, parquet  # noqa: E402
 
 from engine.pipeline.load import columnar, endings, splits, text  # noqa: E402

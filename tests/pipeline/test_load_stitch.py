@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
+from tests.tools import needs
 
-from engine.catalog.naming import DatabaseOptions
-from engine.db.config import EnvironmentConfig
-from engine.db.environment import Environment
-from engine.errors import RefusedError, StorageError
-from engine.pipeline.load import staging
-from engine.pipeline.load.plan import TaskOutput
-from engine.pipeline.load.stitch import stitch
-from engine.storage.disk import DiskStorage
-from engine.storage.wrapping import WrappedStorage
-from tests.harness import run
-from tests.pipeline.loads import Records, contents, load, prepared_for, staged
+needs("Spark")
+
+from engine.catalog.naming import DatabaseOptions  # noqa: E402
+from engine.db.config import EnvironmentConfig  # noqa: E402
+from engine.db.environment import Environment  # noqa: E402
+from engine.errors import RefusedError, StorageError  # noqa: E402
+from engine.pipeline.load import staging  # noqa: E402
+from engine.pipeline.load.plan import TaskOutput  # noqa: E402
+from engine.pipeline.load.stitch import stitch  # noqa: E402
+from engine.storage.disk import DiskStorage  # noqa: E402
+from engine.storage.wrapping import WrappedStorage  # noqa: E402
+from tests.harness import run  # noqa: E402
+from tests.pipeline.loads import Records, contents, load, session_on, staged  # noqa: E402
 
 
 @pytest.fixture
@@ -93,14 +95,15 @@ def test_a_database_that_is_there_and_empty(env: Path) -> None:
     assert contents(env, "new") == dict(records)
 
 
-def test_an_environment_that_was_changed_meanwhile(env: Path) -> None:
-    storage = DiskStorage(env)
-    prepared = prepared_for(storage, "new")
-    done = staged(storage, prepared.target, records_of(10, [30]))
-    with Environment(env, EnvironmentConfig()) as opened:
-        opened.create_database("other").close()
-    with pytest.raises(RefusedError, match="was changed while it was loaded"):
-        stitch(storage, EnvironmentConfig(), prepared.target, prepared.subject, done, prepared.last_offset)
+def test_nobody_writes_meanwhile(env: Path) -> None:
+    with session_on(DiskStorage(env), "new") as session:
+        done = staged(session.storage, session.target, records_of(10, [30]))
+        with pytest.raises(RefusedError):
+            Environment(env, EnvironmentConfig())
+        stitch(session, done)
+        with pytest.raises(RefusedError):
+            Environment(env, EnvironmentConfig())
+    assert len(contents(env, "new")) == 10
 
 
 class Dying(WrappedStorage):
@@ -121,17 +124,14 @@ class Dying(WrappedStorage):
 def test_death_between_two_renames(env: Path, tmp_path: Path, renames: int) -> None:
     """The environment opens as it was, before and after the next load has cleaned up."""
     storage = DiskStorage(env)
-    prepared = prepared_for(storage, "new")
     before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
-    done = staged(storage, prepared.target, records_of(100, [300_000]), parts=2)
-    assert sum(len(part.files) for part in done) == 4
-
-    def finish(target: DiskStorage | Dying) -> None:
-        stitch(target, EnvironmentConfig(), prepared.target, prepared.subject, done, prepared.last_offset)
-
-    if renames < 5:
+    with session_on(storage, "new") as session:
+        done = staged(storage, session.target, records_of(100, [300_000]), parts=2)
+        assert sum(len(part.files) for part in done) == 4
+        session.storage = Dying(storage, renames)
         with pytest.raises(StorageError, match="power"):
-            finish(Dying(storage, renames))
+            stitch(session, done)
+        assert session.env.stopped
     found = {path.name for path in env.glob("*.jdb")}
     assert len(found) == len(before) + renames
     copy = tmp_path / "opened"
@@ -153,8 +153,8 @@ def test_death_between_two_renames(env: Path, tmp_path: Path, renames: int) -> N
 
 def test_what_a_dead_load_leaves_is_ignored_and_removed(env: Path) -> None:
     storage = DiskStorage(env)
-    prepared = prepared_for(storage, "new")
-    staged(storage, prepared.target, records_of(100, [40]))
+    with session_on(storage, "new") as session:
+        staged(storage, session.target, records_of(100, [40]))
     assert run("verify", env, "--full").code == 0
     assert contents(env, "old") == {b"kept": b"as it was"}
     assert staging.clean(storage)
@@ -164,14 +164,14 @@ def test_what_a_dead_load_leaves_is_ignored_and_removed(env: Path) -> None:
 
 def test_an_orphan_of_a_task_that_was_run_again_is_left_out(env: Path) -> None:
     storage = DiskStorage(env)
-    prepared = prepared_for(storage, "new")
     records = records_of(200, [40])
-    lost = staged(storage, prepared.target, records)
-    done = staged(storage, prepared.target, records)
-    assert files(lost) == [1]
-    assert files(done) == [2]
-    stitch(storage, EnvironmentConfig(), prepared.target, prepared.subject, done, prepared.last_offset)
-    staging.clean(storage)
+    with session_on(storage, "new") as session:
+        lost = staged(storage, session.target, records)
+        done = staged(storage, session.target, records)
+        assert files(lost) == [1]
+        assert files(done) == [2]
+        stitch(session, done)
+        staging.clean(storage)
     assert contents(env, "new") == dict(records)
     assert sorted(path.name for path in env.glob("*.jdb")) == ["00000000.jdb", "00000002.jdb", "00000003.jdb"]
 

@@ -1,4 +1,4 @@
-"""``jelog``: the rows of dump-log, pruned and filtered (issue 5, acceptance 5)."""
+"""``jelog``: the rows of dump-log, pruned and filtered."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from jetool.commands.dump_log.rendering import decoded
 from jetool.commands.dump_log.rows import View, bad_row, entry_row
 from jetool.output.values import row_to_json
 from tests.pipeline.fleet_support import environments
+from tests.tools import needs
 
 VIEW = View(data=True)
 # dump-log names a key in hex; the data source has the bytes.
@@ -47,16 +48,16 @@ def same(name: str, value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def test_rows_are_those_of_dump_log_over_all_fixtures(session: Session, shared: Path) -> None:
+def test_rows_are_those_of_dump_log_over_all_fixtures(session: Session, corpus: Path) -> None:
     register(session.spark)
-    root = shared / "fixtures/je"
+    root = corpus / "je"
     paths = f"{root}/*/*/env,{root}/*/*/node?/env"
     frame = session.spark.read.format("jelog").option("data", "true").option("partitionBytes", "4000000").load(paths)
     table = frame.toArrow()
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_pylist():
         rows.setdefault(row["environment"], []).append(row)
-    found = environments(shared)
+    found = environments(corpus)
     assert sorted(rows) == sorted(str(env) for env in found)
     assert len(found) == 114
     checked = 0
@@ -71,9 +72,9 @@ def test_rows_are_those_of_dump_log_over_all_fixtures(session: Session, shared: 
     assert checked > 2_000_000
 
 
-def test_nothing_is_lost_where_a_field_is_null(shared: Path) -> None:
+def test_nothing_is_lost_where_a_field_is_null(corpus: Path) -> None:
     """A null of ours is a field that dump-log leaves out, not one that we cannot find."""
-    env = shared / "fixtures/je/je-18.3.20/schema-crash/env"
+    env = corpus / "je/je-18.3.20/schema-crash/env"
     filling = ColumnFiller(tuple(name for name in BY_NAME if name not in ("environment", "path")), {})
     storage = DiskStorage(str(env))
     items = list(LogReader(storage, list_log_files(storage)).forward())
@@ -175,7 +176,7 @@ def test_a_path_is_needed_and_must_match(session: Session, tmp_path: Path) -> No
 
 
 def test_usage_errors_are_ours() -> None:
-    pytest.importorskip("pyspark")
+    needs("Spark")
     from engine.pipeline.log_source import environments_of, least_bytes_of
 
     with pytest.raises(UsageError, match="files of this machine"):

@@ -25,10 +25,10 @@ def digest(records: list[tuple[bytes, bytes]]) -> str:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_records_are_those_of_the_manifests(session: Session, shared: Path, partitions: int) -> None:
+def test_records_are_those_of_the_manifests(session: Session, corpus: Path, partitions: int) -> None:
     register(session.spark)
     wanted = {}
-    for env in environments(shared, "18.3.20"):
+    for env in environments(corpus, "18.3.20"):
         facts = manifest(env)
         if facts["onOpen"]["forWriting"] == "ok" and "ttl" not in str(env) and "schema-crash" not in str(env):
             wanted[str(env)] = {db["name"]: db for db in facts["databases"]}

@@ -18,7 +18,7 @@ from engine.pipeline import failures, running
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import Settings
 from tests import harness
-from tests.pipeline.conftest import require_spark
+from tests.tools import needs
 
 BLOCKED = """
 import sys
@@ -60,7 +60,7 @@ def test_the_pipeline_loads_without_spark() -> None:
 
 
 def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
-    require_spark()
+    needs("Spark", "Java")
     code = (
         f"import tempfile, signal; tempfile.tempdir = {str(tmp_path)!r}\n"
         "from engine.pipeline.session import *\n"
@@ -85,7 +85,7 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
     ids=["master", "memory", "no number"],
 )
 def test_a_start_that_fails(settings: str, text: str) -> None:
-    require_spark()
+    needs("Spark", "Java")
     done = python(
         "from engine.pipeline.session import *\n"
         f"try:\n    open_session({settings}).__enter__()\n"

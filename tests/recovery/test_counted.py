@@ -23,7 +23,7 @@ from engine.storage.disk import DiskStorage
 from engine.tree.state import DatabaseState
 from engine.tree.tree import bins
 from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, require
+from tests.oracle.environments import environments
 
 Totals = Counter[tuple[int, int]]
 
@@ -76,8 +76,8 @@ def recovered(storage: DiskStorage, hook: Listening) -> tuple[RecoveryResult, di
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_the_hook_hears_of_every_entry_once(environment: Fixture | None) -> None:
-    storage = DiskStorage(require(environment).path / "env")
+def test_the_hook_hears_of_every_entry_once(environment: Fixture) -> None:
+    storage = DiskStorage(environment.path / "env")
     numbers, each = Listening(hears_all=False), Listening(hears_all=True)
     try:
         result, trees = recovered(storage, numbers)

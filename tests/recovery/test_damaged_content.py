@@ -24,8 +24,6 @@ CASES = ["je-18.3.20/rollback-straddle", "je-18.3.20/schema-crash", "je-3.3.98/d
 @pytest.mark.parametrize("case", CASES)
 def test_changed_bodies(case: str) -> None:
     env = FIXTURES / case / "env"
-    if not env.exists():
-        pytest.skip("needs the fixtures")
     storage = copy_of(env)
     entries = entries_of(storage)
     chosen = random.Random(case)
@@ -73,8 +71,6 @@ def opens(image: MemoryStorage) -> bool:
 
 def test_the_place_is_named() -> None:
     env = FIXTURES / "je-18.3.20" / "txn-closed" / "env"
-    if not env.exists():
-        pytest.skip("needs the fixtures")
     storage = copy_of(Path(env))
     path, entry = next(found for found in reversed(entries_of(storage)) if found[1].type_name == "MapLN")
     header = EntryHeader(0, entry.type_number, entry.flags, entry.prev_offset, 0, entry.vlsn)

@@ -91,17 +91,17 @@ def with_sorted_ids(periods: list[Any]) -> list[Any]:
     return periods
 
 
-def expected(shared: Path, name: str, file: str) -> Any:
-    return json.loads((shared / "fixtures/je" / name / "expected" / file).read_text())
+def expected(corpus: Path, name: str, file: str) -> Any:
+    return json.loads((corpus / "je" / name / "expected" / file).read_text())
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_periods_equal_those_of_je(shared: Path, name: str) -> None:
-    log = RealLog(shared / "fixtures/je" / name / "env")
+def test_periods_equal_those_of_je(corpus: Path, name: str) -> None:
+    log = RealLog(corpus / "je" / name / "env")
     tracker = track(log)
     made_invisible = roll_back(log, tracker)
-    assert made_invisible == expected(shared, name, "after-recovery.json")["madeInvisible"]
-    rollback = expected(shared, name, "rollback.json")
+    assert made_invisible == expected(corpus, name, "after-recovery.json")["madeInvisible"]
+    rollback = expected(corpus, name, "rollback.json")
     if "periods" in rollback:
         assert rollback["refused"] is None
         assert parse_lsn(rollback["checkpointStart"]) == log.checkpoint().ckpt_start_lsn
@@ -109,10 +109,10 @@ def test_periods_equal_those_of_je(shared: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_like_je(shared: Path, name: str) -> None:
+def test_refused_like_je(corpus: Path, name: str) -> None:
     """The error names the same entry as JE's does."""
-    refused = expected(shared, name, "rollback.json")["refused"]
+    refused = expected(corpus, name, "rollback.json")["refused"]
     with pytest.raises(DamageError) as caught:
-        track(RealLog(shared / "fixtures/je" / name / "env"))
+        track(RealLog(corpus / "je" / name / "env"))
     assert caught.value.lsn is not None
     assert f" at {caught.value.lsn}" in refused

@@ -1,4 +1,4 @@
-"""Elections among nodes over TCP on loopback: who wins, what is kept, who gives way (issue 4 section 2)."""
+"""Elections among nodes over TCP on loopback: who wins, what is kept, who gives way."""
 
 from __future__ import annotations
 

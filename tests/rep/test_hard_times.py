@@ -31,6 +31,7 @@ from tests.rep.nodes import SECRET, config_of, eventually, free_ports, started
 from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_nodes import put_alone, without_first_files
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.tools import needs
 
 ME = Identity("GROUP", NO_UUID, "stranger", "127.0.0.1", 1)
 
@@ -113,11 +114,9 @@ def test_a_bug_stops_the_node_and_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_node_on_ipv6() -> None:
-    try:
-        with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
-            address = ("::1", server.getsockname()[1])
-    except OSError:
-        pytest.skip("no IPv6 here")
+    needs("IPv6")
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        address = ("::1", server.getsockname()[1])
     node = started(MemoryStorage(), config_of(0, [address], master=True))
     assert node.await_role(Role.MASTER, 10)
     assert ask_status(address, SECRET).master == f"[::1]:{address[1]}"

@@ -1,4 +1,4 @@
-"""Peers that must not be believed (acceptance 8): refused clearly, nothing lost, memory bounded."""
+"""Peers that must not be believed: refused clearly, nothing lost, memory bounded."""
 
 from __future__ import annotations
 

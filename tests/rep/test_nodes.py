@@ -1,4 +1,4 @@
-"""Nodes over TCP on loopback: feeding, acknowledgements, transfer, rejoining, restore (issue 4 section 2)."""
+"""Nodes over TCP on loopback: feeding, acknowledgements, transfer, rejoining, restore."""
 
 from __future__ import annotations
 

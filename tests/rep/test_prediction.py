@@ -57,7 +57,7 @@ def told(found: Prediction) -> tuple[str, int | None, int, int]:
     [(0, 3, d.SOFT_ROLLBACK), (3, 0, d.HARD_RECOVERY), (10, 2, d.HARD_RECOVERY), (11, 1, d.PROHIBITED)],
 )
 def test_an_old_master(commits: int, unfinished: int, outcome: str) -> None:
-    """Acceptance 6: an old master with N commits beyond the matchpoint and limit 10."""
+    """An old master with N commits beyond the matchpoint and limit 10."""
     old, new, _ = parted(4, unfinished=unfinished, commits=commits)
     found = predicted(new, old)
     assert found.decision.outcome == outcome

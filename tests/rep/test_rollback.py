@@ -329,7 +329,7 @@ def test_a_crash_at_every_write_and_sync(mode: CrashMode) -> None:
     ],
 )
 def test_the_decision_table(last_txn_end: int, matchpoint: int, passed: LogSurplus, action: Action) -> None:
-    """Table 7.3 and R-SYNC-21."""
+    """The table of je-behaviour.md 7.3, and R-SYNC-21."""
     plan = decide(last_txn_end, 9, MatchpointLocation(matchpoint, 50), passed)
     assert plan.action is action
     if action is not Action.NETWORK_RESTORE:

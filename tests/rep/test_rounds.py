@@ -1,4 +1,4 @@
-"""Acceptance 3: three nodes as processes; kill -9, partitions, old masters that rejoin, round after round.
+"""Three nodes as processes; kill -9, partitions, old masters that rejoin, round after round.
 
 After each round all nodes hold the same records, among them every acknowledged commit; VLSNs are contiguous;
 rolled-back entries are invisible; rollback periods are well formed; ``diff`` says identical.

@@ -1,4 +1,4 @@
-"""Votes: what a voter says, keeps and refuses; without a network (issue 4 section 2, elections)."""
+"""Votes: what a voter says, keeps and refuses; without a network."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_vote_for_oneself_counts_as_one() -> None:
     booth = Booth(storage)
     booth.elections.request("n2:2", 5)
     assert booth.events[0] == "leave 5"
-    assert booth.events[1].startswith("n2: Request(term=5, summoned=False, rank=Rank(term=0, vlsn=100")
+    assert booth.events[1].startswith("n2: VoteRequest(term=5, summoned=False, rank=Rank(term=0, vlsn=100")
     booth.elections.request("n3:3", 5)
     assert len(booth.events) == 3
     again = Booth(storage)
@@ -289,7 +289,7 @@ def test_who_has_a_master_hears_no_other_candidate_unless_the_master_sent_it() -
 
 def test_a_beat_of_an_earlier_term_is_not_answered() -> None:
     booth = Booth()
-    assert "n2: Heard(term=6)" in booth.hear("n2", LeaderBeat(6))
+    assert "n2: VoterAlive(term=6)" in booth.hear("n2", LeaderBeat(6))
     assert booth.hear("n3", LeaderBeat(5)) == []
     assert booth.elections.leader == ("n2", 2)
 

@@ -88,7 +88,7 @@ def markdown() -> str:
     lines = [
         "# Worked examples and scenarios",
         "",
-        "The names are those of sections 4.6, 5.9, 6.6, 8 and 12 of the description of JE's behaviour.",
+        "The names are those of je-behaviour.md 4.6, 5.9, 6.6, 8 and 12 (engine/doc).",
         "A test fails when one of them has no test.",
         "",
         "| name | tests |",

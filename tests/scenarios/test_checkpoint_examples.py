@@ -1,4 +1,4 @@
-"""The worked examples of section 4.6 that need logs of their own: E-CKPT-1, E-CKPT-4, E-CKPT-6.
+"""The worked examples of je-behaviour.md 4.6 that need logs of their own: E-CKPT-1, E-CKPT-4, E-CKPT-6.
 
 The others: E-CKPT-2 and E-CKPT-3 in tests/checkpoint, E-CKPT-5 in tests/evictor.
 """

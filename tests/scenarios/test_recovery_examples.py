@@ -1,4 +1,4 @@
-"""The worked examples of section 5.9: E-REC-1 row by row, E-REC-2 cut by cut (E-REC-3 is in tests/vlsn)."""
+"""The worked examples of je-behaviour.md 5.9: E-REC-1 row by row, E-REC-2 cut by cut (E-REC-3 is in tests/vlsn)."""
 
 from __future__ import annotations
 

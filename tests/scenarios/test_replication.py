@@ -5,7 +5,6 @@ The others of T-1 to T-26 are shown in tests/recovery, tests/vlsn and tests/rep;
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -35,6 +34,7 @@ from engine.rep.stream import entry_at
 from engine.rep.syncup import Action, LocalLog
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
+from tests.corpus import copy
 from tests.db.workload import Workload, contents
 from tests.rep.nodes import config_of, eventually, free_ports, started
 from tests.rep.pairs import catch_up, join, lead, plan_for
@@ -399,10 +399,10 @@ def test_a_gap_in_the_stream_is_damage() -> None:
         catch_up(master, behind)
 
 
-def test_matchpoints_that_je_left_visible_are_passed_over(shared: Path, tmp_path: Path) -> None:
+def test_matchpoints_that_je_left_visible_are_passed_over(corpus: Path, tmp_path: Path) -> None:
     """JE has left Matchpoint 66 visible inside a rollback period; the stream is read as JE has it, either way."""
-    found = shared / "fixtures/je/je-18.3.20/rollback-four-periods"
-    env = open_replicated(Path(shutil.copytree(found / "env", tmp_path / "env")))
+    found = corpus / "je/je-18.3.20/rollback-four-periods"
+    env = open_replicated(copy(found / "env", tmp_path / "env"))
     expected = index_lsns(found)
     assert env.vlsn_index is not None
     last = env.vlsn_index.range.last

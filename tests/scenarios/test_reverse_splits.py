@@ -1,4 +1,4 @@
-"""A branch is pruned, its range goes to a neighbour, and the neighbour reaches the log before the ancestor (T-29).
+"""A branch is pruned, its range goes to a neighbour, which reaches the log before the ancestor (T-29, D-14).
 
 Example: IN 339 has slots 332 → 334 and 357 → 338. Branch 338 is emptied and pruned; the removal of its slot is in
 memory only. 377 goes into the branch of 334, whose nodes are evicted, logged NO. A crash. Recovery puts 334 back into

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -156,12 +157,21 @@ def test_readers_create_nothing_in_a_read_only_directory(golden_dir: Path, tmp_p
     assert [s.st_ino for s in after] == [s.st_ino for s in before]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_is_a_storage_error(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"1")
-    (tmp_path / "a").chmod(0)
-    with pytest.raises(StorageError, match="permission denied"):
-        DiskStorage(tmp_path).open("a")
+def test_an_unreadable_file_is_a_storage_error() -> None:
+    # Not in ``tmp_path``, whose parents only their owner may enter; root, who may read everything, is nobody for once.
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "a"
+        path.write_bytes(b"1")
+        path.chmod(0)
+        Path(directory).chmod(0o755)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)
+        try:
+            with pytest.raises(StorageError, match="permission denied"):
+                DiskStorage(directory).open("a")
+        finally:
+            os.seteuid(user)
 
 
 def test_reading_a_directory_is_a_storage_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``verify`` on every fixture: the findings, to the LSN, and agreement with JE's own DbVerifyLog (acceptance 2)."""
+"""``verify`` on every fixture: the findings, to the LSN, and agreement with JE's own DbVerifyLog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.verify.log import verify_log
 from engine.verify.report import ERROR
 from jetool.app import exits
 from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment, environments, require
+from tests.oracle.environments import Environment, environments
 
 
 class Expected(NamedTuple):
@@ -92,8 +92,7 @@ GOOD_TO_JE = {
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_findings(environment: Environment | None) -> None:
-    environment = require(environment)
+def test_findings(environment: Environment) -> None:
     expected = FINDINGS.get(environment.name, [])
     result = run("verify", environment.path / "env", "--json")
     assert_valid("verify", result.out)
@@ -105,9 +104,8 @@ def test_findings(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments())
-def test_every_entry_is_read(environment: Environment | None) -> None:
+def test_every_entry_is_read(environment: Environment) -> None:
     """The report's entries are those that a reader meets; its bytes are those of the directory."""
-    environment = require(environment)
     storage = DiskStorage(environment.path / "env")
     files = list_log_files(storage)
     report = verify_log(storage, files)
@@ -121,9 +119,8 @@ def test_every_entry_is_read(environment: Environment | None) -> None:
 
 
 @pytest.mark.parametrize("environment", environments("7.3.8", "7.5.11", "18.3.20", "25.3.17"))
-def test_agrees_with_je(environment: Environment | None) -> None:
+def test_agrees_with_je(environment: Environment) -> None:
     """DbVerifyLog finds the log good if and only if we find no error, with the exceptions named above."""
-    environment = require(environment)
     told = environment.expected("verify-log.txt").decode()
     je_good = told.rstrip().endswith("(exit status 0)")
     ours_good = not any(finding.severity == ERROR for finding in FINDINGS.get(environment.name, []))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,17 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
 from engine.verify.trees import verify_trees
+from tests import corpus
 from tests.db.busy import BusyWorkload, open_busy
 from tests.db.workload import Workload, open_env
 
-FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "je"
+FIXTURES = corpus.path() / "je"
 MANIFESTS = sorted(FIXTURES.rglob("manifest.json"))
 ALL = ("tree", "refs", "data", "space")
 
 
 def test_fixtures_are_there() -> None:
-    if not MANIFESTS:
-        if os.environ.get("CI"):
-            pytest.fail(f"no fixtures in {FIXTURES}")
-        pytest.skip(f"needs {FIXTURES}")
-    assert len(MANIFESTS) >= 114
+    assert len(MANIFESTS) == 114
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: str(path.parent.relative_to(FIXTURES)))

@@ -29,9 +29,9 @@ def test_counts_of_db_stat(golden_dir: Path) -> None:
     assert found.bins_by_fill == (0, 0, 0, 0, 0, 3, 1, 0, 0, 0)
 
 
-def test_counts_of_db_stat_in_three_levels(shared_dir: Path) -> None:
+def test_counts_of_db_stat_in_three_levels(corpus: Path) -> None:
     """``DbStat -s users``: 158 bins, one of them 40-49 % full and the others 90-99 %, two nodes of level 2."""
-    env = shared_dir / "fixtures" / "je" / "je-18.3.20" / "plain-load" / "env"
+    env = corpus / "je" / "je-18.3.20" / "plain-load" / "env"
     found = one(DiskStorage(env), "users")
     assert (found.depth, found.bins, found.ins, found.records, found.deleted) == (3, 158, 3, 20_000, 0)
     assert found.nodes_by_level == (158, 2, 1)

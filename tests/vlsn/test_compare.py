@@ -195,10 +195,10 @@ def stream(environment: Path) -> LogStream:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_nodes_of_real_groups(shared: Path, group: str) -> None:
+def test_nodes_of_real_groups(corpus: Path, group: str) -> None:
     nodes = {}
     for number in (1, 2, 3):
-        environment = shared / "fixtures/je" / group / f"node{number}"
+        environment = corpus / "je" / group / f"node{number}"
         found = stream(environment)
         assert found[1:] == ((), (), ())
         index = json.loads((environment / "expected/vlsn-index.json").read_text())["range"]
@@ -215,8 +215,8 @@ def test_nodes_of_real_groups(shared: Path, group: str) -> None:
     assert compare(nodes[2], nodes[3]).relation in (cmp.IDENTICAL, cmp.IN_STEP)
 
 
-def test_sync_points_of_a_real_log_are_where_je_has_them(shared: Path) -> None:
-    environment = shared / "fixtures/je/je-18.3.20/vlsn-range"
+def test_sync_points_of_a_real_log_are_where_je_has_them(corpus: Path) -> None:
+    environment = corpus / "je/je-18.3.20/vlsn-range"
     found = stream(environment)
     assert found.gaps, "the cleaner has taken files out of the middle"
     lines = (environment / "expected/vlsn-lsn.csv").read_text().splitlines()[1:]

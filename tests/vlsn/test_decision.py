@@ -58,7 +58,7 @@ def commits(first: int, count: int, dtvlsn: int) -> str:
 
 @pytest.mark.parametrize(("count", "outcome"), [(10, d.HARD_RECOVERY), (11, d.PROHIBITED)])
 def test_an_old_master_beyond_the_matchpoint(count: int, outcome: str) -> None:
-    """Acceptance 6: N commits beyond the matchpoint and limit 10."""
+    """N commits beyond the matchpoint and limit 10."""
     found = predict(facts(COMMON, commits(6, count, 99)), (), facts(COMMON, "6c14@2"), Policy(10))
     assert found.decision.outcome == outcome
     assert found.matchpoint is not None

@@ -81,8 +81,8 @@ def as_json(bucket: Bucket) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_merged_index_equals_that_of_je(shared: Path, name: str) -> None:
-    environment = shared / "fixtures/je" / name
+def test_merged_index_equals_that_of_je(corpus: Path, name: str) -> None:
+    environment = corpus / "je" / name
     log = RealLog(environment / "env")
     expected = json.loads((environment / "expected/vlsn-index.json").read_text())
     limits = BucketLimits()

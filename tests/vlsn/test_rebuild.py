@@ -1,4 +1,4 @@
-"""A new index from the log (acceptance 5): the visible stream, whatever was rolled back, cleaned or lost."""
+"""A new index from the log: the visible stream, whatever was rolled back, cleaned or lost."""
 
 from __future__ import annotations
 

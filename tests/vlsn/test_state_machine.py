@@ -1,5 +1,4 @@
-"""A random history of the index, compared with a plain dict after every step (T-23, acceptance 1 of the replicated
-side).
+"""A random history of the index, compared with a plain dict after every step (T-23).
 
 The node writes entries in batches, registers them late and out of order, takes checkpoints, rolls back, deletes log
 files, crashes and recovers. The dict holds the LSN of every visible entry.

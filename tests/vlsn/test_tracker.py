@@ -52,7 +52,7 @@ def test_distance() -> None:
 
 
 def test_seed_order_of_three_threads() -> None:
-    """The seed's t0 to t5: 1, 3, then 2."""
+    """The t0 to t5 of JE's Javadoc: 1, 3, then 2."""
     tracker = VLSNTracker(BucketLimits(10))
     for vlsn, offset in ((1, 100), (3, 200), (2, 150)):
         tracker.track(vlsn, offset, LN)

@@ -1,6 +1,6 @@
 """A load from beginning to end.
 
-1. Under the environment's lock: remove what an earlier load has left, make the staging directory.
+1. With the environment open (``session``): remove what an earlier load has left, make the staging directory.
 2. Read the source: runs and rejects.
 3. Write the parts; stitch; commit. Or, when the database holds records already, merge the runs into it.
 4. Remove the staging directory, whatever happened.
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from engine.db.config import EnvironmentConfig
 from engine.errors import UsageError
 from engine.events import Listener
 from engine.pipeline import failures
@@ -22,9 +21,9 @@ from engine.pipeline.load.plan import UNCHANGED, Target, TaskOutput
 from engine.pipeline.load.reading import PartRead
 from engine.pipeline.load.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
 from engine.pipeline.load.runs import SortedRun, cuts_of
+from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.sources import Layout, OpenSource
 from engine.pipeline.load.stitch import stitch
-from engine.pipeline.load.subject import LoadPreparation
 from engine.pipeline.load.tasks import Share, shares
 from engine.storage.base import Storage
 
@@ -133,31 +132,20 @@ def read_source(backend: Backend, opened: OpenSource, recipe: Recipe, rejects_di
 
 
 def write_files(
-    storage: Storage,
-    config: EnvironmentConfig,
-    backend: Backend,
-    prepared: LoadPreparation,
-    found: ReadTotals,
-    keep: str,
-    *,
-    parts: int | None,
-    dry_run: bool,
-    listener: Listener,
+    session: LoadSession, backend: Backend, found: ReadTotals, keep: str, parts: int | None, listener: Listener
 ) -> LoadResult:
     """Step 3, for a database without records.
 
     Arguments:
         parts: how many tasks write; None for as many as fit.
-        dry_run: count only.
     """
     size = sum(run.size for run in found.runs)
     wanted = parts or min(max(backend.cores if size > PART_BYTES // 4 else 1, size // PART_BYTES), _MOST_PARTS)
-    work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep, dry_run=dry_run)
+    work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep)
     with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
-        done = backend.write(prepared.target, work if found.runs else [])
-    if not dry_run:
-        listener.step("commit", 0, 0)
-        stitch(storage, config, prepared.target, prepared.subject, done, prepared.last_offset)
+        done = backend.write(session.target, work if found.runs else [])
+    listener.step("commit", 0, 0)
+    stitch(session, done)
     files = [file for part in done for file in part.files]
     return LoadResult(
         found.read,

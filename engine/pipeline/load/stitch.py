@@ -1,21 +1,16 @@
 """From the files of the tasks to an environment (step 3 of a load).
 
-The engine itself writes what makes them one: it opens the environment in memory, goes behind the new files, makes the
-database, logs the upper nodes bottom-up and takes a checkpoint. What it has written is one more file (or a few) in the
-staging directory; then all go into place.
+The engine itself writes what makes them one: in the environment that the load has open it goes behind the new files,
+makes the database, logs the upper nodes bottom-up and takes a checkpoint. All of that stays in memory (``session``),
+becomes one more file (or a few) in the staging directory, and then all go into place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from engine.catalog.naming import DatabaseOptions
-from engine.db.config import EnvironmentConfig
-from engine.db.environment import Environment
-from engine.errors import RefusedError
 from engine.format.entry.ln_content import FileSummary
 from engine.format.entry.node import ROOT, NodeRecord, Slot, encode_node
 from engine.format.entry_types import IN_TYPE
@@ -28,77 +23,62 @@ from engine.log.writer import LogWriter
 from engine.pipeline.load import staging
 from engine.pipeline.load.log_output import REFERENCE, file_header
 from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
+from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.staging import DIRECTORY, Move
 from engine.storage.base import ReadFile, Stat, Storage, WriteFile
-from engine.storage.overlay import OverlayStorage
 from engine.storage.wrapping import WrappedStorage
 from engine.tree.in_node import MAIN_LEVEL
 
 _LOWEST_UPPER: Final = MAIN_LEVEL + 2
 
 
-class Subject(NamedTuple):
-    """The database that is loaded.
-
-    Attributes:
-        name: of the database.
-        exists: it is there, without a root.
-        options: how it is made when it does not exist.
-    """
-
-    name: str
-    exists: bool
-    options: DatabaseOptions
-
-
-def stitch(
-    storage: Storage, config: EnvironmentConfig, target: Target, subject: Subject, parts: list[TaskOutput], before: int
-) -> None:
+def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
     """Finish the files in the staging directory and move them into the environment.
 
-    Arguments:
-        storage: the environment; the caller holds its lock, and nothing was written since ``target`` was made.
-        config: how it is opened.
-        target, subject: what was loaded.
-        parts: what the tasks have written.
-        before: offset of the last entry of the environment's last file.
+    The environment is good for nothing but closing afterwards; when this fails, it has been stopped.
 
-    Raises:
-        RefusedError: the environment is not as it was.
+    Arguments:
+        session: the load.
+        parts: what the tasks have written.
     """
+    storage = session.storage
     files = sorted(file for part in parts for file in part.files)
     directories = list_log_files(storage).data_directories
     paths = {_path(file.number, directories): f"{DIRECTORY}/{file.number:08x}.jdb" for file in files}
-    last_offset = _link(storage, files, before)
-    overlay = OverlayStorage(_StagedView(storage, paths))
-    with Environment(overlay, replace(config, checkpoint_bytes=0)) as env:
-        if overlay.changed() or env.writer is None:
-            raise RefusedError("the environment was changed while it was loaded", file=storage.root)
-        if files:
-            behind = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
-            env.writer.go_behind(behind, last_offset)
-            env.ctx.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
-            for file in files:
-                counters = env.utilization.counters(file.number)
-                counters.set(FileSummary(*file.summary))
-                counters.changed = True
-        else:
-            env.writer.force_new_file()
-        _log_tree(env, target, subject, parts)
-        env.checkpoint(force=True, minimize=True)
-    made = sorted(path for path in overlay.changed() if path not in paths)
-    moves = [Move(f"{file.number:08x}.jdb", _path(file.number, directories), file.size) for file in files]
-    moves += [_written(storage, overlay.open(path), path) for path in made]
-    storage.sync_directory(DIRECTORY)
-    staging.commit(storage, moves)
+    last_offset = _link(storage, files, session.last_offset)
+    overlay = session.divert(_StagedView(storage, paths))
+    try:
+        behind = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
+        _log(session, parts, files, behind, last_offset)
+        made = sorted(path for path in overlay.changed() if path not in paths)
+        moves = [Move(f"{file.number:08x}.jdb", _path(file.number, directories), file.size) for file in files]
+        moves += [_written(storage, overlay.open(path), path) for path in made]
+        storage.sync_directory(DIRECTORY)
+        staging.commit(storage, moves)
+    except BaseException:
+        session.env.crash()
+        raise
 
 
-def _log_tree(env: Environment, target: Target, subject: Subject, parts: list[TaskOutput]) -> None:
-    db = env.open_database(subject.name) if subject.exists else env.create_database(subject.name, subject.options)
+def _log(
+    session: LoadSession, parts: list[TaskOutput], files: list[StagedFile], behind: list[LogFile], last_offset: int
+) -> None:
+    """Log what makes the files part of the environment: the database, its upper nodes, a checkpoint."""
+    env, target = session.env, session.target
+    assert env.writer is not None
+    if files:
+        env.writer.go_behind(behind, last_offset)
+        env.ctx.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
+        for file in files:
+            counters = env.utilization.counters(file.number)
+            counters.set(FileSummary(*file.summary))
+            counters.changed = True
+    else:
+        env.writer.force_new_file()
+    db = env.open_database(session.name) if session.exists else env.create_database(session.name, session.options)
     with db:
-        if db.state.id != target.db_id or db.state.has_root:
-            raise RefusedError("the environment was changed while it was loaded", file=env.storage.root)
-        assert env.writer is not None
+        assert db.state.id == target.db_id
+        assert not db.state.has_root
         upper = UpperNodes(env.writer, target, env.ctx.node_ids.next)
         for part in sorted(parts):
             for key, lsn in references(Path(part.references)):
@@ -107,6 +87,7 @@ def _log_tree(env: Environment, target: Target, subject: Subject, parts: list[Ta
         if root_lsn != NULL_LSN:
             db.state.root_lsn = root_lsn
             db.state.dirty = True
+    env.checkpoint(force=True, minimize=True)
 
 
 class UpperNodes:

@@ -19,7 +19,6 @@ class Share(NamedTuple):
         paths: of the runs.
         low, high: its keys, from ``low`` on, below ``high``; None for no limit.
         keep: which of equal keys stays.
-        dry_run: count, and write nothing.
     """
 
     number: int
@@ -27,7 +26,6 @@ class Share(NamedTuple):
     low: bytes | None
     high: bytes | None
     keep: str
-    dry_run: bool
 
 
 def write_share(target: Target, share: Share) -> TaskOutput:
@@ -38,9 +36,6 @@ def write_share(target: Target, share: Share) -> TaskOutput:
     """
     settle_worker()
     merge = Merge(list(share.paths), share.low, share.high, share.keep)
-    if share.dry_run:
-        records = sum(len(table) for table in merge.tables())
-        return TaskOutput(share.number, records, merge.duplicates, 0, (), "")
     output = LogOutput(target, share.number)
     try:
         for table in merge.tables():
@@ -51,9 +46,7 @@ def write_share(target: Target, share: Share) -> TaskOutput:
         raise
 
 
-def shares(paths: list[str], cuts: list[bytes], keep: str, *, dry_run: bool) -> list[Share]:
+def shares(paths: list[str], cuts: list[bytes], keep: str) -> list[Share]:
     """The parts between the cuts."""
     limits = [None, *cuts, None]
-    return [
-        Share(number, tuple(paths), low, high, keep, dry_run) for number, (low, high) in enumerate(pairwise(limits))
-    ]
+    return [Share(number, tuple(paths), low, high, keep) for number, (low, high) in enumerate(pairwise(limits))]

@@ -18,21 +18,26 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved import SavingStorage
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, WRITER_BYTE, backup_directory
 from jetool.app.options import Run
 from jetool.commands.crash import places
 from jetool.commands.crash.rows import CASE, CRASH, SUMMARY, text_line
 from jetool.commands.recover.recovery_run import log_sizes
-from jetool.derby import crash_rows
 
 _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 
 
+def _outputs() -> Outputs:
+    from jetool.derby import crash_rows
+
+    return Outputs("stream", (CRASH, CASE, crash_rows.CRASH, crash_rows.CASE), SUMMARY)
+
+
 @command(
     "crash",
-    outputs=lambda: Outputs("stream", (CRASH, CASE, crash_rows.CRASH, crash_rows.CASE), SUMMARY),
+    outputs=_outputs,
     features=("fields", "progress", "write"),
     examples=(
         ("A crash inside the last checkpoint, on a copy", "jetool crash /data/env --at step:checkpoint --out /tmp/d"),
@@ -71,17 +76,11 @@ def crash(
     place in the work of recovery and its checkpoint: write:N, its N-th write or sync, or step:NAME[:n]. --matrix lets
     recovery die at each of its writes and syncs, and compares with recovery that was not interrupted.
     """
-    if kinds.is_derby(env):
-        from jetool.derby.crash import check_database, crash_database
-
-        if matrix is None:
-            return crash_database(run, env, place, mode, seed, out, in_place=in_place)
-        return check_database(run, env, mode, seed, _count(matrix))
     disk = DiskStorage(env)
     files = list_log_files(disk)
     points = crash_points(disk, files)
     if matrix is not None:
-        return _matrix(run, disk, files, points, mode, seed, _count(matrix))
+        return _matrix(run, disk, files, points, mode, seed, places.case_count(matrix))
     point = places.find_point(points, place)
     target = env if in_place else out or os.path.normpath(env) + ".crashed"
     if in_place and not run.dry_run:
@@ -116,14 +115,6 @@ def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage],
         return effect
     finally:
         lock.release()
-
-
-def _count(matrix: str) -> int | None:
-    if matrix == "all":
-        return None
-    if not matrix.isdigit() or int(matrix) == 0:
-        raise UsageError("--matrix takes a number of places, or all", found=matrix)
-    return int(matrix)
 
 
 def _matrix(

@@ -55,6 +55,15 @@ def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
     return chosen[-1]
 
 
+def case_count(matrix: str) -> int | None:
+    """How many cases ``--matrix`` asks for; None for all of them. UsageError when it names no number."""
+    if matrix == "all":
+        return None
+    if not matrix.isdigit() or int(matrix) == 0:
+        raise UsageError("--matrix takes a number of places, or all", found=matrix)
+    return int(matrix)
+
+
 def _type_name(kind: str, name: str) -> str:
     if kind == "step":
         if name not in STEPS:

@@ -9,7 +9,7 @@ import click
 from engine.errors import UsageError
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.node_stream import StreamNode
 from jetool.app.options import Run
@@ -67,7 +67,6 @@ DIFF: Final = Shape(
 
 @command(
     "diff",
-    only=kinds.JE,
     outputs=lambda: Outputs("document", (DIFF, RECORD_DIFF)),
     features=("fields", "progress", "times", "keys", "jobs"),
     examples=(

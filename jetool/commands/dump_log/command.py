@@ -11,7 +11,7 @@ from engine.inspect.statistics import BY
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from jetool.app import addresses, exits, kinds
+from jetool.app import addresses, exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.dump_log import modes
@@ -87,10 +87,6 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.DERBY:
-        from jetool.derby.dump_log import dump_database
-
-        return dump_database(run, storage, options)
     addresses.refuse_derby(options)
     if any(not types.words for types in options["types"]):
         run.out.text(addresses.types_text())

@@ -10,7 +10,7 @@ from engine.db.config import EnvironmentConfig
 from engine.errors import NotFoundError, RefusedError
 from engine.rep.group import committed_members
 from engine.rep.reset import reset_group
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.command import group as command_group
 from jetool.app.opening import READ_EXITS, WRITE_EXITS, open_to_read, reading_code
@@ -29,7 +29,6 @@ group = command_group(
 
 @command(
     "show",
-    only=kinds.JE,
     parent=group,
     outputs=lambda: Outputs("document", (GROUP,)),
     features=("fields", "progress", "times"),
@@ -54,7 +53,6 @@ def group_show(run: Run, env: str) -> int:
 
 @command(
     "reset",
-    only=kinds.JE,
     parent=group,
     outputs=lambda: Outputs("document", (RESET_DONE,)),
     features=("fields", "progress", "times", "lock", "write"),

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from engine.errors import UsageError
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import Survey, survey
 from engine.log.entry import REASONS
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.info.rows import INFO, info_row
@@ -59,12 +58,6 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
     or changed.
     """
     storage = DiskStorage(env)
-    if kinds.kind_of(storage) == kinds.DERBY:
-        from jetool.derby.info import print_info
-
-        if stats:
-            raise UsageError("--stats has no meaning for a Derby database")
-        return print_info(run, storage)
     files = list_log_files(storage)
     found = survey(storage, files, quick=quick)
     trees, whole = _trees(run, storage, files) if stats else (None, True)

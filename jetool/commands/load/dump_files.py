@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
@@ -15,10 +15,11 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, StorageError
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
-from jetool.app import kinds
+from jetool.app import exits
 from jetool.app.opening import lead_if_replicated, open_to_write
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
+from jetool.commands.load.rows import LOADED
 
 
 class DumpLoad(NamedTuple):
@@ -38,46 +39,55 @@ class _Count:
         self.records = self.rejected = self.transactions = 0
 
 
-def load_dump(
-    run: Run, env: str, file: str | None, name: str | None, *, create: bool, plain: bool, overwrite: bool, batch: int
-) -> DumpLoad:
+def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, Any]) -> DumpLoad:
     """Load records as DbLoad does.
 
     Arguments:
         run: the options that all writers have.
         env: the environment.
-        file: the dump; None or ``-`` for standard input.
-        name: the database; None for the one that the dump's header names.
-        create: make it when it is not there.
-        plain: no header, keys and data on alternate lines.
-        overwrite: replace records whose keys are there.
-        batch: records of a transaction.
+        sources: the dump; none or ``-`` for standard input.
+        options: ``name``, None for the database that the dump's header names; ``create``, make it when it is not there;
+            ``plain``, no header, keys and data on alternate lines; ``no_overwrite``, reject records whose keys are
+            there; ``batch``, records of a transaction.
 
     Raises:
         JetoolError: with what was loaded before it.
     """
     count = _Count()
-    with _opened(file) as lines:
-        reader = DumpReader(lines, file or "standard input", plain=plain)
-        name = name or reader.header.database
-        if name is None:
-            raise click.UsageError("name the database with --db; the dump does not", click.get_current_context())
-        if kinds.is_derby(env):
-            from jetool.derby.store import load_records
-
-            part = load_records(run, env, name, reader, create=create, overwrite=overwrite, batch=batch)
-            return DumpLoad(name, *part)
-        with open_to_write(run, env) as found:
-            lead_if_replicated(found)
-            created, db = _database(found, name, reader, create=create)
-            with db:
-                require_same_kind(reader.header, db.duplicates, name)
-                _load(run, found, db, reader, PutMode.OVERWRITE if overwrite else PutMode.INSERT_ONLY, batch, count)
+    mode = PutMode.INSERT_ONLY if options["no_overwrite"] else PutMode.OVERWRITE
+    with opened(sources, options) as (name, reader), open_to_write(run, env) as found:
+        lead_if_replicated(found)
+        created, db = _database(found, name, reader, create=options["create"])
+        with db:
+            require_same_kind(reader.header, db.duplicates, name)
+            _load(run, found, db, reader, mode, options["batch"], count)
     return DumpLoad(name, created, count.records, count.rejected, count.transactions)
 
 
+def print_done(run: Run, done: DumpLoad) -> int:
+    """Print what was loaded; the exit code."""
+    run.out.document(LOADED, LOADED.row((*done, run.dry_run, done.records + done.rejected, 0, 0, 0, None, None)))
+    return exits.FINDINGS if done.rejected else exits.DONE
+
+
 @contextmanager
-def _opened(file: str | None) -> Iterator[BinaryIO]:
+def opened(sources: tuple[str, ...], options: dict[str, Any]) -> Iterator[tuple[str, DumpReader]]:
+    """The name of the database, and the dump, its header read.
+
+    Raises:
+        NotFoundError: there is no such file. UsageError: neither the options nor the dump name a database.
+    """
+    file = sources[0] if sources else None
+    with _lines_of(file) as lines:
+        reader = DumpReader(lines, file or "standard input", plain=options["plain"])
+        name = options["name"] or reader.header.database
+        if name is None:
+            raise click.UsageError("name the database with --db; the dump does not", click.get_current_context())
+        yield name, reader
+
+
+@contextmanager
+def _lines_of(file: str | None) -> Iterator[BinaryIO]:
     if file in (None, "-"):
         yield sys.stdin.buffer
         return

@@ -1,6 +1,6 @@
 """``jetool load`` from files and datasets: the pipeline, with what the user asked for.
 
-A JE dump and standard input go through the engine (``je_load``); everything else comes here.
+A JE dump and standard input go through the engine (``dump_files``); everything else comes here.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
-from engine.db.config import EnvironmentConfig
-from engine.db.environment import Environment
-from engine.db.opening import lock_for_writing
 from engine.errors import RefusedError
 from engine.storage.disk import DiskStorage
-from jetool.app.opening import lead_if_replicated, open_to_write, stamped_beside, wait_for_lock
+from jetool.app.opening import lead_if_replicated, open_to_write, stamped_beside
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
     from engine.pipeline.load.bulk import Backend, LoadResult
     from engine.pipeline.load.recipe import Recipe, RecipeRequest
+    from engine.pipeline.load.session import LoadSession
     from engine.pipeline.load.sources import Layout, OpenSource
 
 
@@ -96,62 +94,40 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
 
     require("pyarrow", "numpy")
     from engine.pipeline.load import sources
-    from engine.pipeline.load.subject import prepare
+    from engine.pipeline.load.session import LoadSession, LoadStorage
 
     layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
-    storage = DiskStorage(request.env)
-    with open_to_write(run, request.env) as env:
+    with open_to_write(run, request.env, through=LoadStorage) as env:
         lead_if_replicated(env)
-        prepared = prepare(env, _staging(storage), request.db, DatabaseOptions(), create=request.create)
-        if not prepared.bulk:
-            if run.dry_run:
-                return _count(run, request, layout)
-            return _merge(run, request, layout, env)
-    if request.resume:
-        raise RefusedError(
-            f"database {request.db!r} holds no records",
-            file=request.env,
-            consequence="a load into it is all or nothing; there is nothing to resume",
-            hint="leave out --resume",
-        )
-    if run.dry_run:
-        return _count(run, request, layout)
-    wait_for_lock(run, storage)
-    lock = lock_for_writing(storage, EnvironmentConfig())
-    try:
-        return _bulk(run, request, layout, storage)
-    finally:
-        lock.release()
+        session = LoadSession(env, DiskStorage(request.env), request.db, DatabaseOptions(), create=request.create)
+        if session.bulk and request.resume:
+            raise RefusedError(
+                f"database {request.db!r} holds no records",
+                file=request.env,
+                consequence="a load into it is all or nothing; there is nothing to resume",
+                hint="leave out --resume",
+            )
+        if run.dry_run:
+            return _count(run, request, layout)
+        return (_bulk if session.bulk else _merge)(run, request, layout, session)
 
 
-def _bulk(run: Run, request: LoadRequest, layout: Layout, storage: DiskStorage) -> LoadReport:
+def _bulk(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) -> LoadReport:
     """Finished files after the log: all or nothing."""
     from engine.pipeline.load import bulk
-    from engine.pipeline.load.subject import prepare
-    from engine.storage.overlay import OverlayStorage
 
-    with bulk.staging_directory(storage) as directory:
-        view = OverlayStorage(storage)
-        with Environment(view) as env:
-            config = env.config
-            prepared = prepare(env, str(directory), request.db, DatabaseOptions(), create=request.create)
-        if view.changed() or not prepared.bulk:
-            raise RefusedError("somebody else has written to the environment meanwhile", file=request.env)
-        with _backend(run, request) as backend:
-            opened, recipe = bulk.open_source(backend, layout, _wanted(request), str(directory), request.on_duplicate)
-            found = bulk.read_source(backend, opened, recipe, _rejects(request))
-            loaded = bulk.write_files(
-                storage, config, backend, prepared, found, request.on_duplicate,
-                parts=request.partitions, dry_run=False, listener=run.listener,
-            )  # fmt: skip
-    return LoadReport(loaded, 0, not prepared.subject.exists, _value_schema(opened, recipe))
+    with bulk.staging_directory(session.storage) as directory, _backend(run, request) as backend:
+        opened, recipe = bulk.open_source(backend, layout, _wanted(request), str(directory), request.on_duplicate)
+        found = bulk.read_source(backend, opened, recipe, _rejects(request))
+        loaded = bulk.write_files(session, backend, found, request.on_duplicate, request.partitions, run.listener)
+    return LoadReport(loaded, 0, not session.exists, _value_schema(opened, recipe))
 
 
-def _merge(run: Run, request: LoadRequest, layout: Layout, env: Environment) -> LoadReport:
+def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) -> LoadReport:
     """Record by record into a database that has some."""
     from engine.pipeline.load import bulk, merging, staging
 
-    storage = DiskStorage(request.env)
+    env, storage = session.env, session.storage
     schema = None
     if request.resume:
         state = merging.resume(storage, request.subject())
@@ -170,14 +146,13 @@ def _merge(run: Run, request: LoadRequest, layout: Layout, env: Environment) -> 
             raise
         state = merging.State(request.subject(), found, None, 0, 0, 0)
         merging.save(storage, state)
-    created = request.db not in env.database_names()
-    db = env.create_database(request.db, DatabaseOptions()) if created else env.open_database(request.db)
+    db = env.open_database(request.db) if session.exists else env.create_database(request.db, session.options)
     with db:
         loaded, refused = merging.merge_into(
             env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
         )
     staging.clean(storage)
-    return LoadReport(loaded, refused, created, schema)
+    return LoadReport(loaded, refused, not session.exists, schema)
 
 
 def _count(run: Run, request: LoadRequest, layout: Layout) -> LoadReport:
@@ -231,9 +206,3 @@ def _rejects(request: LoadRequest) -> Path:
     if request.rejects is not None:
         return Path(request.rejects)
     return stamped_beside(request.env, ".jetool-rejects")
-
-
-def _staging(storage: DiskStorage) -> str:
-    from engine.pipeline.load import staging
-
-    return str(staging.path_of(storage))

@@ -19,12 +19,34 @@ _DUMP: Final = b"VERSION="
 _OF_DUMPS: Final = ("name", "create", "plain", "no_overwrite", "batch")
 _WORDS: Final = {"source_format": "from"}
 
+
+def _after_env(ctx: click.Context, _: click.Parameter, sources: tuple[str, ...]) -> tuple[str, ...]:
+    """The sources; a usage error when one of them is the environment, or a file stands in its place."""
+    env = ctx.params.get("env")
+    if ctx.resilient_parsing or env is None or not sources or _is_environment(env):
+        return sources
+    named = [path for path in sources if _is_environment(path)] or [
+        path for path in sources[-1:] if Path(env).is_file()
+    ]
+    if named:
+        words = [named[0], *(path for path in (env, *sources) if path != named[0])]
+        raise click.UsageError(f"the environment comes first: jetool load {' '.join(words)}", ctx)
+    return sources
+
+
+def _is_environment(path: str) -> bool:
+    if (Path(path) / "log" / "log.ctrl").exists():
+        return True
+    return any(Path(path).glob("*.jdb")) or any(Path(path).glob("data[0-9][0-9][0-9]/*.jdb"))
+
+
 _OPTIONS: Final = (
     click.argument(
         "sources",
         nargs=-1,
         type=click.Path(),
-        help="Files or datasets in front of ENV; none or - is a dump on standard input.",
+        callback=_after_env,
+        help="Files or datasets; none or - is a dump on standard input.",
     ),
     click.option("--db", "name", metavar="NAME", help="The database.  [default: the one that a dump's header names]"),
     click.option("--create", is_flag=True, help="Make the database when it is not there, as a dump's header says."),
@@ -82,20 +104,6 @@ def all_of_them(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
-
-
-def in_order(env: str, sources: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """ENV and the sources. ENV stands after them; in front of them when it is an environment, or was given by -h."""
-    named = click.get_current_context().params.get("home") is not None
-    if sources and not named and not _is_environment(env):
-        return sources[-1], (env, *sources[:-1])
-    return env, sources
-
-
-def _is_environment(path: str) -> bool:
-    if (Path(path) / "log" / "log.ctrl").exists():
-        return True
-    return any(Path(path).glob("*.jdb")) or any(Path(path).glob("data[0-9][0-9][0-9]/*.jdb"))
 
 
 def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from engine.rep.acks import AckPolicy
 from engine.rep.node import RepNode
 from engine.rep.settings import NodeConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
@@ -26,7 +26,6 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_stat
 
 @command(
     "run",
-    only=kinds.JE,
     parent=node,
     outputs=lambda: Outputs("stream", (EVENT,), STOPPED),
     formats=("text", "ndjson"),

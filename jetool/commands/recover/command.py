@@ -23,8 +23,14 @@ def _outputs() -> Outputs:
     return Outputs("document", (RECOVERED, recover_rows.RECOVERED, explain_rows.EXPLAINED))
 
 
+def _check(_: Run, *, accept_loss: bool, je_default: bool, **__: object) -> None:
+    if accept_loss and je_default:
+        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
+
+
 @command(
     "recover",
+    check=_check,
     outputs=_outputs,
     features=("fields", "progress", "lock", "write"),
     examples=(
@@ -55,17 +61,6 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
     kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
     the textbooks, with page LSNs, a dirty page table and an analysis pass, would do.
     """
-    if accept_loss and je_default:
-        raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
-    disk = DiskStorage(env)
-    if kinds.kind_of(disk) == kinds.DERBY:
-        from jetool.derby.recover import explain_database, recover_database
-
-        if je_default:
-            raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
-        if explain:
-            return explain_database(run, disk)
-        return recover_database(run, disk, accept_loss=accept_loss, force_checkpoint=False)
     if explain:
         raise kinds.not_for(kinds.JE, "--explain")
     before = _vlsns(env)

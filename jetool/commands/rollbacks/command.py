@@ -10,7 +10,7 @@ from engine.inspect.rollback_report import RollbackReport, report_rollbacks
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.vlsn.decision import DEFAULT_ROLLBACK_LIMIT, NETWORK_RESTORE, PROHIBITED, Policy, predict
-from jetool.app import exits, kinds, params
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.node_stream import StreamNode
@@ -23,7 +23,6 @@ from jetool.rows.stream_rows import prediction_row
 
 @command(
     "rollbacks",
-    only=kinds.JE,
     outputs=lambda: Outputs("document", (ROLLBACKS,)),
     features=("fields", "progress", "times", "keys", "jobs"),
     examples=(

@@ -6,7 +6,6 @@ from typing import Final
 
 import click
 
-from engine.errors import UsageError
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 from engine.verify import trees
@@ -20,10 +19,10 @@ from engine.verify.environment import (
     verify_environment,
 )
 from engine.verify.report import ERROR, WARNING, Report
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
-from jetool.commands.verify.rows import OF_PAGES, SUMMARY, JeFindingView, summary_row
+from jetool.commands.verify.rows import SUMMARY, JeFindingView, summary_row
 from jetool.output.findings import FINDING
 
 _REP: Final = "rep"
@@ -77,8 +76,6 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     storage = DiskStorage(env)
     levels: list[str] = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
     levels = list(LEVELS) if full else levels or ([] if asked["rep"] else list(DEFAULT))
-    if kinds.kind_of(storage) == kinds.DERBY:
-        return _verify_derby(run, storage, quick=quick, full=full, strict=strict, asked=asked)
     files = list_log_files(storage)
     report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
     if (asked["rep"] or full) and not _is_lost(report, levels):
@@ -88,18 +85,6 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
         found.add(JeFindingView(finding))
     found.end(summary_row(report))
     return _exit_code(report, files, levels, strict=strict)
-
-
-def _verify_derby(
-    run: Run, storage: DiskStorage, *, quick: bool, full: bool, strict: bool, asked: dict[str, bool]
-) -> int:
-    from jetool.derby.verify import verify_database
-
-    for level in (*trees.LEVELS, _REP):
-        if asked[level]:
-            raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
-    log_only = (quick or asked["log"] or asked["tail"]) and not full
-    return verify_database(run, storage, OF_PAGES, log_only=log_only, strict=strict)
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:

@@ -11,7 +11,7 @@ from engine.inspect.vlsn_find import find_vlsn
 from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader
 from engine.vlsn.index import VLSNIndex
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.node_stream import StreamNode
 from jetool.app.opening import open_to_read
@@ -22,7 +22,6 @@ from jetool.commands.vlsn.rows import FOUND
 
 @command(
     "find",
-    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("document", (FOUND,)),
     features=("fields", "progress"),

@@ -9,7 +9,7 @@ from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
 from engine.vlsn.vlsn_range import VLSNRange
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.node_stream import StreamNode
 from jetool.app.opening import open_to_read, reading_code
@@ -20,7 +20,6 @@ from jetool.commands.vlsn.rows import BUCKET, RANGE, bucket_row, landmarks_of, r
 
 @command(
     "range",
-    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("document", (RANGE,)),
     features=("fields", "progress", "jobs"),
@@ -94,7 +93,6 @@ def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
 
 @command(
     "buckets",
-    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("table", (BUCKET,)),
     features=("fields", "progress"),

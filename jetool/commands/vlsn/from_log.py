@@ -12,7 +12,7 @@ from engine.log.damage import is_harmless
 from engine.log.files import LogFile, list_log_files
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import LOG_EXITS, vlsn
@@ -45,7 +45,6 @@ GAP: Final = Shape(
 
 @command(
     "map",
-    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("table", (MAPPED,)),
     features=("fields", "progress", "jobs"),
@@ -70,7 +69,6 @@ def vlsn_map(run: Run, env: str) -> int:
 
 @command(
     "gaps",
-    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("table", (GAP,)),
     features=("fields", "progress", "jobs"),

@@ -12,7 +12,7 @@ from engine.verify.rep import check_merged
 from engine.verify.rep_rules import REP_RULES
 from engine.verify.report import ERROR, NOTE, WARNING, Finding
 from engine.vlsn.vlsn_range import EMPTY_RANGE
-from jetool.app import exits, kinds
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
@@ -29,7 +29,6 @@ _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in 
 
 @command(
     "check",
-    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
@@ -64,7 +63,6 @@ def vlsn_check(run: Run, env: str) -> int:
 
 @command(
     "rebuild",
-    only=kinds.JE,
     parent=vlsn,
     outputs=lambda: Outputs("document", (REBUILT,)),
     features=("fields", "progress", "jobs", "lock", "write"),

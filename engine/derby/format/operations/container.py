@@ -17,7 +17,7 @@ DROP = 2
 REMOVE = 4
 KIND_NAMES = {CREATE: "create", DROP: "drop", REMOVE: "remove"}
 
-# The header of section 12.1 travels in the create record, so that recovery can make the file again (R-DRB-33).
+# The header (derby-log-format.md 12.1) is in the create record, so that recovery can make the file again (R-DRB-33).
 CREATION_HEADER_SIZE = 80
 
 

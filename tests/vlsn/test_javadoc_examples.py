@@ -1,4 +1,4 @@
-"""The examples of the seeds 002 (recovery tracker) and 004 (VLSN index), with their own numbers."""
+"""The examples of JE's Javadoc of VLSNRecoveryTracker and VLSNIndex, with their own numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TENS = BucketLimits(10)
 
 
 def test_the_range_is_discovered() -> None:
-    """Seed 002: stored 25 to 200, in the recovery log 190 to 210: the tracker begins at 190, not at 1 or at 201."""
+    """VLSNRecoveryTracker: stored 25 to 200, in the log 190 to 210: the tracker begins at 190, not at 1 or at 201."""
     database = MemoryDatabase()
     index = VLSNIndex(database, TENS)
     for vlsn in range(25, 201):
@@ -33,7 +33,7 @@ def test_the_range_is_discovered() -> None:
 
 
 def test_duplicates_after_a_rollback() -> None:
-    """Seed 004: LSN 200 and 300 are overmarked; VLSN 2 and 3 come again at 400 and 500."""
+    """VLSNIndex: LSN 200 and 300 are overmarked; VLSN 2 and 3 come again at 400 and 500."""
     log = [(100, 1, True), (200, 2, False), (300, 3, False), (400, 2, True), (500, 3, True)]
     database = MemoryDatabase()
     index = VLSNIndex(database, BucketLimits(1))
@@ -54,7 +54,7 @@ def test_duplicates_after_a_rollback() -> None:
 
 
 def test_the_run_time_rollback_gives_the_same() -> None:
-    """Seed 004: the same at run time; the index is cut after VLSN 1, and the stream goes on at 2."""
+    """VLSNIndex: the same at run time; the index is cut after VLSN 1, and the stream goes on at 2."""
     index = VLSNIndex(MemoryDatabase(), BucketLimits(1))
     for vlsn, lsn in ((1, 100), (2, 200), (3, 300)):
         index.put(vlsn, lsn, LN)
@@ -66,7 +66,7 @@ def test_the_run_time_rollback_gives_the_same() -> None:
 
 
 def test_out_of_order_puts_of_three_threads() -> None:
-    """Seed 004, t0 to t5: 1/100, 3/200, then 2/150. At t4 the index holds 1 and 3; 2 is answered by its neighbours."""
+    """VLSNIndex: t0 to t5: 1/100, 3/200, then 2/150. At t4 the index holds 1 and 3; 2 is answered by its neighbours."""
     index = VLSNIndex(MemoryDatabase(), TENS)
     assert [index.bump(), index.bump(), index.bump()] == [1, 2, 3]
     index.put(1, 100, LN)
@@ -81,7 +81,7 @@ def test_out_of_order_puts_of_three_threads() -> None:
 
 
 def test_the_index_flushed_inside_a_checkpoint() -> None:
-    """Seed 004: CkptStart 200, VLSN 78 at 300, flushed at 400, CkptEnd 500, VLSN 79 at 600; 78 and 79 are swept up."""
+    """VLSNIndex: CkptStart 200, VLSN 78 at 300, flushed at 400, CkptEnd 500, VLSN 79 at 600; 78 and 79 are swept up."""
     database = MemoryDatabase()
     index = VLSNIndex(database, TENS)
     for vlsn in range(1, 78):

@@ -1,0 +1,91 @@
+"""What a load holds of its environment: opened once, so recovered once, and locked until the last file is in place.
+
+The caller opens the environment for writing on a ``LoadStorage``. Everything before the last step reads from that one
+recovery. In the last step the engine logs what makes the new files part of the environment; by then the storage is
+diverted, what is logged stays in memory, and ``stitch`` moves it into place with the files of the tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.environment import Environment
+from engine.errors import NotFoundError, RefusedError
+from engine.format.versions import WRITTEN_VERSION
+from engine.pipeline.load import staging
+from engine.pipeline.load.plan import IDS_A_FILE, Target
+from engine.storage.base import Storage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.wrapping import WrappedStorage
+
+# Above this the compact form of LSNs does not reach.
+_MOST_FILE_BYTES: Final = 16_000_000
+_MOST_FILES: Final = 0x7FFF_0000
+
+
+class LoadStorage(WrappedStorage):
+    """The files of an environment that is loaded into."""
+
+    def divert(self, base: Storage) -> OverlayStorage:
+        """From now on read from ``base``; what is written stays in memory, in the storage that is returned."""
+        overlay = OverlayStorage(base)
+        self._base = overlay
+        return overlay
+
+
+class LoadSession:
+    """One load into one environment.
+
+    Arguments:
+        env: open for writing on a ``LoadStorage``.
+        storage: its directory itself, for the staging directory and the last step.
+        name: the database.
+        options: how it is made when it is not there.
+        create: make it then.
+
+    Attributes:
+        env, storage, name, options: as above.
+        exists: the database is there.
+        target: what files are made for.
+        last_offset: of the last entry of the environment's last file.
+        bulk: the database has no tree and is not replicated, and the log is of the version that finished files are
+            made for, so that they can be put after it; otherwise records are merged into it one by one.
+
+    Raises:
+        NotFoundError: there is no such database, and it is not to be made.
+        RefusedError: the log has used up its file numbers.
+    """
+
+    def __init__(
+        self, env: Environment, storage: Storage, name: str, options: DatabaseOptions, *, create: bool
+    ) -> None:
+        writer = env.writer
+        assert writer is not None
+        self.env, self.storage, self.name, self.options = env, storage, name, options
+        self.exists = name in env.database_names()
+        if not self.exists and not create:
+            raise NotFoundError(f"no database of the name {name!r}", file=storage.root, hint="--create makes it")
+        db_id = env.catalog.last_local_db_id + 1
+        self.bulk = not env.replicated and writer.version == WRITTEN_VERSION
+        max_entries, prefixing = options.max_entries, options.key_prefixing
+        if self.exists:
+            with env.open_database(name) as db:
+                state = db.state
+                db_id, max_entries, prefixing = state.id, state.max_entries, state.prefixing
+                free = not state.has_root and state.order.plain and not state.duplicates and not state.deferred
+                self.bulk = self.bulk and free
+        first = (writer.next_lsn >> 32) + 1
+        if first > _MOST_FILES:
+            raise RefusedError("the log has used up its file numbers", file=storage.root)
+        self.target = Target(
+            str(staging.path_of(storage)), db_id, max_entries, prefixing, env.config.max_embedded_bytes, first,
+            min(env.config.file_max_bytes, _MOST_FILE_BYTES), env.ctx.node_ids.last + IDS_A_FILE,
+        )  # fmt: skip
+        self.last_offset = writer.last_lsn & 0xFFFFFFFF
+
+    def divert(self, base: Storage) -> OverlayStorage:
+        """Begin the last step: nothing more reaches the environment's files, and no checkpoint comes by itself."""
+        assert isinstance(self.env.storage, LoadStorage)
+        self.env.checkpointer.bytes_interval = self.env.checkpointer.time_interval_ms = 0
+        return self.env.storage.divert(base)

@@ -1,0 +1,37 @@
+"""The document of figures has one place for each bench, and a bench changes its own place only."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.bench import document
+
+
+def test_the_document_has_a_place_for_every_bench() -> None:
+    text = document.DOCUMENT.read_text()
+    assert re.findall(r"<!-- bench: (\S+) -->", text) == list(document.SECTIONS)
+    assert text.count("<!-- end of bench -->") == len(document.SECTIONS)
+
+
+def test_every_place_holds_the_figures_of_its_own_bench() -> None:
+    text = document.DOCUMENT.read_text()
+    for name, words in document.SECTIONS.items():
+        place = text.partition(f"<!-- bench: {name} -->\n")[2].partition("<!-- end of bench -->")[0]
+        assert place.startswith(f"`python -m {' '.join(words)}`, 20"), f"{name}: not written by the bench"
+
+
+def test_a_section_is_replaced_and_nothing_else() -> None:
+    text = document.DOCUMENT.read_text()
+    made = document.replaced(text, "derby", "MEASURED")
+    before, _, rest = text.partition("<!-- bench: derby -->\n")
+    assert made == f"{before}<!-- bench: derby -->\nMEASURED\n{rest[rest.index('<!-- end of bench -->') :]}"
+    with pytest.raises(KeyError):
+        document.replaced(text, "no such bench", "")
+
+
+def test_figures_say_how_they_were_measured() -> None:
+    text = document.figures(("tests.bench.derby",), "redo 3 s\n", "")
+    assert re.match(r"`python -m tests\.bench\.derby`, \d{4}-\d\d-\d\d, \d+ cores, ", text)
+    assert text.endswith("```text\nredo 3 s\n```")

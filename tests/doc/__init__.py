@@ -1,0 +1,1 @@
+"""Tests of engine/doc, and of what cites it."""
