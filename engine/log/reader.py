@@ -26,6 +26,7 @@ from engine.format.header import (
     CHECKSUM_BYTES,
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
+    TYPE_AT,
     VLSN_AT,
     VLSN_FIELD,
     EntryHeader,
@@ -155,7 +156,7 @@ class FileReader:
         if len(start) < FILE_HEADER_BYTES:
             return None, fallback or version_beside(storage, self.file.path)
         version = int.from_bytes(start[VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
-        intact = start[4] == FILE_HEADER and _header_sum_matches(start, version)
+        intact = start[TYPE_AT] == FILE_HEADER and _header_sum_matches(start, version)
         if not intact:
             likely = _likely_version(start, version)
             return None, likely or fallback or version_beside(storage, self.file.path)

@@ -31,7 +31,7 @@ from typing import Final
 
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import ERASED
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, SIZE_AT, TYPE_AT, entry_checksum
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, PREV_AT, SIZE_AT, TYPE_AT, entry_checksum
 from engine.format.scan import BAD_CHECKSUM, GOOD, MORE, EntryCheck, examine
 from engine.format.versions import HIGHEST_TYPE
 from engine.log.entry import BY_PREV_OFFSET, BY_SEARCH, BY_SIZE_CHAIN
@@ -40,7 +40,6 @@ from engine.log.window import Window
 # Pieces of the file that are searched: most hits are near, so they begin small.
 _FIRST_PIECE_BYTES: Final = 4 << 10
 _LARGEST_PIECE_BYTES: Final = 4 << 20
-PREV_AT: Final = 6
 # Sums that do not match may cover this many times the file's size, and at least this many bytes.
 _WASTE_FACTOR: Final = 4
 _LEAST_WASTE: Final = 16 << 20

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.format.entry import legacy
 from engine.format.entry import node as node_module
-from engine.format.entry.node import NodeRecord, Slot
+from engine.format.entry.node import NULL_OFFSET, NodeRecord, Slot
 from engine.format.entry_types import (
     BIN_TYPE,
     BOTTOM_NODES,
@@ -16,14 +16,13 @@ from engine.format.entry_types import (
     DIN_TYPE,
     IN_TYPE,
 )
+from engine.format.fast.bin import MOST_FILES
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import LONG_LSNS_ONLY, NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
 from jetool.commands.dump_log.xml_values import db_lsn, element, expires, lsn_text, state_attributes, time_text, truth
 
-_MAX_COMPACT_OFFSET: Final = 0xFFFFFE
-_MAX_FILE_DELTA: Final = 127
 # Before this version a slot without an LSN can lack the state "known deleted" that it should have.
 _NULL_LSN_HAS_STATE: Final = 9
 _NO_BASE: Final = -1
@@ -73,7 +72,7 @@ def _base_file(node: NodeRecord) -> int | None:
     if not lsns:
         return -1
     files = [file_of(lsn) for lsn in lsns]
-    fits = max(files) - min(files) <= _MAX_FILE_DELTA and max(map(offset_of, lsns)) <= _MAX_COMPACT_OFFSET
+    fits = max(files) - min(files) <= MOST_FILES and max(map(offset_of, lsns)) < NULL_OFFSET
     return min(files) if fits else None
 
 
