@@ -97,15 +97,6 @@ def _decode_common(body: bytes, version: int) -> LN | None:
     return _new_tuple(LN, fields)
 
 
-def user_head(flags: int, flags2: int, db_id: bytes) -> bytes:
-    """What stands before the transaction fields since v16; also of many entries at once (``pipeline.load.ln_block``).
-
-    Arguments:
-        db_id: packed.
-    """
-    return bytes((flags, flags2)) + db_id
-
-
 def encode_user_ln(record: LN) -> bytes:
     """Encode an LN of a user type in v16 to v18, as ``encode_ln`` does, in one expression for the common case.
 
@@ -137,7 +128,7 @@ def encode_user_fields(
         rare: from ``encode_rare``.
     """
     abort_lsn, txn_id, last_lsn = txn
-    head = user_head(flags, flags2, pack(db_id))
+    head = bytes((flags, flags2)) + pack(db_id)
     if txn_id is not None:
         if flags & HAS_ABORT_LSN:
             head += pack(abort_lsn)

@@ -19,11 +19,13 @@ import numpy.typing as npt
 from engine.format.entry.ln import EMBEDDED
 from engine.format.entry_types import INS_LN
 from engine.format.fast.header import sealed
-from engine.format.fast.ln import user_head
+from engine.format.fast.ln import encode_user_fields
 from engine.format.header import CHECKSUM_BYTES, HEADER, HEADER_BYTES, PREV_AT, SIZE_AT
+from engine.format.lsn import NULL_LSN
 from engine.format.packed import pack
 from engine.pipeline.load.sorting import Binary
 
+_NO_TXN: Final = (NULL_LSN, None, NULL_LSN)
 _MODULUS: Final = 65521
 _EXACT_IN_SINGLE: Final = 361
 _LONGEST_ROW: Final = 4096
@@ -43,12 +45,15 @@ class LNBlock:
     """
 
     def __init__(self, db_id: int, max_embedded: int) -> None:
-        self._db_id = pack(db_id)
         self._max_embedded = max_embedded
+        # What stands before the length of the data, by flags: an entry without data ends with that length, one byte.
+        self._before = {
+            flags: encode_user_fields(flags, 0, db_id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED)
+        }
 
     def sizes(self, keys: Binary, values: Binary) -> Numbers:
         """Sizes of the entries, headers included."""
-        fixed = HEADER_BYTES + len(user_head(0, 0, self._db_id))
+        fixed = HEADER_BYTES + len(self._before[0])
         return fixed + packed_lengths(values.lengths) + values.lengths + keys.lengths
 
     def encode(self, keys: Binary, values: Binary, sizes: Numbers, previous: Numbers) -> Bytes:
@@ -106,7 +111,7 @@ class LNBlock:
     def _head(self, data_length: int) -> bytes:
         """What stands in front of the data."""
         flags = EMBEDDED if data_length <= self._max_embedded else 0
-        return user_head(flags, 0, self._db_id) + pack(data_length)
+        return self._before[flags] + pack(data_length)
 
 
 def checksums(rows: Bytes) -> Numbers:
