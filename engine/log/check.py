@@ -1,8 +1,8 @@
 """Checking one log file in bulk: what ``verify --log``, ``dump-log --stats`` and ``vlsn map`` need, and no more.
 
-Almost all entries go through one tight loop (``scan.check_plain``). It stops where something is rare or wrong; that
-entry is looked at here and the loop goes on after it. The first replicated entry of a file counts as rare, which is
-how its VLSN becomes known.
+Almost all entries go through one tight loop (``fast.loops.check_plain``). It stops where something is rare or wrong;
+that entry is looked at here and the loop goes on after it. The first replicated entry of a file counts as rare, which
+is how its VLSN becomes known.
 
 VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they begin
 again after its matchpoint; entries that the rollback made invisible do not count.

@@ -50,7 +50,7 @@ _TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
 
 
 def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
-    """What the walk does with an entry, by ``type | flags << 8``, as ``scan.sift`` takes it."""
+    """What the walk does with an entry, by ``type | flags << 8``, as ``loops.sift`` takes it."""
     kept = [number in (_ENDS if ends_only else _LOOKED_AT) for number in range(TYPES)]
     if not hook:
         return [KEEP if keep else 0 for keep in kept] * TYPES

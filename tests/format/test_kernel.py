@@ -1,4 +1,4 @@
-"""The kernel's walks and those of ``scan`` agree on intact and on damaged buffers, whichever of them is compiled."""
+"""The kernel's walks and those of ``loops`` agree on intact and on damaged buffers, whichever of them is compiled."""
 
 from __future__ import annotations
 

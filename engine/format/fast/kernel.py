@@ -6,7 +6,7 @@ mypyc, 0.34, 0.07 and 0.09 of the time of those, and interpreted 3.2, 6.2 and 2.
 that numbers are native ones and bytes are read one by one; a header costs no object at all. So the module stays in what
 mypyc compiles to plain C: functions over ``bytes`` and lists, variables of type ``i64``, no class.
 
-It also runs interpreted, which is how the tests compare it with ``scan`` on any machine.
+It also runs interpreted, which is how the tests compare it with ``loops`` on any machine.
 """
 
 from __future__ import annotations
