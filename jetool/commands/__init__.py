@@ -24,9 +24,9 @@ A complete command::
 
     from engine.counting import count_entries
     from engine.storage.disk import DiskStorage
-    from jetool import exits, params
-    from jetool.command import Outputs, command, environment
-    from jetool.options import Run
+    from jetool.app import exits, params
+    from jetool.app.command import Outputs, command, environment
+    from jetool.app.options import Run
     from jetool.output.shape import Field, Shape
 
     COUNTED = Shape(
