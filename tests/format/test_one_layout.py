@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,3 +80,16 @@ def test_sources_take_offsets_by_name() -> None:
 )
 def test_what_is_refused(planted: str, refused: bool) -> None:
     assert bool(complaints(planted)) is refused
+
+
+def test_every_fast_module_names_its_twin_and_its_test() -> None:
+    package = ROOT / "engine" / "format" / "fast"
+    modules = [path for path in sorted(package.glob("*.py")) if path.name != "__init__.py"]
+    listed = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+    for path in modules:
+        said = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        assert re.search("[Tt]wins?: ``", said) or path.stem == "walks", path.name
+        assert f"``{path.stem}" in listed or path.stem == "walks", path.name
+    tests = set(re.findall(r"``(tests/[^`]+\.py)``", listed))
+    assert len(tests) > 5
+    assert [name for name in tests if not (ROOT / name).is_file()] == []
