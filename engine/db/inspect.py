@@ -17,17 +17,21 @@ from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import Prepare, TxnEnd
-from engine.format.entry_types import ABORT, BY_NUMBER, COMMIT, PREPARE, decode_body, type_name
-from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import (
+    ABORT,
+    BY_NUMBER,
+    COMMIT,
+    LNS,
+    TXN_FATES,
+    decode_body,
+    type_name,
+)
 from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import split_two_part_key
 from engine.log.files import list_log_files
 from engine.log.passes import LogRange, RawEntry, forward
 from engine.log.tail import find_end
-
-_LNS = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
-_ENDS = frozenset((COMMIT, ABORT, PREPARE))
 
 
 class Outcome(Enum):
@@ -97,7 +101,7 @@ def transactions(env: Environment) -> list[Fate]:
     """Every transaction of the log, in the order of its first entry."""
     seen: dict[int, _Seen] = {}
     for raw in _walk(env):
-        if raw.type_number in _ENDS:
+        if raw.type_number in TXN_FATES:
             _end(seen, raw)
         elif BY_NUMBER[raw.type_number].transactional:
             record = decode_body(raw.type_number, raw.version, raw.body)
@@ -119,7 +123,7 @@ def history(env: Environment, name: str, key: bytes) -> list[KeyVersion]:
     found: list[tuple[RawEntry, LN]] = []
     ends: dict[int, Outcome] = {}
     for raw in _walk(env):
-        if raw.type_number in _ENDS:
+        if raw.type_number in TXN_FATES:
             record = decode_body(raw.type_number, raw.version, raw.body)
             if isinstance(record, (TxnEnd, Prepare)):
                 ends[record.id] = _outcome(raw)
@@ -141,7 +145,7 @@ def _walk(env: Environment) -> Iterator[RawEntry]:
             return
         # File by file, since cleaning leaves gaps.
         end = tail.end_lsn if file.number == tail.last_file.number else (file.number << 32) | file.size_bytes
-        yield from forward(env.ctx.access, LogRange(file.number << 32, end), _LNS | _ENDS)
+        yield from forward(env.ctx.access, LogRange(file.number << 32, end), LNS | TXN_FATES)
 
 
 def _is_key(duplicates: bool, record: LN, key: bytes) -> bool:

@@ -30,11 +30,11 @@ from engine.db.vlsn_view import tell_stream
 from engine.errors import DamageError, NotFoundError, RefusedError
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
-from engine.format.checksum import INVISIBLE
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
 from engine.format.entry.markers import RestoreRequired
+from engine.format.header import FLAGS_AT, INVISIBLE
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
@@ -57,7 +57,6 @@ LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
 # What nodes may take of the cache during recovery; the rest is for what is kept of transactions and the checkpoint.
 _RECOVERY_PART: Final = 0.6
-_FLAGS_AT: Final = 5
 _INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
 _STAND_ALONE: Final = (*_INTERNAL, EXTINCTIONS)
 _REPLICATED: Final = (*_INTERNAL, VLSN_DATABASE)
@@ -285,8 +284,8 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
     for number, offsets in by_file.items():
         file = access.storage.open_rw(paths[number])
         for offset in offsets:
-            flags = file.read(offset + _FLAGS_AT, 1)[0]
-            file.write(offset + _FLAGS_AT, bytes((flags | INVISIBLE,)))
+            flags = file.read(offset + FLAGS_AT, 1)[0]
+            file.write(offset + FLAGS_AT, bytes((flags | INVISIBLE,)))
         file.sync()
         file.close()
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from engine.errors import DamageError
 from engine.format.entry.ln import LN
-from engine.format.entry_types import BY_NAME
+from engine.format.entry_types import MATCHPOINT
 from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
 from engine.log.access import LogAccess
@@ -21,7 +21,7 @@ from engine.recovery.txn_chain import ChainEntry
 from engine.tree.apply import Version, undo_ln
 from engine.tree.state import DatabaseState, TreeContext
 
-_MATCHPOINTS: Final = frozenset((BY_NAME["matchpoint"].number,))
+_MATCHPOINTS: Final = frozenset((MATCHPOINT,))
 
 
 class DatabaseFinder(Protocol):

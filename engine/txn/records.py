@@ -22,7 +22,20 @@ from engine.errors import RefusedError
 from engine.format.entry import ln as ln_codec
 from engine.format.entry.ln import Content, Tail
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
-from engine.format.entry_types import encode_body
+from engine.format.entry_types import (
+    DEL_LN,
+    DEL_LN_TX,
+    FILE_SUMMARY_LN,
+    INS_LN,
+    INS_LN_TX,
+    MAP_LN,
+    NAME_LN,
+    NAME_LN_TX,
+    UPD_LN,
+    UPD_LN_TX,
+    encode_body,
+)
+from engine.format.fast.ln import encode_rare, encode_user_fields
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
@@ -70,10 +83,12 @@ class LeafKind(NamedTuple):
     embeds: bool
 
 
-USER: Final = LeafKind(34, 33, 36, 35, 32, 31, True)
-MAP: Final = LeafKind(4, 4, 4, 4, 4, 4, False)
-NAME: Final = LeafKind(6, 5, 6, 5, 6, 5, False)
-FILE_SUMMARY: Final = LeafKind(11, 11, 11, 11, 11, 11, False)
+USER: Final = LeafKind(INS_LN, INS_LN_TX, UPD_LN, UPD_LN_TX, DEL_LN, DEL_LN_TX, True)
+MAP: Final = LeafKind(MAP_LN, MAP_LN, MAP_LN, MAP_LN, MAP_LN, MAP_LN, False)
+NAME: Final = LeafKind(NAME_LN, NAME_LN_TX, NAME_LN, NAME_LN_TX, NAME_LN, NAME_LN_TX, False)
+FILE_SUMMARY: Final = LeafKind(
+    FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, False
+)
 
 
 class Payload(NamedTuple):
@@ -390,11 +405,9 @@ def _marks(node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, be
 def _user_body(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> bytes:
     """The LN of a user record, encoded without making the record."""
     flags, flags2, prior_size, prior_file = marks
-    rare = ln_codec.encode_rare(
-        flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file
-    )
+    rare = encode_rare(flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file)
     txn = before.lsn, locker.id if locker.transactional else None, locker.last_lsn
-    return ln_codec.encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
+    return encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
 
 
 def _record(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> ln_codec.LN:

@@ -16,16 +16,15 @@ import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from zlib import adler32
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
-from engine.format.entry.node import BIN_TYPE
-from engine.format.entry_types import FILE_HEADER
-from engine.format.header import HEADER, HEADER_BYTES, PROVISIONAL
+from engine.format.entry_types import BIN_TYPE, FILE_HEADER
+from engine.format.fast.header import sealed
+from engine.format.header import HEADER_BYTES, PROVISIONAL
 from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load.bin_block import BINBlock
 from engine.pipeline.load.ln_block import LNBlock
@@ -183,8 +182,7 @@ class _File:
 
     def add_bin(self, body: bytes) -> None:
         """Append a BIN, provisional YES."""
-        rest = HEADER.pack(0, BIN_TYPE, PROVISIONAL, self.last_offset, len(body))[4:] + body
-        self.stream.write(adler32(rest).to_bytes(4, "little") + rest)
+        self.stream.write(sealed(BIN_TYPE, PROVISIONAL, self.last_offset, body))
         self.last_offset = self.offset
         self.offset += HEADER_BYTES + len(body)
         self._entries += 1
@@ -211,9 +209,7 @@ def file_header(number: int, last_offset_before: int) -> bytes:
         last_offset_before: where the last entry of the file before begins.
     """
     record = FileHeader(int(time.time() * 1000), number, last_offset_before, WRITTEN_VERSION)
-    body = encode_file_header(record, WRITTEN_VERSION)
-    rest = HEADER.pack(0, FILE_HEADER, 0, 0, len(body))[4:] + body
-    return adler32(rest).to_bytes(4, "little") + rest
+    return sealed(FILE_HEADER, 0, 0, encode_file_header(record, WRITTEN_VERSION))
 
 
 def _one_chunk(column: Any) -> Any:
