@@ -15,8 +15,9 @@ from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImp
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import WRITTEN_VERSION
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import SortKey
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import bins, find_bin, read_ln
 
 NULL_REPLICATED_DB_ID: Final = -256
@@ -172,7 +173,22 @@ class Catalog:
 
 def empty_root(*, replicated: bool = False) -> DbTree:
     """The root of a new environment (je-log-format.md 9.6)."""
-    plain = DatabaseImpl(0, None, False, None, NULL_LSN, 0, 0, b"", b"", 128, 0, WRITTEN_VERSION, (), ())
+    plain = DatabaseImpl(
+        db_id=0,
+        name=None,
+        root_exists=False,
+        root_key=None,
+        root_lsn=NULL_LSN,
+        root_state=0,
+        flags=0,
+        btree_comparator=b"",
+        duplicate_comparator=b"",
+        max_entries=128,
+        max_dup_entries=0,
+        created_at_version=WRITTEN_VERSION,
+        utilization=(),
+        triggers=(),
+    )
     mapping = plain._replace(flags=0x08 if replicated else 0)
     naming = plain._replace(db_id=NAMING_DB_ID, flags=0x04 if replicated else 0)
     flags = DB_TREE_FLAGS | (1 if replicated else 0)

@@ -33,7 +33,8 @@ from engine.format.entry.ln_content import DatabaseConfig, MapLN, NameLN, NameOp
 from engine.format.entry_types import DB_TREE
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState, TreeContext
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState
 from engine.txn.lock_types import LockType
 from engine.txn.manager import TxnManager
 from engine.txn.records import MAP, NAME, Payload, PutMode, Records
@@ -272,9 +273,21 @@ class NamingOperations:
         if self._catalog.flags & ENV_REPLICATED:
             flags |= DB_REPLICATED if db_id < 0 else DB_NOT_REPLICATED
         return DatabaseImpl(
-            db_id, name, False, None, NULL_LSN, 0, flags, b"", b"", options.max_entries, 0, self._ctx.log_version, (),
-            (),
-        )  # fmt: skip
+            db_id=db_id,
+            name=name,
+            root_exists=False,
+            root_key=None,
+            root_lsn=NULL_LSN,
+            root_state=0,
+            flags=flags,
+            btree_comparator=b"",
+            duplicate_comparator=b"",
+            max_entries=options.max_entries,
+            max_dup_entries=0,
+            created_at_version=self._ctx.log_version,
+            utilization=(),
+            triggers=(),
+        )
 
     def _next_id(self, txn: Txn) -> int:
         """A new id, given out once and for all. Ids of replicated databases descend (je-log-format.md 9.4)."""

@@ -23,7 +23,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import OPERATIONS, DatabaseConfig, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.txn.records import NAME, Payload
 from engine.txn.txn import Txn
 
@@ -150,6 +150,18 @@ def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
     """The state of a new database; errors as ``_checked``."""
     _checked(name, db_id, config)
     return DatabaseImpl(
-        db_id, name, False, None, NULL_LSN, 0, config.flags, config.btree_comparator or b"",
-        config.duplicate_comparator or b"", config.max_entries, 0, WRITTEN_VERSION, (), config.triggers,
-    )  # fmt: skip
+        db_id=db_id,
+        name=name,
+        root_exists=False,
+        root_key=None,
+        root_lsn=NULL_LSN,
+        root_state=0,
+        flags=config.flags,
+        btree_comparator=config.btree_comparator or b"",
+        duplicate_comparator=config.duplicate_comparator or b"",
+        max_entries=config.max_entries,
+        max_dup_entries=0,
+        created_at_version=WRITTEN_VERSION,
+        utilization=(),
+        triggers=config.triggers,
+    )

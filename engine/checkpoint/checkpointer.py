@@ -47,9 +47,10 @@ from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN
-from engine.tree.in_node import IN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN, root_in_memory
 from engine.tree.node_log import log_node
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_parent
 from engine.txn.manager import TxnManager
 
@@ -270,7 +271,7 @@ class Checkpointer:
         """Log one node of the map (R-CKPT-21); the parent of a BIN that was logged, None otherwise."""
         db = entry.db
         if entry.is_root:
-            root = db.root
+            root = root_in_memory(db)
             if root is not None and root.is_root and root.node_id == entry.node_id and root.dirty:
                 self._log(root, Provisional.NO)
                 self._log_root_reference(db)
@@ -334,10 +335,14 @@ class Checkpointer:
     ) -> int:
         catalog, txns = self._catalog, self._txns
         record = CkptEnd(
-            invoker, self._clock(), start, HAS_ROOT | (CLEANED_FILES_TO_DELETE if deletes else 0),
-            self._naming.root_lsn, first_active, self._ctx.node_ids.last, self.ids.replicated_node,
-            catalog.last_local_db_id, catalog.last_replicated_db_id, txns.last_id, txns.last_replicated_id,
-            self.ids.extinction, self.ids.replicated_extinction, checkpoint_id, (), (),
+            invoker=invoker, time=self._clock(), ckpt_start_lsn=start,
+            flags=HAS_ROOT | (CLEANED_FILES_TO_DELETE if deletes else 0), root_lsn=self._naming.root_lsn,
+            first_active_lsn=first_active, last_local_node_id=self._ctx.node_ids.last,
+            last_replicated_node_id=self.ids.replicated_node, last_local_db_id=catalog.last_local_db_id,
+            last_replicated_db_id=catalog.last_replicated_db_id, last_local_txn_id=txns.last_id,
+            last_replicated_txn_id=txns.last_replicated_id, last_local_extinction_id=self.ids.extinction,
+            last_replicated_extinction_id=self.ids.replicated_extinction, id=checkpoint_id, cleaner_summary=(),
+            completed_scan_ids=(),
         )  # fmt: skip
         return writer.log(CKPT_END, encode_ckpt_end(record, writer.version))
 
@@ -347,10 +352,20 @@ class Checkpointer:
         full = {level: n for (level, kind), n in self._counts.items() if kind == "full"}
         flags = {key: n for key, n in self._counts.items() if key[1] != "full"}
         return CheckpointReport(
-            self.last_id, invoker, self.last_start, self.last_end, first_active, self._naming.root_lsn,
-            sum(n for level, n in full.items() if level > 1), full.get(1, 0), self._deltas, flags, highest, before,
-            writer.distance_from(self.last_start),
-        )  # fmt: skip
+            id=self.last_id,
+            invoker=invoker,
+            ckpt_start_lsn=self.last_start,
+            ckpt_end_lsn=self.last_end,
+            first_active_lsn=first_active,
+            root_lsn=self._naming.root_lsn,
+            full_ins=sum(n for level, n in full.items() if level > 1),
+            full_bins=full.get(1, 0),
+            deltas=self._deltas,
+            provisional=flags,
+            highest=highest,
+            interval_before=before,
+            interval_after=writer.distance_from(self.last_start),
+        )
 
     def _step(self, name: str) -> None:
         self._listener.step(f"checkpoint {name}", 0, 0)

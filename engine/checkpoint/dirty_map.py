@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
-from engine.tree.in_node import IN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState, TreeContext
 
 NO_LEVEL: Final = -1
 
@@ -93,8 +94,9 @@ class DirtyMap:
         level = node.level
         if not node.is_root and (node.is_bin or self._extra_level):
             level += 1
-        if (self._flush_all or node.db.deferred) and node.db.root is not None:
-            level = node.db.root.level
+        root = root_in_memory(node.db)
+        if (self._flush_all or node.db.deferred) and root is not None:
+            level = root.level
         self._highest[node.db.id] = max(self._highest.get(node.db.id, NO_LEVEL), level)
 
     def add_parent(self, node: IN) -> None:

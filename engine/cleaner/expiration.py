@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from engine.catalog.catalog import Catalog
 from engine.format.lsn import file_of, offset_of
 from engine.format.packed import pack, sorted_pack, unpack
-from engine.tree.state import TreeContext
+from engine.tree.context import TreeContext
 from engine.txn.records import USER, Payload, PutMode, Records
 from engine.txn.txn import Durability, Txn
 

@@ -7,7 +7,19 @@ from typing import Final
 from engine.format.entry.ln_content import FileSummary
 from engine.format.entry_types import LNS, NODE_ENTRIES
 
-EMPTY: Final = FileSummary(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+EMPTY: Final = FileSummary(
+    total_count=0,
+    total_size=0,
+    total_in_count=0,
+    total_in_size=0,
+    total_ln_count=0,
+    total_ln_size=0,
+    max_ln_size=0,
+    obsolete_in_count=0,
+    obsolete_ln_count=0,
+    obsolete_ln_size=0,
+    obsolete_ln_size_counted=0,
+)
 
 
 class Counters:
@@ -50,10 +62,18 @@ class Counters:
     def summary(self) -> FileSummary:
         """The counters as a record."""
         return FileSummary(
-            self.total_count, self.total_size, self.total_in_count, self.total_in_size, self.total_ln_count,
-            self.total_ln_size, self.max_ln_size, self.obsolete_in_count, self.obsolete_ln_count,
-            self.obsolete_ln_size, self.obsolete_ln_size_counted,
-        )  # fmt: skip
+            total_count=self.total_count,
+            total_size=self.total_size,
+            total_in_count=self.total_in_count,
+            total_in_size=self.total_in_size,
+            total_ln_count=self.total_ln_count,
+            total_ln_size=self.total_ln_size,
+            max_ln_size=self.max_ln_size,
+            obsolete_in_count=self.obsolete_in_count,
+            obsolete_ln_count=self.obsolete_ln_count,
+            obsolete_ln_size=self.obsolete_ln_size,
+            obsolete_ln_size_counted=self.obsolete_ln_size_counted,
+        )
 
     def count_new(self, type_number: int, size: int) -> None:
         """An entry of the file."""

@@ -36,8 +36,9 @@ from engine.format.versions import PRIOR_VERSION
 from engine.log.passes import RawEntry
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import bins, read_ln
 from engine.txn.manager import TxnManager
 from engine.txn.records import FILE_SUMMARY, Payload, PutMode, Records

@@ -6,8 +6,9 @@ import threading
 
 from engine.tree.bin_node import BIN
 from engine.tree.compress import compress, prune
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import root_of
 from engine.txn.locks import LockTable
 from engine.txn.txn import Txn

@@ -6,19 +6,15 @@ record: ``next`` goes on after that key.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine.db.scan import RecordWalker, ScannedRecord, lock_type_of
+from engine.db.engine import Engine
+from engine.db.ranges import comparable_key, key_and_data, records_between, walker_of
+from engine.db.scan import ScannedRecord
+from engine.db.transaction import Transaction, inner_of
 from engine.errors import RefusedError
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.txn.lock_types import LockType
 from engine.txn.records import USER, Payload, PutMode
 from engine.txn.txn import Isolation
-
-if TYPE_CHECKING:
-    from engine.db.database import Database
-    from engine.db.environment import Environment
-    from engine.db.transaction import Transaction
 
 Record = tuple[bytes, bytes]
 
@@ -27,13 +23,13 @@ class Cursor:
     """A position in a database; ``Database.cursor`` makes it.
 
     Arguments:
-        env, db: where it moves.
+        engine, state: the database.
         txn: whose locks it takes; None reads committed records and keeps no lock.
     """
 
-    def __init__(self, env: Environment, db: Database, txn: Transaction | None) -> None:
-        self._env = env
-        self._db = db
+    def __init__(self, engine: Engine, state: DatabaseState, txn: Transaction | None) -> None:
+        self._engine = engine
+        self._state = state
         self._txn = txn
         self._at: ScannedRecord | None = None
         self._held = -1
@@ -65,7 +61,7 @@ class Cursor:
 
     def search_range(self, key: bytes, data: bytes = b"") -> Record | None:
         """The first record at or after a key (with duplicates: key and data item)."""
-        return self._move(self._db.key_for(key, data), inclusive=True, backward=False)
+        return self._move(comparable_key(self._state, key, data), inclusive=True, backward=False)
 
     def next_dup(self) -> Record | None:
         """The next data item of the same key; None when there is none."""
@@ -88,7 +84,8 @@ class Cursor:
         here = self.current()
         if here is None:
             raise self._nowhere()
-        return sum(1 for _ in self._db.items(start=here[0], end=here[0] + b"\0", txn=self._txn))
+        low, high = comparable_key(self._state, here[0]), comparable_key(self._state, here[0] + b"\0")
+        return sum(map(len, records_between(self._engine, self._state, low, high, locker=inner_of(self._txn))))
 
     def skip(self, records: int) -> int:
         """Move over records, forward or (negative) backward; returns how many there were."""
@@ -101,17 +98,17 @@ class Cursor:
 
     def current(self) -> Record | None:
         """The record that the cursor stands on."""
-        return None if self._at is None else self._db.split(self._at.key, self._at.data)
+        return None if self._at is None else key_and_data(self._state, self._at.key, self._at.data)
 
     def put_current(self, data: bytes) -> None:
         """Replace the data of the current record; not with duplicates, where the data is part of the key."""
         if self._at is None:
             raise self._nowhere()
-        if self._db.duplicates:
+        if self._state.duplicates:
             raise RefusedError("a data item of a duplicates database is replaced by deleting and inserting it")
-        with self._env.operation(self._txn, db=self._db.state) as locker:
+        with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
             payload = Payload(data, USER)
-            done = self._env.records.put(self._db.state, self._at.key, payload, locker, PutMode.UPDATE_ONLY)
+            done = self._engine.records.put(self._state, self._at.key, payload, locker, PutMode.UPDATE_ONLY)
         if not done:
             raise RefusedError("the cursor's record has been deleted")
         self._at = self._at._replace(data=data)
@@ -120,8 +117,8 @@ class Cursor:
         """Delete the current record; False when it is gone already. The cursor keeps its place."""
         if self._at is None:
             raise self._nowhere()
-        with self._env.operation(self._txn, db=self._db.state) as locker:
-            return self._env.records.delete(self._db.state, self._at.key, locker, Payload(None, USER))
+        with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
+            return self._engine.records.delete(self._state, self._at.key, locker, Payload(None, USER))
 
     def close(self) -> None:
         """Give up the position."""
@@ -138,12 +135,10 @@ class Cursor:
         return None if self._at is None else self._at.key
 
     def _move(self, key: Key | None, *, inclusive: bool, backward: bool) -> Record | None:
-        locker = self._txn.inner if self._txn is not None else None
+        locker = inner_of(self._txn)
         if locker is not None:
             locker.check_usable()
-        lock_type = LockType.READ if locker is None else lock_type_of(locker)
-        walker = RecordWalker(self._env, self._db.state, locker, lock_type, backward=backward)
-        found = walker.step(key, inclusive=inclusive, limit=1)
+        found = walker_of(self._engine, self._state, locker, backward=backward).step(key, inclusive=inclusive, limit=1)
         if not found:
             return None
         self._release()
@@ -163,9 +158,9 @@ class Cursor:
 
     def _release(self) -> None:
         """Under read-committed the lock on the record that is left is given back."""
-        locker = self._txn.inner if self._txn is not None else None
+        locker = inner_of(self._txn)
         if locker is not None and locker.isolation is Isolation.READ_COMMITTED and self._held not in locker.writes:
-            self._env.locks.release(self._held, locker)
+            self._engine.locks.release(self._held, locker)
             locker.locks.pop(self._held, None)
 
     def _nowhere(self) -> RefusedError:

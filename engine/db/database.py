@@ -8,40 +8,33 @@ one of its data items.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
 
 from engine.db.cursor import Cursor
-from engine.db.scan import RecordWalker, is_expired, lock_type_of
-from engine.db.transaction import Transaction
+from engine.db.engine import Engine
+from engine.db.ranges import comparable_key, key_and_data, records_between, walker_of
+from engine.db.scan import is_expired, lock_type_of
+from engine.db.transaction import Transaction, inner_of
 from engine.errors import RefusedError
-from engine.format.packed import join_two_part_key
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
 from engine.tree.tree import find_bin
-from engine.txn.lock_types import LockType
 from engine.txn.records import USER, Payload, PutMode, user_payload
-from engine.txn.txn import Txn
-
-if TYPE_CHECKING:
-    from engine.db.environment import Environment
-
-_BATCH: Final = 1 << 20
 
 
 class Database:
     """A handle of a database; ``Environment.open_database`` and ``create_database`` make it.
 
     Arguments:
-        env, state: what it stands for.
+        engine, state: what it stands for.
     """
 
-    def __init__(self, env: Environment, state: DatabaseState) -> None:
-        self._env = env
+    def __init__(self, engine: Engine, state: DatabaseState) -> None:
+        self._engine = engine
         self._open = True
         self.state = state
         self._plain = state.order.plain
-        if not env.read_only and not state.internal:
-            state.transactional = env.config.transactional and not state.deferred
+        if not engine.read_only and not state.internal:
+            state.transactional = engine.config.transactional and not state.deferred
         state.handles += 1
 
     @property
@@ -78,13 +71,13 @@ class Database:
         self._check()
         locker = txn.inner if txn is not None else None
         if locker is None:
-            found = self._walker(None).exact(self._key(key))
-            self._env.keep_budget()
+            found = walker_of(self._engine, self.state, None).exact(self._key(key))
+            self._engine.keep_budget()
             return None if found is None else found.data
         locker.check_usable()
         wanted = self._key(key)
-        data = self._env.records.get(self.state, wanted, locker, lock_type_of(locker, write=for_update))
-        self._env.keep_budget()
+        data = self._engine.records.get(self.state, wanted, locker, lock_type_of(locker, write=for_update))
+        self._engine.keep_budget()
         return None if data is None or self._is_expired(wanted) else data
 
     def has(self, key: bytes, data: bytes) -> bool:
@@ -110,17 +103,17 @@ class Database:
             False when the mode did not allow it.
         """
         self._check()
-        env, state = self._env, self.state
+        engine, state = self._engine, self.state
         wanted = key if self._plain else self._key(key, data)
         payload = user_payload(b"" if not self._plain and self.duplicates else data, expiration)
         if txn is not None and not state.deferred:
             # What ``operation`` comes to here, without its object.
-            env.check_writes()
-            done = env.records.put(state, wanted, payload, txn.inner, mode)
-            env.keep_budget()
+            engine.check_writes()
+            done = engine.records.put(state, wanted, payload, txn.inner, mode)
+            engine.keep_budget()
             return done
-        with env.operation(txn, db=state) as locker:
-            return env.records.put(state, wanted, payload, locker, mode)
+        with engine.operation(inner_of(txn), db=state) as locker:
+            return engine.records.put(state, wanted, payload, locker, mode)
 
     def delete(self, key: bytes, txn: Transaction | None = None, *, data: bytes | None = None) -> int:
         """Delete a record; with duplicates all data items of the key, or one.
@@ -134,9 +127,9 @@ class Database:
             found = self.items(start=key, end=key + b"\0", txn=txn)
             keys = [self._key(key, item) for _, item in found if data is None or item == data]
         removed = 0
-        with self._env.operation(txn, db=self.state) as locker:
+        with self._engine.operation(inner_of(txn), db=self.state) as locker:
             for wanted in keys:
-                removed += self._env.records.delete(self.state, wanted, locker, Payload(None, USER))
+                removed += self._engine.records.delete(self.state, wanted, locker, Payload(None, USER))
         return removed
 
     def items(
@@ -160,25 +153,18 @@ class Database:
         locker = txn.inner if txn is not None else None
         low = None if start is None else self._key(start)
         high = None if end is None else self._key(end)
-        walker = self._walker(locker, backward=reverse, bound=low if reverse else high)
-        limit = 1 if locker is not None else _BATCH
-        key, inclusive = (high, False) if reverse else (low, True)
-        while True:
-            found = walker.step(key, inclusive=inclusive, limit=limit)
-            if not found:
-                return
+        for found in records_between(self._engine, self.state, low, high, backward=reverse, locker=locker):
             if self._plain:
                 for plain, data, _ in found:
                     yield plain, data
             else:
                 for record in found:
-                    yield self.split(record.key, record.data)
-            key, inclusive = found[-1].key, False
+                    yield key_and_data(self.state, record.key, record.data)
 
     def cursor(self, txn: Transaction | None = None) -> Cursor:
         """A cursor."""
         self._check()
-        return Cursor(self._env, self, txn)
+        return Cursor(self._engine, self.state, txn)
 
     def count(self) -> int:
         """Number of records, by walking over all of them."""
@@ -187,47 +173,24 @@ class Database:
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return self.items()
 
-    def split(self, key: Key, data: bytes) -> tuple[bytes, bytes]:
-        """Key and data as the application knows them."""
-        if self.state.order.plain:
-            return key, data
-        if not self.duplicates:
-            return self.state.order.unwrap(key), data
-        first, second = key
-        return getattr(first, "stored", first), getattr(second, "stored", second)
-
-    def key_for(self, key: bytes, data: bytes = b"") -> Key:
-        """The comparable form of a key, with duplicates of a key and a data item."""
-        return self._key(key, data)
-
-    def _walker(self, locker: Txn | None, *, backward: bool = False, bound: Key | None = None) -> RecordWalker:
-        lock_type = LockType.READ if locker is None else lock_type_of(locker)
-        return RecordWalker(self._env, self.state, locker, lock_type, backward=backward, bound=bound)
-
     def _key(self, key: bytes, data: bytes = b"") -> Key:
-        if self.state.order.plain:
-            return key
-        if not self.duplicates:
-            return self.state.order.wrap(key)
-        if self.state.order.comparator is None:
-            return key, data
-        return self.state.order.wrap(join_two_part_key(key, data))
+        return key if self._plain else comparable_key(self.state, key, data)
 
     def _is_expired(self, key: Key) -> bool:
-        with self._env.ctx.latch:
-            node = find_bin(self._env.ctx, self.state, key)
+        with self._engine.latch:
+            node = find_bin(self._engine.ctx, self.state, key)
             if node is None:
                 return False
             index, exact = node.find(key)
-            return exact and is_expired(node.expirations[index], self._env.now_ms())
+            return exact and is_expired(node.expirations[index], self._engine.now_ms())
 
     def _check(self) -> None:
-        if self._open and not self._env.stopped and not self.state.deleted:
+        if self._open and not self._engine.stopped and not self.state.deleted:
             return
         if not self._open:
             raise RefusedError(f"the handle of database {self.name!r} is closed")
-        if self._env.stopped:
-            raise RefusedError("the environment is closed", file=self._env.storage.root)
+        if self._engine.stopped:
+            raise RefusedError("the environment is closed", file=self._engine.home)
         raise RefusedError(f"database {self.name!r} has been removed")
 
 

@@ -20,13 +20,13 @@ from engine.db.parts import EnvironmentParts
 from engine.errors import FormatError
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.internal_db import DatabaseExtinction, decode_extinct_scan
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins, slot_data
 from engine.txn.records import LeafKind, Payload
 from engine.txn.txn import Durability
 
 DATABASE_NAME: Final = "_jeExtinctScansDb"
-_EXTINCT_SCAN: Final = LeafKind(41, 42, 41, 42, 41, 42, False)
+_EXTINCT_SCAN: Final = LeafKind(insert=41, insert_tx=42, update=41, update_tx=42, delete=41, delete_tx=42, embeds=False)
 
 
 def finish_extinctions(parts: EnvironmentParts) -> None:

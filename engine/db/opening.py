@@ -24,9 +24,9 @@ from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.extinction import finish_extinctions
 from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
+from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
-from engine.db.vlsn_view import tell_stream
 from engine.errors import DamageError, NotFoundError, RefusedError
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
@@ -34,8 +34,7 @@ from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
 from engine.format.entry.markers import RestoreRequired
-from engine.format.header import FLAGS_AT, INVISIBLE
-from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
+from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles, list_log_files
@@ -46,10 +45,9 @@ from engine.recovery.manager import Recovery
 from engine.recovery.result import RecoveryResult
 from engine.storage.base import Lock, Storage
 from engine.storage.disk import DiskStorage
-from engine.tree.apply import version_before
-from engine.tree.state import DatabaseState
-from engine.txn.lock_types import LockType
-from engine.txn.txn import Before, Durability, Txn, TxnState
+from engine.tree.database_state import DatabaseState
+from engine.txn.rollback import relock, set_invisible
+from engine.txn.txn import Durability, Txn, TxnState
 from engine.vlsn.merge import open_index
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 
@@ -275,21 +273,6 @@ def _rebuild(parts: EnvironmentParts, stored: StoredIndex) -> None:
     parts.stream_gaps = tuple(collector.gaps)
 
 
-def set_invisible(access: LogAccess, lsns: list[int]) -> None:
-    """Mark entries of rollback periods, durably (R-LOG-46, R-RB-32); their checksums do not cover the bit."""
-    by_file: dict[int, list[int]] = {}
-    for lsn in sorted(lsns):
-        by_file.setdefault(file_of(lsn), []).append(offset_of(lsn))
-    paths = {file.number: file.path for file in access.files()}
-    for number, offsets in by_file.items():
-        file = access.storage.open_rw(paths[number])
-        for offset in offsets:
-            flags = file.read(offset + FLAGS_AT, 1)[0]
-            file.write(offset + FLAGS_AT, bytes((flags | INVISIBLE,)))
-        file.sync()
-        file.close()
-
-
 def _put_names_into_map_lns(parts: EnvironmentParts) -> None:
     """Since log version 16 every MapLN holds its database's name, and readers of later logs rely on it."""
     with parts.ctx.latch:
@@ -311,31 +294,7 @@ def _resurrect(parts: EnvironmentParts) -> None:
             assert isinstance(record, LN)
             db = parts.catalog.by_id(record.db_id)
             if db is not None:
-                relock(parts, txn, db, record, lsn)
-
-
-def relock(parts: EnvironmentParts, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
-    """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
-    parts.locks.lock(lsn, txn, LockType.WRITE, wait=False)
-    txn.locks[lsn] = None
-    before = version_before(record, lsn)
-    countable = before.lsn != NULL_LSN and not before.known_deleted and before.data is None and not db.duplicates
-    txn.writes[lsn] = (
-        db,
-        Before(
-            before.lsn,
-            before.known_deleted,
-            before.data,
-            before.vlsn,
-            before.expiration,
-            record.prior_size,
-            countable,
-            before.times,
-            before.tombstone,
-        ),
-    )
-    if record.data is None:
-        txn.deleted.append((db, db.order.wrap(record.key)))
+                relock(parts.locks, txn, db, record, lsn)
 
 
 def _finish_naming(parts: EnvironmentParts) -> None:

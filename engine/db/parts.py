@@ -23,8 +23,11 @@ from engine.log.access import LogAccess
 from engine.log.tail import Tail
 from engine.log.writer import LogWriter
 from engine.recovery.result import RecoveryResult
-from engine.tree.spill import Spill, settle
-from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import root_in_memory
+from engine.tree.settling import settle
+from engine.tree.spill import Spill
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
 from engine.txn.records import Records
@@ -136,7 +139,8 @@ class EnvironmentParts:
         self.ctx.locks = self.compressor
         self.ctx.root_logged = self._root_logged
         self.naming.removed = self.utilization.count_removed
-        settle(self.ctx, [db.root for db in self.catalog.loaded() if db.root is not None])
+        roots = [root_in_memory(db) for db in self.catalog.loaded()]
+        settle(self.ctx, [root for root in roots if root is not None])
 
     def _root_logged(self, db: DatabaseState) -> None:
         self.naming.write_map_ln(db)

@@ -7,20 +7,19 @@ finds its place again. Without locks to take, one step brings a whole BIN.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.db.engine import Engine
 from engine.errors import DamageError
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn
 from engine.txn.txn import Isolation, Txn
-
-if TYPE_CHECKING:
-    from engine.db.environment import Environment
 
 _new_tuple: Final = tuple.__new__
 _DAY_MS: Final = 86_400_000
@@ -62,7 +61,7 @@ class RecordWalker:
     """Steps through one database.
 
     Arguments:
-        env, state: the database.
+        engine, state: the database.
         locker: whose locks are taken; None reads committed records without keeping locks.
         lock_type: how; None reads what is there.
         backward: towards smaller keys.
@@ -72,7 +71,7 @@ class RecordWalker:
 
     def __init__(
         self,
-        env: Environment,
+        engine: Engine,
         state: DatabaseState,
         locker: Txn | None,
         lock_type: LockType | None,
@@ -80,7 +79,7 @@ class RecordWalker:
         backward: bool,
         bound: Key | None = None,
     ) -> None:
-        self._env = env
+        self._engine = engine
         self._state = state
         self._locker = locker
         self._lock_type = lock_type
@@ -90,9 +89,9 @@ class RecordWalker:
     def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[ScannedRecord]:
         """The next records after (or from) a key; None begins at the edge. Empty at the end."""
         while True:
-            with self._env.ctx.latch:
+            with self._engine.ctx.latch:
                 step = self._step(key, inclusive, limit)
-            self._env.keep_budget()
+            self._engine.keep_budget()
             if step.records and key is not None and not self._goes_on(key, step.records[-1].key, inclusive):
                 raise DamageError(
                     f"the tree of {self._state.label} leads back to keys that were passed",
@@ -106,7 +105,7 @@ class RecordWalker:
 
     def exact(self, key: Key) -> ScannedRecord | None:
         """The record of a key, or None; its neighbours are left alone, locked or not."""
-        ctx = self._env.ctx
+        ctx = self._engine.ctx
         while True:
             with ctx.latch:
                 node = find_bin(ctx, self._state, key)
@@ -114,7 +113,7 @@ class RecordWalker:
                 if node is None or not exact:
                     return None
                 expiration = node.expirations[index]
-                live = node.is_live(index) and not (expiration and is_expired(expiration, self._env.now_ms()))
+                live = node.is_live(index) and not (expiration and is_expired(expiration, self._engine.now_ms()))
                 if not live and (node.lsns[index] == NULL_LSN or not self._is_pending(node, index)):
                     return None
                 wait_lsn = self._lock(node, index)
@@ -137,14 +136,14 @@ class RecordWalker:
             if wait_lsn != NULL_LSN:
                 return ScanBatch([], False, wait_lsn)
         found: list[ScannedRecord] = []
-        now = self._env.now_ms()
+        now = self._engine.now_ms()
         direction = -1 if self._backward else 1
-        in_bulk = limit > 1 and self._locker is None and (self._lock_type is None or self._env.locks.is_idle())
+        in_bulk = limit > 1 and self._locker is None and (self._lock_type is None or self._engine.locks.is_idle())
         while node is not None:
             if in_bulk:
                 # Nobody holds a lock, and the latch keeps it so.
                 first, behind = self._extent(node, index)
-                found = _live(self._env.ctx, node, first, behind, now)
+                found = _live(self._engine.ctx, node, first, behind, now)
                 if self._backward:
                     found.reverse()
                 if first > 0 if self._backward else behind < len(node):
@@ -157,7 +156,7 @@ class RecordWalker:
                     wait_lsn = self._lock(node, index)
                     if wait_lsn != NULL_LSN:
                         return ScanBatch(found, False, wait_lsn)
-                    data = slot_data(self._env.ctx, node, index)
+                    data = slot_data(self._engine.ctx, node, index)
                     if data is not None:
                         found.append(ScannedRecord(node.keys[index], data, node.lsns[index]))
                         if len(found) >= limit:
@@ -169,7 +168,7 @@ class RecordWalker:
                 index += direction
             if found:
                 return ScanBatch(found, False, NULL_LSN)
-            node = next_bin(self._env.ctx, node, backward=self._backward)
+            node = next_bin(self._engine.ctx, node, backward=self._backward)
             index = len(node) - 1 if node is not None and self._backward else 0
         return ScanBatch(found, True, self._lock_end())
 
@@ -190,10 +189,10 @@ class RecordWalker:
 
     def _gap(self, node: BIN, index: int) -> int:
         """What guards the gap in front of a slot; the walk that begins after a gap locks it too."""
-        return gap_lsn(self._env.ctx, node, index)
+        return gap_lsn(self._engine.ctx, node, index)
 
     def _place(self, key: Key | None, inclusive: bool) -> tuple[BIN | None, int]:
-        ctx = self._env.ctx
+        ctx = self._engine.ctx
         if key is None:
             node = edge_bin(ctx, self._state, last=self._backward)
             return node, len(node) - 1 if node is not None and self._backward else 0
@@ -206,16 +205,16 @@ class RecordWalker:
 
     def _is_pending(self, node: BIN, index: int) -> bool:
         """A deletion whose transaction may still be open: a reader with locks has to wait for its end."""
-        return self._lock_type is not None and bool(node.states[index] & 0x08) and not self._env.locks.is_idle()
+        return self._lock_type is not None and bool(node.states[index] & 0x08) and not self._engine.locks.is_idle()
 
     def _lock(self, node: BIN, index: int) -> int:
         """Lock a record without waiting; the LSN to wait for, or NULL_LSN."""
-        locks, lsn = self._env.locks, node.lsns[index]
+        locks, lsn = self._engine.locks, node.lsns[index]
         if self._locker is not None:
-            return self._env.records.lock_slot(node, index, self._locker, self._lock_type)
+            return self._engine.records.lock_slot(node, index, self._locker, self._lock_type)
         if self._lock_type is None or locks.is_idle() or not locks.owners(lsn):
             return NULL_LSN
-        passing = self._env.passing_locker()
+        passing = self._engine.passing_locker()
         granted = locks.lock(lsn, passing, self._lock_type, wait=False)
         if granted is Grant.DENIED:
             return lsn
@@ -233,7 +232,7 @@ class RecordWalker:
             return NULL_LSN
         if lsn in locker.locks:
             return NULL_LSN
-        granted = self._env.locks.lock(lsn, locker, self._lock_type, wait=False)
+        granted = self._engine.locks.lock(lsn, locker, self._lock_type, wait=False)
         if granted in (Grant.NEW, Grant.EXISTING, Grant.PROMOTED):
             locker.locks[lsn] = None
             return NULL_LSN
@@ -242,12 +241,12 @@ class RecordWalker:
     def _wait(self, lsn: int) -> None:
         locker = self._locker
         if locker is not None:
-            self._env.records.wait_for(lsn, locker, self._lock_type)
+            self._engine.records.wait_for(lsn, locker, self._lock_type)
             return
-        passing = self._env.passing_locker()
+        passing = self._engine.passing_locker()
         assert self._lock_type is not None
-        self._env.locks.lock(lsn, passing, self._lock_type)
-        self._env.locks.release(lsn, passing)
+        self._engine.locks.lock(lsn, passing, self._lock_type)
+        self._engine.locks.release(lsn, passing)
 
 
 def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> list[ScannedRecord]:

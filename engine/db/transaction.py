@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from engine.db.engine import Engine
 from engine.txn.txn import Durability, Txn, TxnState
-
-if TYPE_CHECKING:
-    from engine.db.environment import Environment
 
 
 class Transaction:
@@ -16,10 +12,10 @@ class Transaction:
     As a context manager it commits when the block ends, and aborts when the block raises.
     """
 
-    __slots__ = ("_env", "inner")
+    __slots__ = ("_engine", "inner")
 
-    def __init__(self, env: Environment, inner: Txn) -> None:
-        self._env = env
+    def __init__(self, engine: Engine, inner: Txn) -> None:
+        self._engine = engine
         self.inner = inner
 
     @property
@@ -41,17 +37,17 @@ class Transaction:
         Returns:
             LSN of the Commit; NULL_LSN when nothing was written.
         """
-        lsn = self._env.commit(self.inner, durability)
-        self._env.after_write()
+        lsn = self._engine.commit(self.inner, durability)
+        self._engine.after_write()
         return lsn
 
     def abort(self) -> None:
         """Take everything back."""
-        self._env.abort(self.inner)
+        self._engine.abort(self.inner)
 
     def prepare(self, format_id: int, gtrid: bytes, bqual: bytes) -> int:
         """First phase of a two-phase commit; afterwards the transaction is decided, across restarts if need be."""
-        return self._env.txns.prepare(self.inner, format_id, gtrid, bqual)
+        return self._engine.txns.prepare(self.inner, format_id, gtrid, bqual)
 
     def __enter__(self) -> Transaction:
         return self
@@ -67,3 +63,8 @@ class Transaction:
             finally:
                 if self.state is TxnState.OPEN:
                     self.abort()  # The group has refused the commit: nothing of it was logged.
+
+
+def inner_of(txn: Transaction | None) -> Txn | None:
+    """The transaction of a handle."""
+    return None if txn is None else txn.inner

@@ -9,24 +9,22 @@ always in the database.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.db.parts import EnvironmentParts
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry_types import ROLLBACK_START
 from engine.format.header import REPLICATED, is_invisible
 from engine.log.passes import RawEntry
 from engine.recovery.hooks import RecoveryHook
 from engine.tree.bin_node import BIN
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.tree.tree import find_bin, next_bin, slot_data
 from engine.txn.records import USER, Payload, PutMode
 from engine.txn.txn import Durability, Txn
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
-
-if TYPE_CHECKING:
-    from engine.db.parts import EnvironmentParts
 
 DATABASE_NAME: Final = "_jeVlsnMapDb"
 

@@ -7,34 +7,17 @@ what an operator wants to see.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
+from engine.db.engine import Engine
+from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_store import DATABASE_NAME, StoredIndex
 from engine.errors import DamageError
-from engine.format.entry.rollback import RollbackStart, decode_rollback_start
-from engine.format.entry_types import ROLLBACK_START, STREAM_ENTRIES
-from engine.format.header import REPLICATED, is_invisible
-from engine.format.lsn import NULL_LSN, file_of
-from engine.log.access import LogAccess
-from engine.log.passes import LogRange, RawEntry, forward
+from engine.log.passes import LogRange
 from engine.vlsn.in_memory import MemoryIndex, records_of
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.merge import open_index
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
-
-if TYPE_CHECKING:
-    from engine.db.environment import Environment
-
-
-class StreamListener(Protocol):
-    """Hears the stream in log order."""
-
-    def track(self, vlsn: int, lsn: int, type_number: int) -> None:
-        """A visible replicated entry."""
-
-    def roll_back(self, record: RollbackStart) -> None:
-        """A RollbackStart."""
 
 
 class IndexView(NamedTuple):
@@ -53,41 +36,22 @@ class IndexView(NamedTuple):
     from_lsn: int
 
 
-def read_index(env: Environment) -> IndexView:
+def read_index(engine: Engine) -> IndexView:
     """The index of an environment that is open for reading.
 
     Raises:
         DamageError: a node or a record of its database cannot be read.
     """
-    with env.ctx.latch:
-        state = env.catalog.by_name(DATABASE_NAME)
-    start = env.recovery.ckpt_start_lsn
+    with engine.latch:
+        state = engine.catalog.by_name(DATABASE_NAME)
+    start = engine.recovery.ckpt_start_lsn
     if state is None:
         return IndexView(None, None, None, start)
-    records = records_of(StoredIndex(env.parts, state))
-    recovered = VLSNRecoveryTracker(env.config.vlsn_limits)
+    records = records_of(StoredIndex(engine.parts, state))
+    recovered = VLSNRecoveryTracker(engine.config.vlsn_limits)
     try:
-        tell_stream(env.ctx.access, LogRange(start, env.recovery.end_lsn), recovered)
-        merged = open_index(MemoryIndex(records), env.config.vlsn_limits, recovered)
+        tell_stream(engine.access, LogRange(start, engine.recovery.end_lsn), recovered)
+        merged = open_index(MemoryIndex(records), engine.config.vlsn_limits, recovered)
     except DamageError as error:
         return IndexView(records, None, error, start)
     return IndexView(records, merged, None, start)
-
-
-def tell_stream(access: LogAccess, extent: LogRange, listener: StreamListener) -> None:
-    """Hand the stream of a part of the log to a listener."""
-    for raw in _replicable(access, extent):
-        if raw.type_number == ROLLBACK_START:
-            listener.roll_back(decode_rollback_start(raw.body, raw.version))
-        elif raw.flags & REPLICATED and not is_invisible(raw.flags, raw.version):
-            listener.track(raw.vlsn, raw.lsn, raw.type_number)
-
-
-def _replicable(access: LogAccess, extent: LogRange) -> Iterator[RawEntry]:
-    """Entries that may matter, file by file, since cleaning leaves gaps in the numbers."""
-    first = 0 if extent.start == NULL_LSN else file_of(extent.start)
-    for file in access.files():
-        if first <= file.number <= file_of(extent.end):
-            start = extent.start if file.number == first and extent.start != NULL_LSN else file.number << 32
-            end = extent.end if file.number == file_of(extent.end) else (file.number << 32) | file.size_bytes
-            yield from forward(access, LogRange(start, end), STREAM_ENTRIES)

@@ -131,7 +131,15 @@ class DerbyCheckpointer:
         self._step(7)
         removed = () if self._keep_log else truncate(self._log, undo_lwm)
         stubs = self._cache.containers.drop_stubs(redo_lwm)
-        return CheckpointResult(at, redo_lwm, undo_lwm, number, pages, removed, tuple(stubs))
+        return CheckpointResult(
+            at=at,
+            redo_lwm=redo_lwm,
+            undo_lwm=undo_lwm,
+            transaction=number,
+            pages=pages,
+            log_files_removed=removed,
+            stubs_removed=tuple(stubs),
+        )
 
     def _log_checkpoint(self, number: int, redo_lwm: int, undo_lwm: int, opened: list[Xact]) -> int:
         """Step 5; the end record stays in the buffer."""

@@ -31,8 +31,8 @@ from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import CHECKSUM_RECORD_SIZE, Record, encode_checksum
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.log_writer import preallocate
-from engine.derby.recovery import RecoveryOptions, recover
-from engine.derby.recovery_start import find_start
+from engine.derby.recovery.manager import RecoveryOptions, recover
+from engine.derby.recovery.start import find_start
 from engine.errors import FormatError, JetoolError
 from engine.storage.base import Storage, WriteFile
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError

@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from engine.derby.cache import PageCache
-from engine.derby.compensate import undoable
 from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
@@ -35,8 +34,9 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Begin, Checksum, End
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
-from engine.derby.recovery_start import Start, find_start
-from engine.derby.redo import Redo
+from engine.derby.recovery.compensate import undoable
+from engine.derby.recovery.redo import Redo
+from engine.derby.recovery.start import Start, find_start
 from engine.derby.walk import DerbyDamage, walk
 from engine.derby.xact import Xact, XactTable
 from engine.storage.base import Storage

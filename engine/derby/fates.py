@@ -83,15 +83,15 @@ class _XactLife:
     def fate(self) -> XactFate:
         """The finished entry."""
         return XactFate(
-            self.number,
-            self.first,
-            self.last,
-            self.outcome,
-            self.internal,
-            self.global_id,
-            self.records,
-            self.compensations,
-            self.log_bytes,
+            number=self.number,
+            first=self.first,
+            last=self.last,
+            outcome=self.outcome,
+            internal=self.internal,
+            global_id=self.global_id,
+            records=self.records,
+            compensations=self.compensations,
+            log_bytes=self.log_bytes,
         )
 
 

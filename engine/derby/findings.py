@@ -143,4 +143,14 @@ def finding(
     """A finding with the severity, consequence and remedy of its code."""
     line = CODES[code]
     kind = severity or line.severity
-    return DerbyFinding(code, kind, file, at, container, page, message, line.consequence, line.remedy)
+    return DerbyFinding(
+        code=code,
+        severity=kind,
+        file=file,
+        instant=at,
+        container=container,
+        page=page,
+        message=message,
+        consequence=line.consequence,
+        remedy=line.remedy,
+    )

@@ -14,7 +14,7 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
-from engine.derby.recovery_start import Start, find_start
+from engine.derby.recovery.start import Start, find_start
 from engine.derby.tail import RecordsAfterEnd, look_after_end
 from engine.derby.xact import Xact, XactTable
 from engine.errors import DamageError
@@ -132,16 +132,16 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
         except DamageError as error:
             problem = str(error)
     return Info(
-        database.storage.root,
-        (known.major, known.minor) if known else None,
-        database.encrypted,
-        controls,
-        tuple(_log_file(log, number) for number in log.numbers()),
-        kinds.count(False),
-        kinds.count(True),
-        database.lock_holder(),
-        analysis,
-        problem,
+        root=database.storage.root,
+        release=(known.major, known.minor) if known else None,
+        encrypted=database.encrypted,
+        controls=controls,
+        log_files=tuple(_log_file(log, number) for number in log.numbers()),
+        containers=kinds.count(False),
+        stubs=kinds.count(True),
+        lock_holder=database.lock_holder(),
+        analysis=analysis,
+        problem=problem,
     )
 
 
@@ -161,16 +161,16 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
     losers, in_doubt = table.losers(), table.in_doubt()
     clean = is_clean(start, end, counted.others, table)
     return Analysis(
-        start,
-        end,
-        counted.records,
-        counted.bytes,
-        counted.to_redo,
-        tuple(_open(one) for one in losers),
-        tuple(_open(one) for one in in_doubt),
-        table.highest + 1,
-        look_after_end(log, end),
-        clean,
+        start=start,
+        end=end,
+        records=counted.records,
+        bytes=counted.bytes,
+        to_redo=counted.to_redo,
+        losers=tuple(_open(one) for one in losers),
+        in_doubt=tuple(_open(one) for one in in_doubt),
+        next_transaction=table.highest + 1,
+        behind=look_after_end(log, end),
+        clean=clean,
     )
 
 
@@ -223,7 +223,15 @@ def _checkpoint_transaction(start: Start) -> int | None:
 
 def _open(one: Xact) -> OpenTransaction:
     count = len(one.instants)
-    return OpenTransaction(one.number, one.first, one.instants[-1], count, one.internal, one.prepared, one.global_id)
+    return OpenTransaction(
+        number=one.number,
+        first=one.first,
+        last=one.instants[-1],
+        records=count,
+        internal=one.internal,
+        prepared=one.prepared,
+        global_id=one.global_id,
+    )
 
 
 def _log_file(log: DerbyLogFiles, number: int) -> LogFileInfo:

@@ -282,7 +282,15 @@ class ForwardScan:
     def _stop(
         self, reason: str, *, fuzzy: bool, derby_fails: bool = False, obstacle: str | None = None
     ) -> Record | None:
-        self.end = ScanEnd(self._at, self._good_end, self._append, fuzzy, reason, derby_fails, obstacle)
+        self.end = ScanEnd(
+            stopped_at=self._at,
+            good_end=self._good_end,
+            append=self._append,
+            fuzzy=fuzzy,
+            reason=reason,
+            derby_fails=derby_fails,
+            obstacle=obstacle,
+        )
         return None
 
 

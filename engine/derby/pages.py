@@ -24,7 +24,23 @@ from engine.derby.format.page import PageHeader, StoredPage, StoredRow
 from engine.errors import FormatError
 
 _LEAST_ON_OVERFLOW = 17
-FRESH = PageHeader(page.STORED, 0, False, page.NEVER_INITIALISED, 0, 0, page.FIRST_RECORD_ID, 0, 0, 0, 1, 0, 0, 0, 0)
+FRESH = PageHeader(
+    page_format=page.STORED,
+    spare=0,
+    overflow=False,
+    status=page.NEVER_INITIALISED,
+    version=0,
+    slots=0,
+    next_record_id=page.FIRST_RECORD_ID,
+    generation=0,
+    previous_generation=0,
+    before_image=0,
+    deleted_plus_one=1,
+    spare_short=0,
+    cipher_random=0,
+    spare_long=0,
+    spare_long_2=0,
+)
 
 
 class LiveRow:
@@ -289,7 +305,15 @@ def fresh_page(page_format: int, number: int, page_size: int, minimum_record: in
     extent = allocation.new_extent(number, page_size, header_length)
     empty = BitSet(0, b"")
     header = FRESH._replace(page_format=page.ALLOCATION)
-    stored = AllocationPage(header, allocation.NO_PAGE, 0, bytes(header_length), extent, empty, empty)
+    stored = AllocationPage(
+        header=header,
+        next_page=allocation.NO_PAGE,
+        next_offset=0,
+        container_header=bytes(header_length),
+        extent=extent,
+        free=empty,
+        unfilled=empty,
+    )
     return LiveAllocation(stored, page_size)
 
 

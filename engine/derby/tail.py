@@ -67,7 +67,16 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
             if len(transactions) < _KEPT:
                 transactions.append(found.transaction)
     dirty = count > 0 or has_bytes(log, number, instant.position_of(end.append))
-    return RecordsAfterEnd(count, commits, torn_commits, first, last, tuple(transactions), dirty, files)
+    return RecordsAfterEnd(
+        records=count,
+        commits=commits,
+        torn_commits=torn_commits,
+        first=first,
+        last=last,
+        transactions=tuple(transactions),
+        other_bytes=dirty,
+        files=files,
+    )
 
 
 def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:

@@ -53,7 +53,7 @@ from engine.derby.format.operations.transaction import INTERNAL, Begin, Checkpoi
 from engine.derby.format.record import LAST, Record
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.loggable import raised_by, raised_by_undo
-from engine.derby.recovery_start import Start, find_start
+from engine.derby.recovery.start import Start, find_start
 from engine.derby.xact import XactTable
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
@@ -153,8 +153,9 @@ def _page_lsns(database: DerbyDatabase, tables: _Tables) -> dict[PageKey, int]:
     containers = Containers(database)
     found = {}
     for key, changes in tables.changes.items():
-        home = containers.find(ContainerKey(*key[:2]))
-        image = home.read_page(key[2]) if home is not None else b""
+        segment, container, page = key
+        home = containers.find(ContainerKey(segment, container))
+        image = home.read_page(page) if home is not None else b""
         version = int.from_bytes(image[_VERSION_AT], "big")
         found[key] = max((at for at, behind in changes if behind <= version), default=instant.NONE)
     containers.close()

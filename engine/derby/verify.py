@@ -78,13 +78,13 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     if catalogue is not None:
         findings += check_catalogue(database, catalogue)
     return DerbyReport(
-        tuple(findings),
-        checked.records,
-        checked.log_bytes,
-        found.containers,
-        found.pages,
-        found.rows,
-        _not_checked(checked, pages, catalogue is not None),
+        findings=tuple(findings),
+        records=checked.records,
+        log_bytes=checked.log_bytes,
+        containers=found.containers,
+        pages=found.pages,
+        rows=found.rows,
+        not_checked=_not_checked(checked, pages, catalogue is not None),
     )
 
 

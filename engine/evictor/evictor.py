@@ -17,9 +17,9 @@ from typing import Final
 from engine.evictor.policy import candidates, may_leave, strip
 from engine.format.header import Provisional
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
 from engine.tree.in_node import IN
 from engine.tree.node_log import log_node
-from engine.tree.state import TreeContext
 from engine.tree.tree import delist
 
 DEFAULT_BUDGET_BYTES: Final = 64 << 20

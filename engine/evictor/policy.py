@@ -10,8 +10,8 @@ from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import is_null
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
 from engine.tree.in_node import IN
-from engine.tree.state import TreeContext
 
 
 def candidates(ctx: TreeContext) -> list[IN]:

@@ -10,18 +10,18 @@ begins a range.
 from __future__ import annotations
 
 from engine.db.database import Database
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.tree import child_of, root_of
 
 
-def cut_keys(env: Environment, db: Database, count: int) -> list[bytes]:
+def cut_keys(engine: Engine, db: Database, count: int) -> list[bytes]:
     """Keys at which a database falls into ranges.
 
     Arguments:
-        env, db: the database.
+        engine, db: the database.
         count: how many ranges are wanted.
 
     Returns:
@@ -33,23 +33,23 @@ def cut_keys(env: Environment, db: Database, count: int) -> list[bytes]:
     """
     if db.state.order.comparator is not None:
         return []
-    with env.ctx.latch:
-        found = _separators(env, db, count)
-    env.keep_budget()
+    with engine.latch:
+        found = _separators(engine, db, count)
+    engine.keep_budget()
     keys = sorted({key[0] if isinstance(key, tuple) else key for key in found} - {b""})
     if len(keys) < count:
         return keys
     return [keys[number * (len(keys) + 1) // count - 1] for number in range(1, count)]
 
 
-def _separators(env: Environment, db: Database, count: int) -> list[Key]:
+def _separators(engine: Engine, db: Database, count: int) -> list[Key]:
     """The keys between the nodes of the first level that has enough; that of slot 0 is no key (R-TREE-6)."""
-    root = root_of(env.ctx, db.state)
+    root = root_of(engine.ctx, db.state)
     level: list[IN] = [] if root is None else [root]
     keys: list[Key] = []
     while level and not isinstance(level[0], BIN):
         keys += [key for node in level for key in node.keys[1:]]
         if len(keys) >= count - 1:
             break
-        level = [child_of(env.ctx, node, index) for node in level for index in range(len(node))]
+        level = [child_of(engine.ctx, node, index) for node in level for index in range(len(node))]
     return keys

@@ -110,7 +110,16 @@ def _summed(name: str, relation: str, same: int, changed: int, only_first: int, 
     if relation == CHANGED and not changed + only_first + only_second:
         relation = SAME
     records, other_records = same + changed + only_first, same + changed + only_second
-    return DatabaseDifference(name, relation, records, other_records, same, changed, only_first, only_second)
+    return DatabaseDifference(
+        name=name,
+        relation=relation,
+        records=records,
+        other_records=other_records,
+        same=same,
+        changed=changed,
+        only_first=only_first,
+        only_second=only_second,
+    )
 
 
 def _joined(name: str, first: Database | None, second: Database | None) -> Iterator[RecordDifference]:

@@ -28,7 +28,6 @@ from engine.format.entry_types import (
     ABORT,
     BY_NUMBER,
     CKPT_END,
-    CKPT_START,
     COMMIT,
     DB_TREE,
     OWN_ENTRIES,
@@ -48,6 +47,7 @@ from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
 from engine.log.log_reader import LogReader
+from engine.log.tail import CheckpointNotes
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"
@@ -254,7 +254,7 @@ class _Surveyor:
 
     def _last_checkpoint(self, last_lsn: int) -> _End:
         checkpoint: CheckpointSurvey | None = None
-        partial = root_lsn = NULL_LSN
+        notes, root_lsn = CheckpointNotes(), NULL_LSN
         root: DbTree | None = None
         behind = _EntriesAfterCkpt()
         for item in self._data.backward(last_lsn, over_gaps=True) if last_lsn != NULL_LSN else ():
@@ -264,19 +264,18 @@ class _Surveyor:
                 continue
             if item.type_number == DB_TREE and root is None:
                 root_lsn, root = item.lsn, _decoded(item, DbTree)
-            if item.type_number == CKPT_START:
-                partial = item.lsn
-            if item.type_number == CKPT_END:
-                record = _decoded(item, CkptEnd)
-                if record is not None:
-                    checkpoint = CheckpointSurvey(item.lsn, record)
-                    break
+            record = _decoded(item, CkptEnd) if item.type_number == CKPT_END else None
+            illegible = item.type_number == CKPT_END and record is None
+            if not illegible and notes.before(item.lsn, item.type_number) and record is not None:
+                checkpoint = CheckpointSurvey(item.lsn, record)
+                break
             behind.add(item)
         if checkpoint is not None and root is None:
             root_lsn = checkpoint.record.root_lsn
             found = self._log.entry_at(root_lsn)
             root = _decoded(found, DbTree) if found is not None else None
-        return _End(checkpoint, partial, root_lsn, root, root is not None and behind.is_housekeeping(self._data, root))
+        is_last = root is not None and behind.is_housekeeping(self._data, root)
+        return _End(checkpoint, notes.partial_ckpt_start, root_lsn, root, is_last)
 
     def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
@@ -380,9 +379,16 @@ class _WorkCounter:
         """The counts."""
         open_txns = tuple(txn for txn in self._active if txn not in self._prepared)
         return RecoveryWork(
-            start, self._entries, self._bytes, self._lns, self._nodes, self._ended[COMMIT], self._ended[ABORT],
-            open_txns, tuple(self._prepared),
-        )  # fmt: skip
+            from_lsn=start,
+            entries=self._entries,
+            log_bytes=self._bytes,
+            lns=self._lns,
+            nodes=self._nodes,
+            commits=self._ended[COMMIT],
+            aborts=self._ended[ABORT],
+            open_txns=open_txns,
+            prepared_txns=tuple(self._prepared),
+        )
 
     def open_rollbacks(self) -> tuple[OpenRollback, ...]:
         """Periods without an end."""

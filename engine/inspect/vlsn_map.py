@@ -82,9 +82,16 @@ def gaps_of_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
 
 def _from_check(check: FileCheck, gaps: tuple[tuple[int, int], ...]) -> FileVlsns:
     return FileVlsns(
-        check.file.path, check.size_bytes, check.first_vlsn, check.last_vlsn, check.vlsn_count, len(check.invisible),
-        check.entries, gaps, check.damages,
-    )  # fmt: skip
+        path=check.file.path,
+        size_bytes=check.size_bytes,
+        first=check.first_vlsn,
+        last=check.last_vlsn,
+        visible=check.vlsn_count,
+        invisible=len(check.invisible),
+        entries=check.entries,
+        inner_gaps=gaps,
+        damages=check.damages,
+    )
 
 
 def _by_headers(reader: FileReader) -> FileVlsns | None:
@@ -119,7 +126,17 @@ def _by_headers(reader: FileReader) -> FileVlsns | None:
         entries, prev = entries + 1, offset
         offset += header_lengths(reader.version)[header.flags << 8] + header.item_size
     last = NULL_VLSN if first == NULL_VLSN else last
-    return FileVlsns(reader.file.path, window.size_bytes, first, last, visible, invisible, entries, (), ())
+    return FileVlsns(
+        path=reader.file.path,
+        size_bytes=window.size_bytes,
+        first=first,
+        last=last,
+        visible=visible,
+        invisible=invisible,
+        entries=entries,
+        inner_gaps=(),
+        damages=(),
+    )
 
 
 def _odd_header(window: Window, offset: int, version: int, prev: int) -> EntryHeader | None:

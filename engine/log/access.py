@@ -28,7 +28,7 @@ from engine.format.header import (
 )
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
-from engine.log.entry import LogEntry
+from engine.log.entry import LogEntry, log_entry
 from engine.log.files import LogFile
 from engine.storage.base import ReadFile, Storage
 
@@ -257,10 +257,18 @@ class LogAccess:
             ok = entry_checksum(entry, version) == header.checksum
             if not ok:
                 raise self._bad(lsn, "the checksum does not match")
-        return LogEntry(
-            lsn, header.type_number, version, header.flags, header.prev_offset, header.item_size, header.vlsn,
-            header.checksum, ok, entry[length:],
-        )  # fmt: skip
+        return log_entry(
+            lsn=lsn,
+            type_number=header.type_number,
+            version=version,
+            flags=header.flags,
+            prev_offset=header.prev_offset,
+            item_size=header.item_size,
+            vlsn=header.vlsn,
+            checksum=header.checksum,
+            checksum_ok=ok,
+            body=entry[length:],
+        )
 
     def _bad(self, lsn: int, what: str) -> DamageError:
         return DamageError(

@@ -9,6 +9,8 @@ from engine.format.entry_types import decode_body, type_name
 from engine.format.header import REPLICATED, Provisional, header_bytes, is_invisible, provisional_of
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 
+_new_tuple: Final = tuple.__new__
+
 # Why bytes are damage; the words of finding messages and of NDJSON records.
 REASONS: Final[dict[str, str]] = {
     "type": "no known entry type",
@@ -30,7 +32,7 @@ AT_END_OF_LOG: Final = "end of log"
 
 
 class LogEntry(NamedTuple):
-    """One entry, its body not decoded.
+    """One entry, its body not decoded. ``log_entry`` makes one faster.
 
     Attributes:
         lsn: where its header begins.
@@ -85,6 +87,25 @@ class LogEntry(NamedTuple):
             FormatError: the body does not fit its type.
         """
         return decode_body(self.type_number, self.version, self.body)
+
+
+def log_entry(
+    lsn: int,
+    type_number: int,
+    version: int,
+    flags: int,
+    prev_offset: int,
+    item_size: int,
+    vlsn: int,
+    checksum: int,
+    checksum_ok: bool | None,
+    body: bytes,
+) -> LogEntry:
+    """The same as ``LogEntry``, in half the time: for what is done for every entry."""
+    return _new_tuple(
+        LogEntry,
+        (lsn, type_number, version, flags, prev_offset, item_size, vlsn, checksum, checksum_ok, body),
+    )
 
 
 class Damage(NamedTuple):

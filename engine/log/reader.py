@@ -36,7 +36,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.scan import BAD_PREV, CUT, GOOD, EntryCheck
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
-from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry
+from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, log_entry
 from engine.log.file_version import version_beside
 from engine.log.files import LogFile
 from engine.log.resync import SearchBudget, look, next_good
@@ -118,9 +118,10 @@ class FileReader:
                     and (adler32(data[pos + CHECKSUM_BYTES : after]) == checksum)
                 ):
                     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
-                    yield LogEntry(
-                        lsn_base | offset, pair & 0xFF, version, pair >> 8, prev, size, vlsn, checksum, True,
-                        data[pos + length : after],
+                    yield log_entry(
+                        lsn=lsn_base | offset, type_number=pair & 0xFF, version=version, flags=pair >> 8,
+                        prev_offset=prev, item_size=size, vlsn=vlsn, checksum=checksum, checksum_ok=True,
+                        body=data[pos + length : after],
                     )  # fmt: skip
                     prev_offset = offset
                     offset += length + size
@@ -194,17 +195,36 @@ class FileReader:
                 kind = examined.header.type_number
                 reason, expected, found = "header", type_name(FILE_HEADER), type_name(kind)
         if reason:
-            yield Damage(base, 0, self.file.path, reason, expected, found, kind, base, "", False)
+            yield Damage(
+                lsn=base,
+                length=0,
+                path=self.file.path,
+                reason=reason,
+                expected=expected,
+                found=found,
+                type_number=kind,
+                next_lsn=base,
+                found_by="",
+                is_tail=False,
+            )
 
     def _entry(self, offset: int, examined: EntryCheck) -> LogEntry:
         header = examined.header
         assert header is not None
         body = self.window.bytes_at(offset + examined.header_bytes, header.item_size)
         ok = None if header.type_number == ERASED else True
-        return LogEntry(
-            self.file.number << 32 | offset, header.type_number, self.version, header.flags, header.prev_offset,
-            header.item_size, header.vlsn, header.checksum, ok, body,
-        )  # fmt: skip
+        return log_entry(
+            lsn=self.file.number << 32 | offset,
+            type_number=header.type_number,
+            version=self.version,
+            flags=header.flags,
+            prev_offset=header.prev_offset,
+            item_size=header.item_size,
+            vlsn=header.vlsn,
+            checksum=header.checksum,
+            checksum_ok=ok,
+            body=body,
+        )
 
     def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
         """A good entry that does not point back to the one before it.
@@ -222,7 +242,18 @@ class FileReader:
         lsn = self.file.number << 32 | offset
         expected, found = f"0x{examined.expected:x}", f"0x{examined.found:x}"
         kind = header.type_number if header is not None else 0
-        return Damage(lsn, 0, self.file.path, BAD_PREV, expected, found, kind, lsn, "", False)
+        return Damage(
+            lsn=lsn,
+            length=0,
+            path=self.file.path,
+            reason=BAD_PREV,
+            expected=expected,
+            found=found,
+            type_number=kind,
+            next_lsn=lsn,
+            found_by="",
+            is_tail=False,
+        )
 
     def damage(self, offset: int, examined: EntryCheck) -> Damage:
         """The stretch from a bad entry to the next good one."""

@@ -118,27 +118,66 @@ def _is_header(storage: Storage, file: LogFile) -> bool:
 
 def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
     """The last CkptEnd of the whole log, and the newest root (R-REC-4, R-REC-5)."""
-    if tail.ckpt_end_lsn != NULL_LSN:
-        return LastCheckpoint(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
-    root, partial = tail.root_lsn, tail.partial_ckpt_start
-    for raw in backward(access, LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES)), CKPT_ENTRIES):
-        if raw.type_number == CKPT_END:
-            return LastCheckpoint(raw.lsn, partial, root)
-        if raw.type_number == CKPT_START:
-            partial = raw.lsn
-        elif root == NULL_LSN:
-            root = raw.lsn
-    return LastCheckpoint(NULL_LSN, partial, root)
+    notes = CheckpointNotes(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
+    if notes.ckpt_end_lsn == NULL_LSN:
+        before = LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES))
+        for raw in backward(access, before, CKPT_ENTRIES):
+            if notes.before(raw.lsn, raw.type_number):
+                break
+    return LastCheckpoint(notes.ckpt_end_lsn, notes.partial_ckpt_start, notes.root_lsn)
+
+
+class CheckpointNotes:
+    """Where the last checkpoint is, from the entries of a log; the one place that says which entry makes it so.
+
+    Arguments:
+        ckpt_end_lsn, partial_ckpt_start, root_lsn: what is known already.
+
+    Attributes:
+        ckpt_end_lsn: the last CkptEnd.
+        partial_ckpt_start: the first CkptStart after it.
+        root_lsn: the last DbTree, as far as was looked.
+    """
+
+    __slots__ = ("ckpt_end_lsn", "partial_ckpt_start", "root_lsn")
+
+    def __init__(
+        self, ckpt_end_lsn: int = NULL_LSN, partial_ckpt_start: int = NULL_LSN, root_lsn: int = NULL_LSN
+    ) -> None:
+        self.ckpt_end_lsn = ckpt_end_lsn
+        self.partial_ckpt_start = partial_ckpt_start
+        self.root_lsn = root_lsn
+
+    def after(self, lsn: int, type_number: int) -> None:
+        """An entry after all that were noted."""
+        if type_number == CKPT_END:
+            self.ckpt_end_lsn, self.partial_ckpt_start = lsn, NULL_LSN
+        elif type_number == CKPT_START and self.partial_ckpt_start == NULL_LSN:
+            self.partial_ckpt_start = lsn
+        elif type_number == DB_TREE:
+            self.root_lsn = lsn
+
+    def before(self, lsn: int, type_number: int) -> bool:
+        """An entry before all that were noted, while no CkptEnd is; True when it is that."""
+        if type_number == CKPT_END:
+            self.ckpt_end_lsn = lsn
+            return True
+        if type_number == CKPT_START:
+            self.partial_ckpt_start = lsn
+        elif type_number == DB_TREE and self.root_lsn == NULL_LSN:
+            self.root_lsn = lsn
+        return False
 
 
 class _TailNotes:
     """What a walk through the last file has met."""
 
-    __slots__ = ("ckpt_end", "count", "damage", "end", "immutable", "last", "partial", "risk", "root")
+    __slots__ = ("checkpoint", "count", "damage", "end", "immutable", "last", "risk")
 
     def __init__(self) -> None:
         self.end = self.count = self.risk = 0
-        self.last = self.ckpt_end = self.partial = self.root = NULL_LSN
+        self.last = NULL_LSN
+        self.checkpoint = CheckpointNotes()
         self.immutable = False
         self.damage: Damage | None = None
 
@@ -147,12 +186,8 @@ class _TailNotes:
         self.count += 1
         self.last = entry.lsn
         self.immutable = entry.type_number == IMMUTABLE_FILE
-        if entry.type_number == CKPT_END:
-            self.ckpt_end, self.partial = entry.lsn, NULL_LSN
-        elif entry.type_number == CKPT_START and self.partial == NULL_LSN:
-            self.partial = entry.lsn
-        elif entry.type_number == DB_TREE:
-            self.root = entry.lsn
+        if entry.type_number in CKPT_ENTRIES:
+            self.checkpoint.after(entry.lsn, entry.type_number)
 
 
 def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> Tail:
@@ -172,9 +207,20 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> T
                 )
         size = reader.window.size_bytes
         return Tail(
-            file, reader.version, make_lsn(file.number, seen.end), seen.last, seen.ckpt_end, seen.partial, seen.root,
-            seen.immutable, size - seen.end, seen.damage, seen.risk, seen.count, set_aside,
-        )  # fmt: skip
+            last_file=file,
+            version=reader.version,
+            end_lsn=make_lsn(file.number, seen.end),
+            last_lsn=seen.last,
+            ckpt_end_lsn=seen.checkpoint.ckpt_end_lsn,
+            partial_ckpt_start=seen.checkpoint.partial_ckpt_start,
+            root_lsn=seen.checkpoint.root_lsn,
+            immutable=seen.immutable,
+            cut_bytes=size - seen.end,
+            damage=seen.damage,
+            commits_at_risk=seen.risk,
+            entries=seen.count,
+            set_aside=set_aside,
+        )
 
 
 def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:

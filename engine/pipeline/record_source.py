@@ -115,10 +115,10 @@ class RecordSourceReader(DataSourceReader):
                 yield self._to_arrow(partition, batch)
 
     def _cut(self, opened: Environment, env: str, name: str) -> list[KeyRange]:
-        log_bytes = sum(file.size_bytes for file in opened.ctx.access.files())
+        log_bytes = sum(file.size_bytes for file in opened.engine.log_files())
         wanted = self._ranges or max(1, log_bytes // LEAST_TASK_BYTES)
         with opened.open_database(name) as db:
-            keys: list[bytes | None] = list(cut_keys(opened, db, wanted)) if wanted > 1 else []
+            keys: list[bytes | None] = list(cut_keys(opened.engine, db, wanted)) if wanted > 1 else []
         bounds = [None, *keys, None]
         return [KeyRange(env, name, low, high) for low, high in pairwise(bounds)]
 

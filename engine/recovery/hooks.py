@@ -6,7 +6,7 @@ from typing import Protocol
 
 from engine.format.entry.ln import LN
 from engine.log.passes import RawEntry
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 
 
 class CacheKeeper(Protocol):

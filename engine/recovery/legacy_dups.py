@@ -30,8 +30,9 @@ from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.passes import RawEntry
 from engine.recovery.node_replay import LoggedNode
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.split import bin_for_insert
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import bins
 
 _MAX_DEPTH: Final = 64

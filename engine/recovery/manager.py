@@ -12,7 +12,6 @@ T1 is committed; redo takes K from 50 to 150.
 
 from __future__ import annotations
 
-import gc
 import struct
 from collections.abc import Mapping
 
@@ -41,8 +40,8 @@ from engine.recovery.redo_undo import LNPasses, leaf_of
 from engine.recovery.result import PassCount, RecoveryResult
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import redo_ln
+from engine.tree.context import TreeContext
 from engine.tree.keys import SortKey
-from engine.tree.state import TreeContext
 
 
 class Recovery:
@@ -90,10 +89,6 @@ class Recovery:
         Raises:
             DamageError: the log lacks what recovery needs, or contradicts itself; the message names the LSN.
         """
-        # None of the millions of objects that the passes make is part of a cycle; looking for cycles among them again
-        # and again would be a tenth of the time.
-        collects = gc.isenabled()
-        gc.disable()
         try:
             return self._run()
         except (FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error) as error:
@@ -107,9 +102,6 @@ class Recovery:
                 hint="jetool verify says what is damaged; restore those files from a backup",
             )
             raise caused_by(damage, error) from error
-        finally:
-            if collects:
-                gc.enable()
 
     def _run(self) -> Catalog:
         catalog = self._begin()
@@ -221,7 +213,13 @@ class Recovery:
             record = entry.record()
             assert isinstance(record, LN)
             raw = RawEntry(
-                lsn, entry.type_number, entry.version, entry.flags, entry.vlsn, entry.body, entry.total_bytes
+                lsn=lsn,
+                type_number=entry.type_number,
+                version=entry.version,
+                flags=entry.flags,
+                vlsn=entry.vlsn,
+                body=entry.body,
+                size=entry.total_bytes,
             )
             redo_ln(self._ctx, catalog.mapping, record.key, leaf_of(raw, record, catalog.mapping, resurrected=False))
             count.processed += 1

@@ -23,11 +23,13 @@ from engine.format.lsn import NULL_LSN
 from engine.log.passes import RawEntry
 from engine.recovery.hooks import CacheKeeper
 from engine.recovery.result import PassCount
-from engine.recovery.rollback_scan import DatabaseFinder
-from engine.tree.in_node import IN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import PLAIN
-from engine.tree.state import DatabaseState, TreeContext
-from engine.tree.tree import child_of, delist, find_parent, is_spilled
+from engine.tree.spill import is_spilled
+from engine.tree.tree import child_of, delist, find_parent
+from engine.txn.undo import DatabaseFinder
 
 
 class LoggedNode(NamedTuple):
@@ -88,8 +90,9 @@ def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
     """Install a root if it is newer than the one known (R-REC-21)."""
     if db.root_lsn != NULL_LSN and db.root_lsn >= node.lsn:
         return False
-    if db.root is not None:
-        drop_subtree(ctx, db.root)
+    root = root_in_memory(db)
+    if root is not None:
+        drop_subtree(ctx, root)
         db.root = None
     db.root_lsn = node.lsn
     db.dirty = True

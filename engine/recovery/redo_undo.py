@@ -35,10 +35,12 @@ from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn
 from engine.recovery.rollback_scan import RollbackScan
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.recovery.txn_lsns import TxnLsns
-from engine.tree.apply import Leaf, SlotChange, redo_ln, undo_ln, version_before
+from engine.tree.apply import SlotChange, redo_ln, undo_ln
 from engine.tree.bin_node import UNTIMED, times_from
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.record_version import RecordVersion, record_version, version_before
 from engine.tree.redo import Redo, redo_sorted
-from engine.tree.state import DatabaseState, TreeContext
 
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__
@@ -51,8 +53,8 @@ _WAITING_BYTES: Final = 250
 _BATCH_PART: Final = 4
 
 
-def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> Leaf:
-    """What redo needs of a logged LN."""
+def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> RecordVersion:
+    """The version that redo brings in; the deletion of a transaction that is still open is pending (R-REC-47)."""
     embedded = raw.version >= EMBEDDED_RECORDS and bool(record.flags & EMBEDDED)
     content = record.content
     deleted = record.data is None or bool(getattr(content, "deleted", 0))
@@ -62,8 +64,16 @@ def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) 
         tombstone = bool(record.flags2 & TOMBSTONE)
         if data is not None:
             times = times_from(record.modification_time, record.creation_time)
-    return _new_tuple(
-        Leaf, (raw.lsn, raw.size, data, record.expiration, raw.vlsn, deleted, resurrected, times, tombstone)
+    return record_version(
+        lsn=raw.lsn,
+        size=raw.size,
+        data=data,
+        expiration=record.expiration,
+        vlsn=raw.vlsn,
+        known_deleted=deleted and not resurrected,
+        pending_deleted=deleted and resurrected,
+        times=times,
+        tombstone=tombstone,
     )
 
 

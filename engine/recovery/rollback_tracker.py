@@ -37,7 +37,8 @@ from typing import Final, NoReturn
 from engine.errors import DamageError, JetoolError
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.recovery.txn_chain import ChainLog, RevertInfo, TxnChain
+from engine.tree.record_version import RecordVersion
+from engine.txn.chain import ChainLog, TxnChain
 
 FIRST_REPLICATED_TXN_ID: Final = -10
 _SHOWN: Final = 10
@@ -252,8 +253,8 @@ class RollbackScanner:
             period = self._rows[id(period)].find(lsn)
         return found
 
-    def revert_info(self, period: RollbackPeriod, lsn: int, txn_id: int, *, invisible: bool) -> RevertInfo | None:
-        """What undoing an LN puts into its slot; None when there is nothing to do.
+    def version_before(self, period: RollbackPeriod, lsn: int, txn_id: int, *, invisible: bool) -> RecordVersion | None:
+        """The version that undoing an LN returns to; None when there is nothing to do.
 
         The caller does not ask when the LN's database is gone (R-RB-31). It counts the LN obsolete, inexact.
 
@@ -267,10 +268,10 @@ class RollbackScanner:
         """
         if period.before_checkpoint:
             return None
-        info = period.chain(txn_id, lsn, self._log).take(lsn)
+        before = period.chain(txn_id, lsn, self._log).take(lsn)
         if period.is_open and not invisible:
             self._to_hide.append(lsn)
-        return info
+        return before
 
     def take_invisible(self) -> list[int]:
         """LSNs to be made invisible before redo reads the log, ascending (R-RB-32). Each is handed out once."""

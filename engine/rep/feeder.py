@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.errors import FormatError, JetoolError, NotFoundError
 from engine.rep import messages
 from engine.rep.acks import GroupGate
@@ -37,7 +37,7 @@ class FeederSession:
     """Feeds one replica.
 
     Arguments:
-        env: the master's environment.
+        engine: the master's environment.
         gate: hears of the replica and its acknowledgements.
         channel: the connection, past the handshake.
         node: name of the replica.
@@ -47,22 +47,22 @@ class FeederSession:
 
     def __init__(
         self,
-        env: Environment,
+        engine: Engine,
         gate: GroupGate,
         channel: Channel,
         node: str,
         heartbeat_s: float,
         joined: Callable[[], None],
     ) -> None:
-        assert env.vlsn_index is not None
-        self._env = env
-        self._index = env.vlsn_index
+        assert engine.vlsn_index is not None
+        self._engine = engine
+        self._index = engine.vlsn_index
         self._gate = gate
         self._channel = channel
         self.node = node
         self._heartbeat_s = heartbeat_s
         self._joined = joined
-        self._syncup = Feeder(env, self._form)
+        self._syncup = Feeder(engine, self._form)
         self._sender: threading.Thread | None = None
         self.fed = False
 
@@ -106,7 +106,7 @@ class FeederSession:
         elif frame.type == Message.ASK:
             self._answer(*messages.decode_ask(frame.payload))
         elif frame.type == Message.RESTORE:
-            send_files(self._env, self._channel)
+            send_files(self._engine, self._channel)
         elif frame.type == Message.START:
             self._start(messages.decode_vlsn(frame.payload))
         else:
@@ -114,7 +114,7 @@ class FeederSession:
 
     def _answer(self, vlsn: int, first: bool) -> None:
         if first:
-            self._syncup = Feeder(self._env, self._form)
+            self._syncup = Feeder(self._engine, self._form)
         answer: Answer = self._syncup.answer(vlsn)
         if answer.entry is None:
             self._channel.send(Message.NOT_FOUND)
@@ -122,7 +122,7 @@ class FeederSession:
             self._channel.send(_ANSWERS[answer.kind], messages.encode_entry(answer.entry))
 
     def _start(self, vlsn: int) -> None:
-        reader = StreamReader(self._env, vlsn)
+        reader = StreamReader(self._engine, vlsn)
         self.fed = True
         self._gate.connected(self.node)
         self._sender = threading.Thread(target=self._send, args=(reader,), name=f"feeder {self.node}", daemon=True)
@@ -171,11 +171,11 @@ class FeederSession:
 
     def _gate_check(self) -> None:
         """An environment that has failed, or is closed, feeds nobody."""
-        assert self._env.writer is not None
-        self._env.writer.check()
+        assert self._engine.writer is not None
+        self._engine.writer.check()
 
     def _form(self, vlsn: int) -> StreamEntry:
-        return entry_at(self._env, vlsn)[1]
+        return entry_at(self._engine, vlsn)[1]
 
     def _tell(self, error: JetoolError) -> None:
         """Say why the connection ends, if the replica is still there."""

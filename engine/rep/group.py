@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
 from engine.db.database import Database
+from engine.db.engine import Engine
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate
 from engine.db.transaction import Transaction
@@ -63,20 +64,20 @@ class Membership(NamedTuple):
         return next((node for node in self.nodes if node.name == name), None)
 
 
-def read_membership(env: Environment) -> Membership | None:
+def read_membership(engine: Engine) -> Membership | None:
     """The group that an environment belongs to; None when its database has not come yet.
 
     Raises:
         DamageError: a record is malformed.
     """
-    found = committed_members(env)
+    found = committed_members(engine)
     return None if found is None else found._replace(nodes=tuple(node for node in found.nodes if not node.removed))
 
 
-def committed_members(env: Environment) -> Membership | None:
+def committed_members(engine: Engine) -> Membership | None:
     """The group with removed members, as ``read_membership``."""
     group, nodes = None, []
-    for key, data in committed_records(env):
+    for key, data in committed_records(engine):
         try:
             if parse_string_key(key) == GROUP_KEY:
                 group = decode_group(data)
@@ -85,7 +86,7 @@ def committed_members(env: Environment) -> Membership | None:
         except FormatError as error:
             raise DamageError(
                 "a record of the group database is malformed",
-                file=env.storage.root,
+                file=engine.home,
                 found=str(error),
                 consequence="the members of the group are not known",
             ) from error
@@ -104,13 +105,22 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     """
     check_name("group", group)
     check_name("node", node)
-    if read_membership(env) is not None or env.vlsn_index is None or not env.vlsn_index.range.is_empty:
-        raise RefusedError("the environment belongs to a group already", file=env.storage.root)
-    env.lead(AloneGate(env.vlsn_index, 1))
-    with env.operation(None) as locker:
-        env.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
+    engine = env.engine
+    if read_membership(engine) is not None or engine.vlsn_index is None or not engine.stream_range.is_empty:
+        raise RefusedError("the environment belongs to a group already", file=env.home)
+    engine.lead(AloneGate(engine.vlsn_index, 1))
+    with engine.operation(None) as locker:
+        engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     made = uuid.uuid4().int
-    record = RepGroup(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, 0, LEAST_JE_VERSION)
+    record = RepGroup(
+        name=group,
+        uuid_high=signed_64(made >> 64),
+        uuid_low=signed_64(made),
+        format_version=FORMAT_VERSION,
+        change_version=0,
+        last_node_id=0,
+        min_je_version=LEAST_JE_VERSION,
+    )
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         return add_to(env, db, txn, Membership(record, ()), (node, host, port))
 
@@ -122,9 +132,9 @@ def add_member(env: Environment, name: str, host: str, port: int) -> Membership:
         RefusedError: there is no group, or this node is not its master. UsageError: the name.
     """
     check_name("node", name)
-    members = read_membership(env)
+    members = read_membership(env.engine)
     if members is None:
-        raise RefusedError("the environment belongs to no group yet", file=env.storage.root)
+        raise RefusedError("the environment belongs to no group yet", file=env.home)
     known = members.node(name)
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         if known is None:
@@ -136,23 +146,23 @@ def add_member(env: Environment, name: str, host: str, port: int) -> Membership:
         return members._replace(nodes=tuple(moved if node is known else node for node in members.nodes))
 
 
-def lead_alone(env: Environment) -> None:
+def lead_alone(engine: Engine) -> None:
     """Write as the master of a group whose only electable member this is.
 
     Raises:
         RefusedError: the group has other electable members, whose stream would part from this node's; or none.
     """
-    members = read_membership(env)
+    members = read_membership(engine)
     electable = members.electable if members is not None else ()
-    if len(electable) != 1 or env.vlsn_index is None:
+    if len(electable) != 1 or engine.vlsn_index is None:
         raise RefusedError(
             "the environment belongs to a replication group"
             + (f" of {len(electable)} electable members" if electable else " whose members are not known here"),
-            file=env.storage.root,
+            file=engine.home,
             consequence="a change made here would be missing on the other nodes",
             hint="change the record through the master of the group",
         )
-    env.lead(AloneGate(env.vlsn_index, electable[0].id))
+    engine.lead(AloneGate(engine.vlsn_index, electable[0].id))
 
 
 def check_name(what: str, name: str) -> None:
@@ -165,20 +175,20 @@ def check_name(what: str, name: str) -> None:
         raise UsageError(f"name of a {what}", expected=f"1 to {_NAME_BYTES} bytes", found=repr(name))
 
 
-def committed_records(env: Environment) -> list[tuple[bytes, bytes]]:
+def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:
     """The committed records of the group database.
 
     Without locks: a change of membership that a crash has left open keeps its locks until the group decides on it.
     """
-    ctx, found = env.ctx, []
+    ctx, found = engine.ctx, []
     with ctx.latch:
-        state = env.catalog.by_name(DATABASE_NAME)
+        state = engine.catalog.by_name(DATABASE_NAME)
         for node in bins(ctx, state) if state is not None else ():
             for index, lsn in enumerate(node.lsns):
                 before = next(
                     (
                         txn.writes[lsn][1]
-                        for txn, _ in env.locks.owners(lsn)
+                        for txn, _ in engine.locks.owners(lsn)
                         if isinstance(txn, Txn) and lsn in txn.writes
                     ),
                     None,
@@ -203,9 +213,19 @@ def add_to(
     group = members.group
     group = group._replace(change_version=group.change_version + 1, last_node_id=group.last_node_id + 1)
     node = GroupNode(
-        name, group.last_node_id, FORMAT_VERSION, ELECTABLE, True, False, host, port, NULL_VLSN, env.now_ms(),
-        group.change_version, _JE_VERSION,
-    )  # fmt: skip
+        name=name,
+        id=group.last_node_id,
+        format_version=FORMAT_VERSION,
+        type=ELECTABLE,
+        quorum_ack=True,
+        removed=False,
+        host=host,
+        port=port,
+        local_cbvlsn=NULL_VLSN,
+        barrier_time=env.engine.now_ms(),
+        change_version=group.change_version,
+        je_version=_JE_VERSION,
+    )
     db.put(string_key(GROUP_KEY), encode_group(group), txn)
     db.put(string_key(name), encode_group_node(node), txn)
     return Membership(group, (*members.nodes, node))

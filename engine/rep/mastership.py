@@ -56,26 +56,27 @@ class Mastership:
     def __init__(
         self, env: Environment, config: NodeConfig, terms: Terms = NO_TERMS, election: Election | None = None
     ) -> None:
-        members = read_membership(env)
+        engine = env.engine
+        members = read_membership(engine)
         mine = members.node(config.name) if members is not None else None
-        if members is None or mine is None or env.vlsn_index is None:
+        if members is None or mine is None or engine.vlsn_index is None:
             raise RefusedError(
-                f"{config.name!r} is no member of the group", file=env.storage.root,
+                f"{config.name!r} is no member of the group", file=env.home,
                 hint="give the name under which it joined, or let it join a running master first",
             )  # fmt: skip
         self._env = env
-        self._index = env.vlsn_index
+        self._index = engine.vlsn_index
         self._heartbeat_s = config.heartbeat_s
         self._election = election
         self._membership = threading.Lock()
         self.terms = terms
         self._feeders: dict[str, FeederSession] = {}
-        self.gate = GroupGate(env.vlsn_index, mine.id, config.policy, config.ack_timeout_s)
+        self.gate = GroupGate(engine.vlsn_index, mine.id, config.policy, config.ack_timeout_s)
         self._count(members)
-        env.lead(self.gate)
-        assert env.writer is not None
-        entry = encode_matchpoint(Matchpoint(env.now_ms(), mine.id), WRITTEN_VERSION)
-        env.writer.log_in_stream(MATCHPOINT, entry, NEXT_VLSN)
+        engine.lead(self.gate)
+        assert engine.writer is not None
+        entry = encode_matchpoint(Matchpoint(engine.now_ms(), mine.id), WRITTEN_VERSION)
+        engine.writer.log_in_stream(MATCHPOINT, entry, NEXT_VLSN)
         env.sync()
 
     def feed(self, channel: Channel, who: Identity) -> None:
@@ -95,7 +96,7 @@ class Mastership:
         if earlier is not None:
             earlier.close()
         session = FeederSession(
-            self._env, self.gate, channel, who.node, self._heartbeat_s, lambda: self._note_member(who)
+            self._env.engine, self.gate, channel, who.node, self._heartbeat_s, lambda: self._note_member(who)
         )
         self._feeders[who.node] = session
         try:
@@ -132,7 +133,7 @@ class Mastership:
     def _await_member(self, node: str, timeout_s: float) -> None:
         """One that has just come is being made a member: a commit, which would be held."""
         deadline = time.monotonic() + timeout_s
-        while (members := read_membership(self._env)) is None or members.node(node) is None:
+        while (members := read_membership(self._env.engine)) is None or members.node(node) is None:
             if time.monotonic() > deadline:
                 raise RefusedError(f"{node!r} is no member of the group yet", hint="try again when a majority is there")
             time.sleep(_PAUSE_S)
@@ -156,7 +157,7 @@ class Mastership:
                 )
             return
         with self._membership:
-            members = read_membership(self._env)
+            members = read_membership(self._env.engine)
             if members is None or members.node(who.node) is None:
                 members = add_member(self._env, who.node, who.host, who.port)
             self._count(members)

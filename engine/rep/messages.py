@@ -239,6 +239,7 @@ def decode_status(payload: bytes) -> NodeStatus:
     """What a node says of itself."""
     reader = ByteReader(payload)
     texts = [decode_text(reader.byte_array()) for _ in range(4)]
+    group, node, role, master = texts
     first, last, sync, txn_end, dtvlsn = (reader.i64() for _ in range(5))
     replicas = [
         ReplicaProgress(decode_text(reader.byte_array()), bool(reader.u8()), reader.i64())
@@ -246,8 +247,20 @@ def decode_status(payload: bytes) -> NodeStatus:
     ]
     term, priority = reader.i64(), reader.i32()
     reader.finish()
-    landmarks = first, last, sync, txn_end, dtvlsn
-    return NodeStatus(texts[0], texts[1], texts[2], texts[3], *landmarks, tuple(replicas), term, priority)
+    return NodeStatus(
+        group=group,
+        node=node,
+        role=role,
+        master=master,
+        first_vlsn=first,
+        last_vlsn=last,
+        last_sync=sync,
+        last_txn_end=txn_end,
+        dtvlsn=dtvlsn,
+        replicas=tuple(replicas),
+        term=term,
+        priority=priority,
+    )
 
 
 def nonsense(peer: str, found: str | FormatError) -> PeerError:

@@ -137,13 +137,13 @@ class RepNode:
         if self._env is not None and not self._env.replicated:
             self._env.close()
             raise UsageError("the environment is not replicated", file=self._storage.root)
-        if self._env is not None and self._env.ctx.log_version != WRITTEN_VERSION:
+        if self._env is not None and self._env.engine.log_version != WRITTEN_VERSION:
             self._env.close()
             raise UnsupportedError(
                 "nodes exchange entries of one log version, and the environment is of another",
                 file=self._storage.root,
                 expected=f"log version {WRITTEN_VERSION} or earlier",
-                found=str(self._env.ctx.log_version),
+                found=str(self._env.engine.log_version),
                 consequence="it cannot be a node here: entries would lose the times that later versions keep",
                 hint="run it under the JE that wrote it; jetool recover, jetool verify and jetool put take it",
             )
@@ -181,8 +181,8 @@ class RepNode:
         if self._election is not None and self.config.election is not None:
             self._election.stand(_STAND * self.config.election.timeout_s)
             return
-        env = self._env
-        if env is None or env.vlsn_index is None or env.vlsn_index.range.is_empty:
+        engine = self._env.engine if self._env is not None else None
+        if engine is None or engine.stream_range.is_empty:
             raise RefusedError(
                 f"{self.config.name!r} has no part of the stream", consequence="as master it would begin a new group"
             )
@@ -265,20 +265,29 @@ class RepNode:
     def status(self) -> NodeStatus:
         """What the node says of itself."""
         env, term, session = self._env, self._term, self._session
-        found = env.vlsn_index.range if env is not None and env.vlsn_index is not None else EMPTY_RANGE
+        found = env.engine.stream_range if env is not None else EMPTY_RANGE
         replicas, dtvlsn = (term.replicas(), term.gate.dtvlsn) if term is not None else ((), 0)
         if session is not None and session.replay is not None:
             dtvlsn = max(session.replay.dtvlsn, 0)
         election = self._election
         known = election.leader if election is not None else self._master
         master = self.config.listen if self._role is Role.MASTER else known
-        elections = (election.term, election.priority) if election is not None else (0, -1)
         members = self._members()
         group = members.group.name if members is not None else self.config.group
         return NodeStatus(
-            group or "", self.config.name, self._role.value, address_text(master) if master else "",
-            found.first, found.last, found.last_sync, found.last_txn_end, dtvlsn, replicas, *elections,
-        )  # fmt: skip
+            group=group or "",
+            node=self.config.name,
+            role=self._role.value,
+            master=address_text(master) if master else "",
+            first_vlsn=found.first,
+            last_vlsn=found.last,
+            last_sync=found.last_sync,
+            last_txn_end=found.last_txn_end,
+            dtvlsn=dtvlsn,
+            replicas=replicas,
+            term=election.term if election is not None else 0,
+            priority=election.priority if election is not None else -1,
+        )
 
     # The main thread: one role after another.
 
@@ -305,12 +314,13 @@ class RepNode:
 
     def _be_master(self) -> None:
         env = self._env
-        if env is None or env.vlsn_index is None:
+        index = env.engine.vlsn_index if env is not None else None
+        if env is None or index is None:
             raise RefusedError("an environment that needs a network restore cannot lead", file=self._storage.root)
         elected, election = self._elected, self._election
-        if env.vlsn_index.range.is_empty and (self.config.master or election is not None):
+        if index.range.is_empty and (self.config.master or election is not None):
             form_group(env, self.config.group, self.config.name, *self.config.listen)
-        terms = NO_TERMS if election is None else election.begin_term(env.vlsn_index.latest_allocated + 1)
+        terms = NO_TERMS if election is None else election.begin_term(index.latest_allocated + 1)
         if terms is not None:
             term = Mastership(env, self.config, terms, election)
             with self._changed:
@@ -329,8 +339,9 @@ class RepNode:
         if self._stopping or terms is None:
             return
         self._env = None
-        env.crash()
-        self._env = Environment(env.storage, env.config, self._listener)
+        engine = env.engine
+        engine.crash()
+        self._env = Environment(engine.storage, engine.config, self._listener)
 
     def _be_replica(self) -> None:
         """One round over all peers."""
@@ -442,17 +453,17 @@ class RepNode:
 
     def position(self) -> Position | None:
         """How far its log goes; None while that is being changed, and when it cannot be written."""
-        env = self._env
-        if env is None or env.vlsn_index is None or env.writer is None or self._syncing or self.failure is not None:
+        engine = self._env.engine if self._env is not None else None
+        if engine is None or engine.vlsn_index is None or self._syncing or self.failure is not None:
             return None
         try:
-            env.writer.check()
+            engine.check_log()
         except JetoolError:
             return None
-        found = env.vlsn_index.range
+        found = engine.stream_range
         if not found.is_empty and not self._is_member:
             with contextlib.suppress(JetoolError):
-                members = read_membership(env)
+                members = read_membership(engine)
                 self._is_member = members is not None and members.node(self.config.name) is not None
         return Position(max(found.last, 0), max(found.last_txn_end, 0), found.is_empty or self._is_member)
 
@@ -497,7 +508,7 @@ class RepNode:
         """The group, as soon as its database has come."""
         env = self._env
         if self._membership is None and env is not None:
-            self._membership = read_membership(env)
+            self._membership = read_membership(env.engine)
         return self._membership
 
     def _hang_up(self, why: str) -> None:
@@ -512,6 +523,7 @@ class RepNode:
         env, self._env = self._env, None
         if env is None:
             return
-        if env.vlsn_index is not None and not env.leads:
-            env.vlsn_index.close(flush=False)
+        index = env.engine.vlsn_index
+        if index is not None and not env.engine.leads:
+            index.close(flush=False)
         env.close()

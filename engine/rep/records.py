@@ -123,7 +123,15 @@ def _refusal(error: JetoolError) -> Refusal:
     elif isinstance(error, InsufficientReplicasError):
         # The transaction has been aborted here.
         consequence, hint = "nothing was changed", "try again when replicas are back; jetool node status shows them"
-    return Refusal(code, error.kind, error.what, error.expected or "", error.found or "", consequence, hint)
+    return Refusal(
+        exit_code=code,
+        kind=error.kind,
+        what=error.what,
+        expected=error.expected or "",
+        found=error.found or "",
+        consequence=consequence,
+        hint=hint,
+    )
 
 
 def _put(host: RecordHost, payload: bytes) -> Frame:
@@ -286,4 +294,12 @@ def decode_refusal(payload: bytes) -> Refusal:
     code = reader.u8()
     texts = [decode_text(reader.byte_array()) for _ in range(6)]
     reader.finish()
-    return Refusal(code, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5])
+    return Refusal(
+        exit_code=code,
+        kind=texts[0],
+        what=texts[1],
+        expected=texts[2],
+        found=texts[3],
+        consequence=texts[4],
+        hint=texts[5],
+    )

@@ -18,7 +18,7 @@ import time
 from typing import Final
 
 from engine.catalog.replay import replay_name
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.errors import DamageError, FormatError
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
@@ -36,38 +36,41 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.stream import StreamEntry
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
 from engine.tree.tree import find_bin
 from engine.txn.records import LeafKind, Payload, PutMode
 from engine.txn.txn import Durability, StreamEnd, Txn
 
 _LOCK_TIMEOUT_MS: Final = 500
-_KINDS: Final = {n: LeafKind(n, n, n, n, n, n, n in COMMON_LNS) for n in BY_NUMBER}
+_KINDS: Final = {
+    n: LeafKind(insert=n, insert_tx=n, update=n, update_tx=n, delete=n, delete_tx=n, embeds=n in COMMON_LNS)
+    for n in BY_NUMBER
+}
 
 
 class Replay:
     """Applies the stream to one environment; by one thread.
 
     Arguments:
-        env: detached, recovered, its VLSN index at the matchpoint.
+        engine: detached, recovered, its VLSN index at the matchpoint.
 
     Attributes:
         master_vlsn: the last VLSN that the master is known to have.
         dtvlsn: the highest DTVLSN seen.
     """
 
-    def __init__(self, env: Environment) -> None:
-        assert env.vlsn_index is not None
-        self._env = env
-        self._index = env.vlsn_index
+    def __init__(self, engine: Engine) -> None:
+        assert engine.vlsn_index is not None
+        self._engine = engine
+        self._index = engine.vlsn_index
         self._arrived = threading.Condition()
         self.applied = self._index.range.last
         self.master_vlsn = self.dtvlsn = NULL_VLSN
         self._unsynced = False
-        for txn in list(env.txns.registered.values()):
+        for txn in engine.open_transactions():
             if txn.id < 0:
-                env.restore_actions(txn)
+                engine.restore_actions(txn)
 
     @property
     def next_vlsn(self) -> int:
@@ -92,17 +95,17 @@ class Replay:
         elif isinstance(record, LN) and record.txn_id is not None and record.txn_id < 0 and entry.type_number in _KINDS:
             self._write(entry, record)
         elif entry.type_number == MATCHPOINT:
-            assert self._env.writer is not None
-            self._env.writer.log_in_stream(MATCHPOINT, entry.body, entry.vlsn)
+            assert self._engine.writer is not None
+            self._engine.writer.log_in_stream(MATCHPOINT, entry.body, entry.vlsn)
         else:
             raise self._parted(entry, "an entry of this type is no part of a stream")
         self._unsynced = True
-        self._env.after_write()
+        self._engine.after_write()
 
     def sync(self) -> int:
         """Make everything durable, tell those who wait; returns the last VLSN."""
         if self._unsynced:
-            self._env.sync()
+            self._engine.sync()
             self._unsynced = False
         with self._arrived:
             self.applied = self._index.range.last
@@ -124,24 +127,24 @@ class Replay:
         return True
 
     def _write(self, entry: StreamEntry, record: LN) -> None:
-        env, txn = self._env, self._txn(record)
+        engine, txn = self._engine, self._txn(record)
         txn.vlsn = entry.vlsn
         kind = _KINDS[entry.type_number]
         if isinstance(record.content, NameLN):
-            self._check_unlocked(entry, env.catalog.naming, record.key, txn)
-            applied = replay_name(env.naming, record, record.content, txn, env.at_end)
+            self._check_unlocked(entry, engine.catalog.naming, record.key, txn)
+            applied = replay_name(engine.naming, record, record.content, txn, engine.at_end)
         else:
-            with env.ctx.latch:
-                state = env.catalog.by_id(record.db_id)
+            with engine.latch:
+                state = engine.catalog.by_id(record.db_id)
             if state is None:
                 raise self._parted(entry, f"there is no database {record.db_id}")
             key = state.order.wrap(record.key)
             self._check_unlocked(entry, state, key, txn)
             payload = Payload(record.data, kind, record.expiration, record.content, record.tail)
             if record.data is None:
-                applied = env.records.delete(state, key, txn, payload)
+                applied = engine.records.delete(state, key, txn, payload)
             else:
-                applied = env.records.put(state, key, payload, txn, PutMode.OVERWRITE)
+                applied = engine.records.put(state, key, payload, txn, PutMode.OVERWRITE)
         if not applied:
             raise self._parted(entry, "the record that it changes is not there, or is there already")
 
@@ -151,42 +154,42 @@ class Replay:
         The master's locks rule that out. Here nobody but this thread could end the other transaction: waiting for its
         lock would never end.
         """
-        env = self._env
-        if len(env.txns.registered) < 2:
+        engine = self._engine
+        if len(engine.open_transactions()) < 2:
             return
-        with env.ctx.latch:
-            node = find_bin(env.ctx, state, key)
+        with engine.latch:
+            node = find_bin(engine.ctx, state, key)
             index, exact = node.find(key) if node is not None else (0, False)
             lsn = node.lsns[index] if node is not None and exact else NULL_LSN
-        for owner, _ in env.locks.owners(lsn) if lsn != NULL_LSN else ():
+        for owner, _ in engine.locks.owners(lsn) if lsn != NULL_LSN else ():
             if owner.id < 0 and owner is not txn:
                 raise self._parted(entry, f"transaction {owner.id} has the record locked")
 
     def _end(self, entry: StreamEntry, record: TxnEnd) -> None:
-        env = self._env
-        txn = env.txns.registered.get(record.id)
+        engine = self._engine
+        txn = engine.open_transaction(record.id)
         if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in TXN_ENDS:
             raise self._parted(entry, f"no entry of transaction {record.id} is here")
         txn.vlsn = entry.vlsn
         txn.end = StreamEnd(record.time, record.master_id, record.dtvlsn)
         self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
         if entry.type_number == COMMIT:
-            env.commit(txn, Durability.NO_SYNC)
+            engine.commit(txn, Durability.NO_SYNC)
         else:
-            env.abort(txn)
+            engine.abort(txn)
 
     def _txn(self, record: LN) -> Txn:
         assert record.txn_id is not None
-        txn = self._env.txns.registered.get(record.txn_id)
+        txn = self._engine.open_transaction(record.txn_id)
         if txn is None:
             txn = Txn(record.txn_id, durability=Durability.NO_SYNC, lock_timeout_ms=_LOCK_TIMEOUT_MS)
-            self._env.txns.adopt(txn)
+            self._engine.txns.adopt(txn)
         return txn
 
     def _parted(self, entry: StreamEntry, found: str) -> DamageError:
         return DamageError(
             f"the stream does not fit this node: VLSN {entry.vlsn} {type_name(entry.type_number)}",
-            file=self._env.storage.root,
+            file=self._engine.home,
             found=found,
             consequence="the node has parted from its master, and replays nothing more",
             hint="compare the nodes with jetool diff; jetool node run --restore copies the master's files anew",

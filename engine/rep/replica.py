@@ -104,13 +104,13 @@ class ReplicaSession:
         env = self.env
         while True:
             assert env is not None
-            plan = find_plan(env, self._asker(), terms)
+            plan = find_plan(env.engine, self._asker(), terms)
             if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
-                SoftRollback(env, plan.matchpoint, self._listener).run()
+                SoftRollback(env.engine, plan.matchpoint, self._listener).run()
             if plan.action in (Action.START, Action.SOFT_ROLLBACK):
                 break
             env = self.env = self._begin_again(env, plan)
-        self.replay = Replay(env)
+        self.replay = Replay(env.engine)
         agreed()
         self._channel.send(Message.START, messages.encode_vlsn(plan.start))
         return self.replay
@@ -157,15 +157,16 @@ class ReplicaSession:
 
     def _begin_again(self, env: Environment, plan: SyncupPlan) -> Environment:
         """Cut the log or replace it, and open what is then there."""
+        engine = env.engine
         if plan.action is Action.HARD_RECOVERY and plan.matchpoint is not None:
-            check_rollback_limit(env, plan, self._limits.rollback_limit)
-            return hard_recover(env, plan.matchpoint, self._listener)
+            check_rollback_limit(engine, plan, self._limits.rollback_limit)
+            return hard_recover(engine, plan.matchpoint, self._listener)
         if not self._limits.restore:
-            refuse_without_restore(plan, env.storage.root)
-        env.crash()
+            refuse_without_restore(plan, env.home)
+        engine.crash()
         self.env = None
-        restore(env.storage, self._channel, self._listener)
-        return Environment(env.storage, env.config, self._listener)
+        restore(engine.storage, self._channel, self._listener)
+        return Environment(engine.storage, engine.config, self._listener)
 
     def _asker(self) -> Callable[[int], Answer]:
         first = True

@@ -64,23 +64,32 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     """
     check_name("group", group)
     check_name("node", node)
-    index, writer = env.vlsn_index, env.writer
+    engine = env.engine
+    index, writer = engine.vlsn_index, engine.writer
     if index is None or writer is None or index.range.is_empty:
         raise RefusedError(
-            "the environment has no replication stream", file=env.storage.root, hint="jetool create --replicated"
+            "the environment has no replication stream", file=env.home, hint="jetool create --replicated"
         )
-    before = committed_members(env)
+    before = committed_members(engine)
     last_id = max((member.id for member in before.nodes), default=0) if before is not None else 0
     last_id = max(last_id, before.group.last_node_id if before is not None else 0)
-    env.lead(AloneGate(index, last_id + 1))
+    engine.lead(AloneGate(index, last_id + 1))
     writer.force_new_file()
     env.checkpoint(force=True)
     last_old = index.range.last
     made = uuid.uuid4().int
-    fresh = RepGroup(group, signed_64(made >> 64), signed_64(made), FORMAT_VERSION, 0, last_id, LEAST_JE_VERSION)
+    fresh = RepGroup(
+        name=group,
+        uuid_high=signed_64(made >> 64),
+        uuid_low=signed_64(made),
+        format_version=FORMAT_VERSION,
+        change_version=0,
+        last_node_id=last_id,
+        min_je_version=LEAST_JE_VERSION,
+    )
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         db.put(string_key(GROUP_KEY), encode_group(fresh), txn)
-        for key, _ in committed_records(env):
+        for key, _ in committed_records(engine):
             if key != string_key(GROUP_KEY):
                 db.delete(key, txn)
         after = add_to(env, db, txn, Membership(fresh, ()), (node, host, port))

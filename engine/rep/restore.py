@@ -20,7 +20,7 @@ import hashlib
 import re
 from typing import Final
 
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.errors import DamageError, FormatError, NotFoundError
 from engine.events import Listener
 from engine.format.entry.markers import RestoreRequired
@@ -38,22 +38,22 @@ _PIECE_BYTES: Final = 1 << 20
 _TIMEOUT_S: Final = 60.0
 
 
-def send_files(env: Environment, channel: Channel) -> None:
+def send_files(engine: Engine, channel: Channel) -> None:
     """Send the log of an open environment; its writers go on in a new file.
 
     Raises:
         DisconnectedError: the replica has gone. StorageError: a file cannot be read.
     """
-    writer = env.writer
+    writer = engine.writer
     assert writer is not None
     with writer.latch:
         writer.flush(sync=False)
         last = writer.next_lsn >> 32
         writer.force_new_file()
-        files = [file for file in env.ctx.access.files() if file.number <= last]
-    env.sync()
+        files = [file for file in engine.log_files() if file.number <= last]
+    engine.sync()
     for file in files:
-        _send_file(env.storage, file, channel)
+        _send_file(engine.storage, file, channel)
     channel.send(Message.RESTORED, len(files).to_bytes(4, "big"))
 
 

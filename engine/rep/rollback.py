@@ -26,22 +26,23 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from engine.db.engine import Engine
 from engine.db.environment import Environment
-from engine.db.opening import bad_name, relock, set_invisible
+from engine.db.opening import bad_name
 from engine.errors import DamageError, JetoolError, RefusedError
 from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN, NameOperation
 from engine.format.entry.rollback import RollbackEnd, RollbackStart, encode_rollback_end, encode_rollback_start
 from engine.format.entry_types import ROLLBACK_END, ROLLBACK_START
-from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.files import list_log_files
 from engine.log.writer import LogWriter
-from engine.recovery.rollback_scan import ChainReader, visible_matchpoints
-from engine.recovery.txn_chain import TxnChain
 from engine.storage.base import Storage
-from engine.tree.apply import Version, undo_ln
-from engine.tree.state import DatabaseState
+from engine.tree.apply import undo_ln
+from engine.tree.database_state import DatabaseState
+from engine.txn.chain import TxnChain
+from engine.txn.rollback import ChainReader, relock, set_invisible, visible_matchpoints
 from engine.txn.txn import Txn
 from engine.txn.undo import count_undone
 from engine.vlsn.index import VLSNIndex
@@ -67,13 +68,13 @@ class SoftRollback:
     """One soft rollback of an environment that nobody writes to.
 
     Arguments:
-        env: detached; no thread of it is at work.
+        engine: detached; no thread of it is at work.
         matchpoint: where it goes back to.
         listener: hears each step before it is done.
     """
 
-    def __init__(self, env: Environment, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> None:
-        self._env = env
+    def __init__(self, engine: Engine, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> None:
+        self._engine = engine
         self._to = matchpoint
         self._listener = listener
         self._hidden: list[int] = []
@@ -89,36 +90,36 @@ class SoftRollback:
             DamageError: the chain of a transaction is broken. StorageError: the log cannot be written.
             JetoolError: a commit or an abort stands after the matchpoint.
         """
-        env, vlsn = self._env, self._to.vlsn
-        index, writer = env.vlsn_index, env.writer
+        engine, vlsn = self._engine, self._to.vlsn
+        index, writer = engine.vlsn_index, engine.writer
         assert index is not None
         assert writer is not None
         if index.range.last == vlsn:
             return 0
         if index.range.last_txn_end > vlsn:
             raise JetoolError("a soft rollback must not pass a commit or an abort", found=str(index.range))
-        with env.checkpointer.held():
+        with engine.checkpointer.held():
             self._roll_back(index, writer)
         for state in self._unmade:
-            env.naming.finish_removal(state)
+            engine.naming.finish_removal(state)
         return len(self._hidden)
 
     def _roll_back(self, index: VLSNIndex, writer: LogWriter) -> None:
         """The six steps."""
-        env, (vlsn, lsn) = self._env, self._to
-        active = {txn_id: txn for txn_id, txn in env.txns.registered.items() if txn_id < 0}
+        engine, (vlsn, lsn) = self._engine, self._to
+        active = {txn.id: txn for txn in engine.open_transactions() if txn.id < 0}
         self._step("RollbackStart")
-        begun = RollbackStart(vlsn, lsn, env.now_ms(), tuple(active))
+        begun = RollbackStart(vlsn, lsn, engine.now_ms(), tuple(active))
         start = writer.log(ROLLBACK_START, encode_rollback_start(begun, writer.version))
         writer.flush(sync=True)
         self._step("undo")
         for txn in active.values():
             self._undo(txn)
-        self._hidden += visible_matchpoints(env.ctx.access, lsn, start)
+        self._hidden += visible_matchpoints(engine.access, lsn, start)
         self._step("invisible bits")
-        set_invisible(env.ctx.access, self._hidden)
+        set_invisible(engine.access, self._hidden)
         self._step("RollbackEnd")
-        ended = RollbackEnd(lsn, start, env.now_ms())
+        ended = RollbackEnd(lsn, start, engine.now_ms())
         writer.log(ROLLBACK_END, encode_rollback_end(ended, writer.version))
         writer.flush(sync=True)
         self._step("VLSN index")
@@ -126,15 +127,15 @@ class SoftRollback:
 
     def _undo(self, txn: Txn) -> None:
         """Take back what one transaction wrote after the matchpoint."""
-        env, ctx = self._env, self._env.ctx
-        chain = TxnChain(txn.last_lsn, txn.id, self._to.lsn, ChainReader(ctx, env.catalog))
+        engine, ctx = self._engine, self._engine.ctx
+        chain = TxnChain(txn.last_lsn, txn.id, self._to.lsn, ChainReader(ctx, engine.catalog))
         lsn = txn.last_lsn
         while lsn != NULL_LSN and lsn > self._to.lsn:
             with ctx.latch:
                 entry = ctx.access.read(lsn)
                 record = entry.record()
                 assert isinstance(record, LN)
-                db = env.catalog.by_id(record.db_id)
+                db = engine.catalog.by_id(record.db_id)
                 if db is not None:
                     self._revert(chain, db, record, lsn)
                     count_undone(ctx, db, record, lsn, entry.total_bytes)
@@ -143,36 +144,33 @@ class SoftRollback:
         self._keep(txn, chain)
 
     def _revert(self, chain: TxnChain, db: DatabaseState, record: LN, lsn: int) -> None:
-        info = chain.take(lsn)
-        before = NULL_LSN if is_null(info.lsn) else info.lsn
-        to = Version(before, *info[2:])
-        undo_ln(self._env.ctx, db, db.order.wrap(record.key), lsn, to)
+        undo_ln(self._engine.ctx, db, db.order.wrap(record.key), lsn, chain.take(lsn))
         if isinstance(record.content, NameLN) and isinstance(record.tail, NameOperation):
-            made = self._env.catalog.by_id(record.content.db_id)
+            made = self._engine.catalog.by_id(record.content.db_id)
             if record.tail.operation in _MAKES_DATABASE and made is not None:
                 self._unmade.append(made)
 
     def _keep(self, txn: Txn, chain: TxnChain) -> None:
         """Leave a transaction with the locks of what remains of it."""
-        env = self._env
+        engine = self._engine
         if not chain.remaining_lsns:
             txn.last_lsn = NULL_LSN
-            env.restore_actions(txn)
-            env.txns.forget(txn)
+            engine.restore_actions(txn)
+            engine.txns.forget(txn)
             return
         held = list(txn.locks)
         txn.locks, txn.writes = {}, {}
         txn.last_lsn = chain.remaining_lsns[0]
         seen: set[tuple[int, bytes]] = set()
         for lsn in chain.remaining_lsns:
-            record = env.ctx.access.read(lsn).record()
+            record = engine.access.read(lsn).record()
             assert isinstance(record, LN)
-            db = env.catalog.by_id(record.db_id)
+            db = engine.catalog.by_id(record.db_id)
             if db is not None and (db.id, record.key) not in seen:
                 seen.add((db.id, record.key))
-                relock(env.parts, txn, db, record, lsn)
-        env.locks.release_many([lsn for lsn in held if lsn not in txn.locks], txn)
-        env.restore_actions(txn)
+                relock(engine.locks, txn, db, record, lsn)
+        engine.locks.release_many([lsn for lsn in held if lsn not in txn.locks], txn)
+        engine.restore_actions(txn)
 
     def _step(self, name: str) -> None:
         self._listener.step(f"rollback {name}", 0, 0)
@@ -226,15 +224,15 @@ def _copy_tail(storage: Storage, path: str, to: str, offset: int) -> None:
     storage.sync_directory(path.rpartition("/")[0])
 
 
-def hard_recover(env: Environment, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> Environment:
+def hard_recover(engine: Engine, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> Environment:
     """Cut the log at the matchpoint and recover what is left; syncup then finds an earlier matchpoint.
 
     Arguments:
-        env: detached; it is closed, as a crash would close it.
+        engine: detached; it is closed, as a crash would close it.
 
     Raises:
         JetoolError: as ``truncate_at`` and ``Environment``.
     """
-    env.crash()
-    truncate_at(env.storage, matchpoint.lsn, listener)
-    return Environment(env.storage, env.config, listener)
+    engine.crash()
+    truncate_at(engine.storage, matchpoint.lsn, listener)
+    return Environment(engine.storage, engine.config, listener)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError
 from engine.format.entry.ln import HAS_EXPIRATION, LN
 from engine.format.entry.rollback import decode_rollback_start
@@ -97,7 +97,7 @@ class StreamReader:
     """Reads the visible stream of an open environment forward, beside its writers.
 
     Arguments:
-        env: the environment; it has a VLSN index.
+        engine: the environment; it has a VLSN index.
         vlsn: the first VLSN wanted; in the range of the index, or the one after it.
 
     Attributes:
@@ -107,12 +107,12 @@ class StreamReader:
         NotFoundError: the VLSN is before the range.
     """
 
-    def __init__(self, env: Environment, vlsn: int) -> None:
-        index, writer = env.vlsn_index, env.writer
+    def __init__(self, engine: Engine, vlsn: int) -> None:
+        index, writer = engine.vlsn_index, engine.writer
         assert index is not None
         assert writer is not None
-        self._env, self._index, self._writer = env, index, writer
-        self._access = LogAccess(env.storage, ())
+        self._engine, self._index, self._writer = engine, index, writer
+        self._access = LogAccess(engine.storage, ())
         self.next_vlsn = vlsn
         if index.range.contains(vlsn):
             self._lsn = ForwardScanner(index).start(vlsn)
@@ -144,11 +144,11 @@ class StreamReader:
         self._writer.flush(sync=False)
         with self._writer.latch:
             end = self._writer.next_lsn
-            files = self._env.ctx.access.files()
+            files = self._engine.log_files()
         if len(files) != len(self._access.files()) or files[-1].number != self._access.files()[-1].number:
             # Handles of its own: those of the environment are used under its latch.
             self._access.close()
-            self._access = LogAccess(self._env.storage, tuple(files))
+            self._access = LogAccess(self._engine.storage, tuple(files))
         for raw in _standing(forward(self._access, LogRange(self._lsn, end), None, gaps=True)):
             self._lsn = raw.lsn
             if raw.vlsn < self.next_vlsn:
@@ -204,16 +204,16 @@ def form_of(raw: RawEntry) -> StreamEntry:
         ) from error
 
 
-def entry_at(env: Environment, vlsn: int) -> tuple[int, StreamEntry]:
+def entry_at(engine: Engine, vlsn: int) -> tuple[int, StreamEntry]:
     """LSN and form of the visible entry at a VLSN of the range.
 
     Raises:
         NotFoundError: the VLSN is not in the range. DamageError: it is not in the log.
     """
-    reader = StreamReader(env, vlsn)
+    reader = StreamReader(engine, vlsn)
     try:
         for raw in reader._raw():
             return raw.lsn, form_of(raw)
     finally:
         reader.close()
-    raise DamageError(f"VLSN {vlsn} is not in the log", file=env.storage.root, hint="run jetool vlsn check")
+    raise DamageError(f"VLSN {vlsn} is not in the log", file=engine.home, hint="run jetool vlsn check")

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.errors import DamageError, RefusedError
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, decode_ckpt_end
 from engine.format.entry.rollback import decode_rollback_start
@@ -139,16 +139,16 @@ class LocalLog:
     """The replica's log, read backward from its end by sync-able entries.
 
     Arguments:
-        env: detached; nothing is written meanwhile.
+        engine: detached; nothing is written meanwhile.
     """
 
-    def __init__(self, env: Environment) -> None:
-        assert env.vlsn_index is not None
-        assert env.writer is not None
-        self.range = env.vlsn_index.range
-        env.writer.flush(sync=False)
-        self._access = LogAccess(env.storage, tuple(env.ctx.access.files()))
-        self._entries = backward(self._access, LogRange(NULL_LSN, env.writer.next_lsn), _LOOKED_AT, self._saw_gap)
+    def __init__(self, engine: Engine) -> None:
+        assert engine.vlsn_index is not None
+        assert engine.writer is not None
+        self.range = engine.stream_range
+        engine.writer.flush(sync=False)
+        self._access = LogAccess(engine.storage, tuple(engine.log_files()))
+        self._entries = backward(self._access, LogRange(NULL_LSN, engine.writer.next_lsn), _LOOKED_AT, self._saw_gap)
         self._commits: list[SurplusCommit] = []
         self._first_dtvlsn: int | None = None
         self._taken_back_to = _END_OF_LOG
@@ -216,31 +216,30 @@ class LocalLog:
             self._commits.append(SurplusCommit(*self.current, end.id, end.time, durable))
 
 
-def find_plan(env: Environment, ask: Ask, terms: Terms = NO_TERMS) -> SyncupPlan:
+def find_plan(engine: Engine, ask: Ask, terms: Terms = NO_TERMS) -> SyncupPlan:
     """Find the matchpoint and decide.
 
     Arguments:
-        env: the replica, detached.
+        engine: the replica, detached.
         ask: asks the feeder for the entry at a VLSN.
         terms: of the master's stream; a matchpoint has to be of the same term on both sides.
 
     Raises:
         DamageError: the replica's log cannot be read.
     """
-    log = LocalLog(env)
+    log = LocalLog(engine)
     try:
-        return _find(log, ask, lambda vlsn: _begins_alike(env, ask, terms.start_of(vlsn)))
+        return _find(log, ask, lambda vlsn: _begins_alike(engine, ask, terms.start_of(vlsn)))
     finally:
         log.close()
 
 
-def _begins_alike(env: Environment, ask: Ask, start: int) -> bool:
+def _begins_alike(engine: Engine, ask: Ask, start: int) -> bool:
     """Whether a term that began at a VLSN began with the same Matchpoint here, as far as both can tell."""
-    assert env.vlsn_index is not None
-    if not env.vlsn_index.range.contains(start):
+    if not engine.stream_range.contains(start):
         return True
     answer = ask(start)
-    return answer.kind is not AnswerKind.ENTRY or entry_at(env, start)[1].agrees(answer.entry)
+    return answer.kind is not AnswerKind.ENTRY or entry_at(engine, start)[1].agrees(answer.entry)
 
 
 def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> SyncupPlan:
@@ -279,7 +278,7 @@ def decide(last_txn_end: int, last: int, matchpoint: MatchpointLocation, passed:
     return SyncupPlan(_ACTIONS[outcome], matchpoint, passed, start)
 
 
-def check_rollback_limit(env: Environment, plan: SyncupPlan, limit: int) -> None:
+def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
     """Refuse a hard recovery that would lose too much (R-SYNC-25).
 
     Arguments:
@@ -294,7 +293,7 @@ def check_rollback_limit(env: Environment, plan: SyncupPlan, limit: int) -> None
     earliest = commits[-1]
     raise RollbackProhibitedError(
         f"this node would have to give up {len(commits)} commits, {plan.passed.durable} of them durable",
-        file=env.storage.root,
+        file=engine.home,
         lsn=format_lsn(matchpoint.lsn),
         expected=f"at most {limit} durable ones",
         found=f"transaction {earliest.txn_id} of {earliest.time_ms} ms since 1970 is the earliest",
@@ -308,13 +307,13 @@ class Feeder:
     """The master's side of syncup.
 
     Arguments:
-        env: the master's environment.
+        engine: the master's environment.
         entry_at: finds the form at a VLSN of the range.
     """
 
-    def __init__(self, env: Environment, entry_at: Callable[[int], StreamEntry]) -> None:
-        assert env.vlsn_index is not None
-        self._index = env.vlsn_index
+    def __init__(self, engine: Engine, entry_at: Callable[[int], StreamEntry]) -> None:
+        assert engine.vlsn_index is not None
+        self._index = engine.vlsn_index
         self._entry_at = entry_at
         self._asked = False
 

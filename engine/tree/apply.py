@@ -13,93 +13,19 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError
-from engine.format.entry.ln import (
-    ABORT_TOMBSTONE,
-    HAS_ABORT_DATA,
-    HAS_ABORT_EXPIRATION,
-    HAS_ABORT_KEY,
-    HAS_ABORT_VLSN,
-    LN,
-)
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
-from engine.format.lsn import NULL_LSN, format_lsn, is_null
+from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.bin_node import BIN, DELETED, Times, times_from
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
+from engine.tree.record_version import RecordVersion
 from engine.tree.split import bin_for_insert
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin
 
 _new_tuple: Final = tuple.__new__
-
-
-class Version(NamedTuple):
-    """A version of a record that undo returns to.
-
-    Attributes:
-        lsn: NULL_LSN when there was no record.
-        known_deleted, pending_deleted: how its slot is flagged.
-        key: the key then, when the database allows keys to change; None otherwise.
-        data: its data when it was embedded; None when it has to be read at the LSN.
-        vlsn: of an embedded version, else NULL_VLSN.
-        expiration: days, or negative hours; 0 for none.
-        times: of an embedded version, since v19.
-        tombstone: the record stands for one that is gone (since v19).
-    """
-
-    lsn: int
-    known_deleted: bool
-    pending_deleted: bool
-    key: bytes | None
-    data: bytes | None
-    vlsn: int
-    expiration: int
-    times: Times
-    tombstone: bool
-
-
-def version_before(record: LN, lsn: int) -> Version:
-    """The version before the transaction, from the abort information of the LN at an LSN (R-REC-44).
-
-    A blind deletion (since v20) does not say where the record was, since JE did not look: for duplicates, whose LNs
-    nobody reads, its own LSN stands for that.
-    """
-    flags = record.flags
-    return Version(
-        lsn if record.blind_deletion else NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
-        record.abort_known_deleted,
-        False,
-        record.abort_key if flags & HAS_ABORT_KEY else None,
-        record.abort_data if flags & HAS_ABORT_DATA else None,
-        record.abort_vlsn if flags & HAS_ABORT_VLSN else NULL_VLSN,
-        record.abort_expiration if flags & HAS_ABORT_EXPIRATION else 0,
-        times_from(record.abort_modification_time, record.abort_creation_time),
-        bool(record.flags2 & ABORT_TOMBSTONE),
-    )
-
-
-class Leaf(NamedTuple):
-    """A version of a record that redo brings in.
-
-    Attributes:
-        size: bytes of its log entry.
-        data: the record's data when it is embedded; None otherwise.
-        deleted: it is a deletion.
-        resurrected: its transaction is still open (R-REC-47): a deletion is pending, not known.
-        times: of an embedded record, since v19.
-        tombstone: the record stands for one that is gone (since v19).
-    """
-
-    lsn: int
-    size: int
-    data: bytes | None
-    expiration: int
-    vlsn: int
-    deleted: bool
-    resurrected: bool
-    times: Times
-    tombstone: bool
 
 
 class SlotEffect(Enum):
@@ -118,7 +44,7 @@ class SlotChange(NamedTuple):
     node: BIN | None
 
 
-def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: Version) -> SlotChange:
+def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordVersion) -> SlotChange:
     """Take one LN back; never splits, never inserts (R-REC-44).
 
     Raises:
@@ -141,7 +67,7 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: Version
     return SlotChange(SlotEffect.QUEUED if to.lsn == NULL_LSN else SlotEffect.CHANGED, tree_lsn, node)
 
 
-def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: Version) -> None:
+def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: RecordVersion) -> None:
     """Give a slot the version before."""
     key = node.keys[index] if to.key is None else node.db.order.wrap(to.key)
     if to.lsn == NULL_LSN:
@@ -162,7 +88,7 @@ def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: Version) -> None:
         node.note_times(key, to.times)
 
 
-def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN | None = None) -> SlotChange:
+def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, near: BIN | None = None) -> SlotChange:
     """Bring one LN into the tree (R-REC-52). A database without a root is left alone (je-log-format.md 14.3).
 
     Arguments:
@@ -176,7 +102,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
     if not exact:
-        if leaf.deleted and not leaf.resurrected:
+        if leaf.known_deleted:
             return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
         if node.needs_split():
             node = bin_for_insert(ctx, db, key)
@@ -193,22 +119,22 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: Leaf, near: BIN
     return SlotChange(SlotEffect.QUEUED if known_deleted else SlotEffect.NOTHING, tree_lsn, node)
 
 
-def _redo_deletion(node: BIN, index: int, key: Key, leaf: Leaf, tree_lsn: int) -> SlotChange:
+def _redo_deletion(node: BIN, index: int, key: Key, leaf: RecordVersion, tree_lsn: int) -> SlotChange:
     if node.states[index] & KNOWN_DELETED:
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     if leaf.lsn < tree_lsn:
         return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
     if leaf.lsn == tree_lsn:
-        if not leaf.resurrected:
+        if leaf.known_deleted:
             node.set_known_deleted(index)
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     _put_leaf(node, index, key, True, leaf)
     return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
 
 
-def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: Leaf) -> None:
+def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: RecordVersion) -> None:
     if leaf.deleted:
-        state = PENDING_DELETED if leaf.resurrected else KNOWN_DELETED
+        state = KNOWN_DELETED if leaf.known_deleted else PENDING_DELETED
         node.put(index, key, exact, leaf.lsn, state, None, leaf.size, 0)
         return
     state = SLOT_EMBEDDED if leaf.data is not None else 0

@@ -7,21 +7,12 @@ be that of a transaction which is resurrected and rolled back.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from engine.format.entry.node import DIRTY, KNOWN_DELETED
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.context import TreeContext
 from engine.tree.in_node import IN, ObsoleteNode
-from engine.tree.state import TreeContext
 from engine.tree.tree import delist
-
-
-class SlotLocks(Protocol):
-    """Says whether a record version is locked by a transaction."""
-
-    def is_locked(self, lsn: int) -> bool:
-        """Whether anybody holds a lock on it."""
 
 
 def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:

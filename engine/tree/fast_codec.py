@@ -25,9 +25,9 @@ from engine.format.lsn import NULL_LSN
 from engine.format.packed import pack
 from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY, WRITTEN_VERSION
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.node_codec import common_prefix
-from engine.tree.state import DatabaseState
 
 _BIN_HEIGHT: Final = 1
 

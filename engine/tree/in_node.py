@@ -20,8 +20,8 @@ from typing import Final
 
 from engine.format.entry.node import LEVEL_MASK
 from engine.format.lsn import NULL_LSN
+from engine.tree.database_state import DatabaseState, Node
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
 
 MAIN_LEVEL: Final = 0x10000
 MAPPING_LEVEL: Final = 0x20000
@@ -39,7 +39,7 @@ class ObsoleteNode:
         self.is_delta = is_delta
 
 
-class IN:
+class IN(Node):
     """An internal node of level 2 or more; ``BIN`` extends it."""
 
     __slots__ = (
@@ -146,3 +146,9 @@ class IN:
     def memory_bytes(self) -> int:
         """An estimate of the memory that the node takes, in bytes."""
         return _NODE_BYTES + _SLOT_BYTES * len(self.keys)
+
+
+def root_in_memory(db: DatabaseState) -> IN | None:
+    """The root of a tree if it is in memory."""
+    root = db.root
+    return root if isinstance(root, IN) else None

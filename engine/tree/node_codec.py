@@ -35,9 +35,9 @@ from engine.format.fast.bin import PERSISTENT, compact_base
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES
 from engine.tree.bin_node import BIN, Times
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import PLAIN, Key
-from engine.tree.state import DatabaseState
 
 _HOURS_A_DAY: Final = 24
 _NO_BASE: Final = -1
@@ -128,15 +128,29 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
     else:
         flags |= HAS_SIZES if version >= NODE_SIZES else 0
         slots = tuple(
-            Slot(stored[i][cut:], lsn, 0, None, node.sizes[i], None, None, None, None)
+            Slot(
+                key=stored[i][cut:],
+                lsn=lsn,
+                state=0,
+                data=None,
+                log_size=node.sizes[i],
+                vlsn=None,
+                expiration=None,
+                creation_time=None,
+                modification_time=None,
+            )
             for i, lsn in enumerate(node.lsns)
         )
         max_entries = max(node.max_entries, count)
     base_file = compact_base([slot.lsn for slot in slots]) if version < LONG_LSNS_ONLY else None
     return NodeRecord(
-        node.db.id, node.full_lsn, node.full_size, delta_lsn, delta_size, base, created_base, modified_base,
-        node.node_id, unwrap(node.ident), flags, prefix, _NO_HINT, count, node.level, max_entries, base_file, slots,
-        len(node) if delta else 0, max(node.max_entries, len(node)) if delta else 0, bloom, None, None,
+        db_id=node.db.id, prev_full_lsn=node.full_lsn, prev_full_size=node.full_size, prev_delta_lsn=delta_lsn,
+        prev_delta_size=delta_size, expiration_base=base, creation_base=created_base, modification_base=modified_base,
+        node_id=node.node_id, identifier_key=unwrap(node.ident), flags=flags, key_prefix=prefix,
+        compact_max_key_size=_NO_HINT, n_entries=count, level=node.level, max_entries=max_entries, base_file=base_file,
+        slots=slots, full_bin_entries=len(node) if delta else 0,
+        full_bin_max_entries=max(node.max_entries, len(node)) if delta else 0, bloom_filter=bloom, dup_key=None,
+        dup_count=None,
     )  # fmt: skip
 
 
@@ -256,4 +270,14 @@ def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours
         offset = _in_unit(value, hours) - base + 1 if value else 0
     size = node.sizes[index] if flags & HAS_SIZES and not state & SLOT_EMBEDDED else None
     vlsn = node.vlsns.get(node.keys[index], -1) if flags & HAS_VLSNS and state & SLOT_EMBEDDED else None
-    return Slot(suffix, node.lsns[index], state, data, size, vlsn, offset, None, None)
+    return Slot(
+        key=suffix,
+        lsn=node.lsns[index],
+        state=state,
+        data=data,
+        log_size=size,
+        vlsn=vlsn,
+        expiration=offset,
+        creation_time=None,
+        modification_time=None,
+    )

@@ -24,10 +24,10 @@ from engine.format.versions import LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.context import ExpirationListener, TreeContext
 from engine.tree.fast_codec import encode_usual
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
-from engine.tree.state import ExpirationListener, TreeContext
 
 
 def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delta: bool = False) -> int:
@@ -97,9 +97,12 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
         data = node.values[index] or b""
         modified, created = node.times_of(index)
         record = LN(
-            EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, 0, creation_flag(INS_LN, modified, created),
-            node.db.id, NULL_LSN, None, NULL_LSN, None, None, NULL_VLSN, 0, 0, 0, 0, modified, created, 0, -1, None,
-            data, None, node.db.order.unwrap(node.keys[index]), None,
+            flags=EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, flags2=0,
+            flags3=creation_flag(INS_LN, modified, created), db_id=node.db.id, abort_lsn=NULL_LSN, txn_id=None,
+            last_lsn=NULL_LSN, abort_key=None, abort_data=None, abort_vlsn=NULL_VLSN, abort_expiration=0,
+            abort_modification_time=0, abort_creation_time=0, expiration=0, modification_time=modified,
+            creation_time=created, prior_size=0, prior_file=-1, node_id=None, data=data, content=None,
+            key=node.db.order.unwrap(node.keys[index]), tail=None,
         )  # fmt: skip
         old = writer.version < LN_KEY_FIRST
         body = encode_user_ln(record) if old else encode_body(INS_LN, writer.version, record)

@@ -15,17 +15,19 @@ from operator import itemgetter
 from typing import Final
 
 from engine.format.lsn import NULL_LSN
-from engine.tree.apply import Leaf, redo_ln
+from engine.tree.apply import redo_ln
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
+from engine.tree.record_version import RecordVersion
 from engine.tree.split import bin_for_insert
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import child_of, root_of
 
 # Key, LSN and size of the entry; and the whole leaf, None for a plain version: neither deleted nor embedded nor
 # expiring.
-Redo = tuple[Key, int, int, Leaf | None]
+Redo = tuple[Key, int, int, RecordVersion | None]
 _KEY: Final = itemgetter(0)
 
 

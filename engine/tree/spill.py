@@ -6,7 +6,7 @@ so that recovery changes nothing in the environment until it has succeeded, and 
 Rules:
 
 * A node that is spilled leaves memory whole, with the LSN that its parent's slot held. The slot holds a *mark* instead,
-  which is less than every LSN. No mark reaches the log (``settle`` comes first).
+  which is less than every LSN. No mark reaches the log (``engine.tree.settling`` comes first).
 * A parent with a mark is dirty: it must not be dropped and read again. So it is spilled itself, or stays; roots stay.
 * ``child_of`` brings a node back when it is next needed; the slot then has its LSN again, and the block is free.
 * When recovery for writing has succeeded, ``settle`` logs what is still out, bottom-up and provisional YES: the
@@ -22,14 +22,13 @@ from __future__ import annotations
 import marshal
 from typing import Any, Final
 
-from engine.format.header import Provisional
 from engine.storage.scratch import ScratchFile
 from engine.tree.bin_node import BIN, Times
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, ObsoleteNode
-from engine.tree.node_log import log_node
-from engine.tree.state import DatabaseState, TreeContext
-from engine.tree.tree import child_of, delist, is_spilled, mark_of, offset_of_mark
 
+# Below every LSN, NULL and transient ones included.
+_FIRST_MARK: Final = -(2 << 32)
 # Attributes that are plain values; keys, states and lists of objects have forms of their own.
 PLAIN: Final = (
     "dirty",
@@ -86,26 +85,19 @@ class Spill:
         self._scratch.close()
 
 
-def settle(ctx: TreeContext, roots: list[IN]) -> None:
-    """Log every node that is still out, and do without the scratch file from now on."""
-    if ctx.spill is not None:
-        if ctx.spill.nodes:
-            for root in roots:
-                _settle(ctx, root)
-        ctx.spill.close()
-        ctx.spill = None
+def is_spilled(lsn: int) -> bool:
+    """Whether a slot holds the mark of a child that is in the scratch file."""
+    return lsn <= _FIRST_MARK
 
 
-def _settle(ctx: TreeContext, node: IN) -> None:
-    for index, kid in enumerate(node.kids):
-        if kid is not None:
-            _settle(ctx, kid)
-        elif is_spilled(node.lsns[index]):
-            child = child_of(ctx, node, index)
-            _settle(ctx, child)
-            log_node(ctx, child, Provisional.YES, allow_delta=True)
-            node.kids[index] = None
-            delist(ctx, child)
+def mark_of(offset: int) -> int:
+    """The mark of a place in the scratch file."""
+    return _FIRST_MARK - offset
+
+
+def offset_of_mark(mark: int) -> int:
+    """The place in the scratch file that a mark stands for."""
+    return _FIRST_MARK - mark
 
 
 def _frozen(node: IN) -> tuple[Any, ...]:

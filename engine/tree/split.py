@@ -22,10 +22,11 @@ from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN
 from engine.tree.compress import compress_for_split
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.node_log import log_node
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import child_of, enlist, new_tree, root_of
 
 

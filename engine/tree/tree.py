@@ -24,14 +24,14 @@ from engine.format.fast.ln import plain_data
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.fast_codec import decode_usual
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, level_base, node_from
-from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.spill import is_spilled
 
-# Below every LSN, NULL and transient ones included.
-_FIRST_MARK: Final = -(2 << 32)
 _MAX_LEVELS: Final = 64
 
 
@@ -111,12 +111,16 @@ def delist(ctx: TreeContext, node: IN) -> None:
 
 def root_of(ctx: TreeContext, db: DatabaseState) -> IN | None:
     """The root of a tree, read if need be; None when there is no tree."""
-    if db.root is None and db.root_lsn != NULL_LSN:
-        root = fetch_node(ctx, db, db.root_lsn)
-        root.is_root = True
-        db.root = root
-        enlist(ctx, root)
-    return db.root
+    root = db.root
+    if isinstance(root, IN):
+        return root
+    if db.root_lsn == NULL_LSN:
+        return None
+    found = fetch_node(ctx, db, db.root_lsn)
+    found.is_root = True
+    db.root = found
+    enlist(ctx, found)
+    return found
 
 
 def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
@@ -133,21 +137,6 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
         parent.attach(index, child)
         enlist(ctx, child)
     return child
-
-
-def is_spilled(lsn: int) -> bool:
-    """Whether a slot holds the mark of a child that is in the scratch file (``engine.tree.spill``)."""
-    return lsn <= _FIRST_MARK
-
-
-def mark_of(offset: int) -> int:
-    """The mark of a place in the scratch file."""
-    return _FIRST_MARK - offset
-
-
-def offset_of_mark(mark: int) -> int:
-    """The place in the scratch file that a mark stands for."""
-    return _FIRST_MARK - mark
 
 
 def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:

@@ -22,7 +22,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import LAST_WITH_PREPARE
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.writer import LogWriter
-from engine.tree.state import TreeContext
+from engine.tree.context import TreeContext
 from engine.txn.locks import LockTable
 from engine.txn.txn import Durability, Isolation, StreamEnd, Txn, TxnState
 from engine.txn.undo import DatabaseFinder, undo_txn
@@ -157,7 +157,12 @@ class TxnManager:
         if txn.last_lsn != NULL_LSN and writer is not None:
             if gate is not None:
                 gate.committing()
-            old = [(b.lsn, b.size) for _, b in txn.writes.values() if b.countable and b.lsn != NULL_LSN]
+            # Most are insertions, for which there is nothing to ask.
+            old = [
+                (before.lsn, before.size)
+                for db, before in txn.writes.values()
+                if before.lsn != NULL_LSN and before.counts(duplicates=db.duplicates)
+            ]
             wanted = durability or txn.durability
             try:
                 lsn = self._log_end(writer, COMMIT, txn, old)

@@ -41,15 +41,17 @@ from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, times_from
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, unknown_order
+from engine.tree.record_version import RecordVersion, record_version
 from engine.tree.split import bin_for_insert
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import find_bin, next_bin, read_ln, slot_data
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
-from engine.txn.txn import Before, GapLocker, Txn
+from engine.txn.txn import GapLocker, Txn
 
-_NO_RECORD: Final = Before(NULL_LSN, False, None, NULL_VLSN, 0, 0, False, UNTIMED, False)
+_NO_RECORD: Final = RecordVersion(lsn=NULL_LSN)
 _END_MARKERS: Final = -(1 << 40)
 _GRANTED: Final = frozenset((Grant.NEW, Grant.PROMOTED, Grant.EXISTING))
 _RANGES: Final = frozenset((LockType.RANGE_READ, LockType.RANGE_WRITE))
@@ -83,11 +85,41 @@ class LeafKind(NamedTuple):
     embeds: bool
 
 
-USER: Final = LeafKind(INS_LN, INS_LN_TX, UPD_LN, UPD_LN_TX, DEL_LN, DEL_LN_TX, True)
-MAP: Final = LeafKind(MAP_LN, MAP_LN, MAP_LN, MAP_LN, MAP_LN, MAP_LN, False)
-NAME: Final = LeafKind(NAME_LN, NAME_LN_TX, NAME_LN, NAME_LN_TX, NAME_LN, NAME_LN_TX, False)
+USER: Final = LeafKind(
+    insert=INS_LN,
+    insert_tx=INS_LN_TX,
+    update=UPD_LN,
+    update_tx=UPD_LN_TX,
+    delete=DEL_LN,
+    delete_tx=DEL_LN_TX,
+    embeds=True,
+)
+MAP: Final = LeafKind(
+    insert=MAP_LN,
+    insert_tx=MAP_LN,
+    update=MAP_LN,
+    update_tx=MAP_LN,
+    delete=MAP_LN,
+    delete_tx=MAP_LN,
+    embeds=False,
+)
+NAME: Final = LeafKind(
+    insert=NAME_LN,
+    insert_tx=NAME_LN_TX,
+    update=NAME_LN,
+    update_tx=NAME_LN_TX,
+    delete=NAME_LN,
+    delete_tx=NAME_LN_TX,
+    embeds=False,
+)
 FILE_SUMMARY: Final = LeafKind(
-    FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, FILE_SUMMARY_LN, False
+    insert=FILE_SUMMARY_LN,
+    insert_tx=FILE_SUMMARY_LN,
+    update=FILE_SUMMARY_LN,
+    update_tx=FILE_SUMMARY_LN,
+    delete=FILE_SUMMARY_LN,
+    delete_tx=FILE_SUMMARY_LN,
+    embeds=False,
 )
 
 
@@ -350,7 +382,7 @@ class Records:
         if self._locks.lock(lsn, helper, LockType.RANGE_INSERT) in _GRANTED:
             self._locks.release(lsn, helper)
 
-    def _move_lock(self, locker: Txn, db: DatabaseState, old_lsn: int, lsn: int, before: Before) -> None:
+    def _move_lock(self, locker: Txn, db: DatabaseState, old_lsn: int, lsn: int, before: RecordVersion) -> None:
         locker.wrote(lsn)
         given = self._locks.transfer(old_lsn, lsn, write=True) if old_lsn in locker.locks else []
         for owner, _ in given:
@@ -379,7 +411,9 @@ _EMBEDDED_FIRST: Final = _Marks(ln_codec.EMBEDDED, 0, 0, -1)
 _FIRST: Final = _Marks(0, 0, 0, -1)
 
 
-def _marks(node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, before: Before, embedded: bool) -> _Marks:
+def _marks(
+    node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, before: RecordVersion, embedded: bool
+) -> _Marks:
     if not exact and not payload.expiration and before.lsn == NULL_LSN:
         # The insertion of a record that never was.
         return _EMBEDDED_FIRST if embedded else _FIRST
@@ -402,7 +436,9 @@ def _marks(node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, be
     return _Marks(flags, flags2, prior_size, file_of(old_lsn) if flags2 & ln_codec.HAS_PRIOR_FILE else -1)
 
 
-def _user_body(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> bytes:
+def _user_body(
+    db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: _Marks
+) -> bytes:
     """The LN of a user record, encoded without making the record."""
     flags, flags2, prior_size, prior_file = marks
     rare = encode_rare(flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file)
@@ -410,15 +446,20 @@ def _user_body(db: DatabaseState, key: Key, payload: Payload, locker: Txn, befor
     return encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
 
 
-def _record(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: Before, marks: _Marks) -> ln_codec.LN:
+def _record(
+    db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: _Marks
+) -> ln_codec.LN:
     return ln_codec.LN(
-        marks.flags, marks.flags2, 0, db.id, before.lsn, locker.id if locker.transactional else None,
-        locker.last_lsn, None, before.data, NULL_VLSN, before.expiration, 0, 0, payload.expiration, 0, 0,
-        marks.prior_size, marks.prior_file, None, payload.data, payload.content, db.order.unwrap(key), payload.tail,
+        flags=marks.flags, flags2=marks.flags2, flags3=0, db_id=db.id, abort_lsn=before.lsn,
+        txn_id=locker.id if locker.transactional else None, last_lsn=locker.last_lsn, abort_key=None,
+        abort_data=before.data, abort_vlsn=NULL_VLSN, abort_expiration=before.expiration, abort_modification_time=0,
+        abort_creation_time=0, expiration=payload.expiration, modification_time=0, creation_time=0,
+        prior_size=marks.prior_size, prior_file=marks.prior_file, node_id=None, data=payload.data,
+        content=payload.content, key=db.order.unwrap(key), tail=payload.tail,
     )  # fmt: skip
 
 
-def _with_times(record: ln_codec.LN, number: int, version: int, times: Times, before: Before) -> ln_codec.LN:
+def _with_times(record: ln_codec.LN, number: int, version: int, times: Times, before: RecordVersion) -> ln_codec.LN:
     """An LN with what v19 and v26 add: its own times, and those of the version before the transaction."""
     flags2, flags3 = record.flags2, 0
     if record.txn_id is not None:
@@ -473,23 +514,21 @@ def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
         raise unknown_order(db.order.learned.name)
 
 
-def _before(node: BIN, index: int, exact: bool) -> Before:
+def _before(node: BIN, index: int, exact: bool) -> RecordVersion:
     """The version that is in a slot now, as a transaction's first write of the record finds it (R-TXN-33)."""
     if not exact or node.lsns[index] == NULL_LSN:
         return _NO_RECORD
     state = node.states[index]
     deleted = bool(state & DELETED)
     embedded = bool(state & SLOT_EMBEDDED) and not deleted
-    return Before(
-        node.lsns[index],
-        deleted,
-        (node.values[index] or b"") if embedded else None,
-        NULL_VLSN,
-        0 if deleted else node.expirations[index],
-        node.sizes[index],
-        not deleted and not embedded and not node.db.duplicates,
-        node.times_of(index),
-        bool(state & SLOT_TOMBSTONE),
+    return record_version(
+        lsn=node.lsns[index],
+        size=node.sizes[index],
+        data=(node.values[index] or b"") if embedded else None,
+        expiration=0 if deleted else node.expirations[index],
+        known_deleted=deleted,
+        times=node.times_of(index),
+        tombstone=bool(state & SLOT_TOMBSTONE),
     )
 
 

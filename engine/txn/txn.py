@@ -21,9 +21,9 @@ from typing import NamedTuple
 from engine.errors import RefusedError, caused_by
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.bin_node import Times
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
+from engine.tree.record_version import RecordVersion
 from engine.txn.lock_errors import LockConflictError, LockPreemptedError
 
 
@@ -53,31 +53,6 @@ class TxnState(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     POSSIBLY_COMMITTED = "possibly committed"
-
-
-class Before(NamedTuple):
-    """The version of a record before the transaction.
-
-    Attributes:
-        lsn: NULL_LSN when there was no record.
-        known_deleted: the slot held a deleted version.
-        data: its data when it was embedded, else None.
-        vlsn, expiration: of the embedded version; NULL_VLSN and 0 for none.
-        size: bytes of its entry, 0 when not known.
-        countable: it is counted obsolete at commit (R-TXN-41).
-        times: of the embedded version, since v19.
-        tombstone: it stood for a record that is gone (since v19).
-    """
-
-    lsn: int
-    known_deleted: bool
-    data: bytes | None
-    vlsn: int
-    expiration: int
-    size: int
-    countable: bool
-    times: Times
-    tombstone: bool
 
 
 class StreamEnd(NamedTuple):
@@ -136,7 +111,7 @@ class Txn:
         self.end: StreamEnd | None = None
         self.first_lsn = self.last_lsn = NULL_LSN
         self.locks: dict[int, None] = {}
-        self.writes: dict[int, tuple[DatabaseState, Before]] = {}
+        self.writes: dict[int, tuple[DatabaseState, RecordVersion]] = {}
         self.deleted: list[tuple[DatabaseState, Key]] = []
 
     @property

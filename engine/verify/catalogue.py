@@ -15,8 +15,9 @@ from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImp
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import read_ln
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector

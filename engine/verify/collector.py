@@ -10,8 +10,8 @@ from typing import Final
 
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
 from engine.log.files import LogFiles
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.state import DatabaseState
 from engine.verify.report import Finding, Rule, finding
 
 _KEPT: Final = 100

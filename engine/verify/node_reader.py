@@ -16,10 +16,11 @@ from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, TREE_NODE_ENTRIES
 from engine.format.lsn import format_lsn, is_null
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import apply_delta, apply_old_delta, node_from
-from engine.tree.state import DatabaseState, TreeContext
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
 

@@ -14,7 +14,8 @@ from typing import Final
 from engine.errors import DamageError, FormatError, UnsupportedError
 from engine.format.entry.ln_content import FileSummaryLN
 from engine.format.lsn import file_of, offset_of
-from engine.tree.state import DatabaseState, TreeContext
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.tree import find_bin, next_bin, read_ln
 
 _MOST_OFFSETS: Final = 4 << 20

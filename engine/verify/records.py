@@ -51,8 +51,8 @@ from engine.format.versions import EXPIRATION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.verify import record_rules as rules
 from engine.verify.collector import Collector, at
 from engine.verify.obsolete import ObsoleteOffsets

@@ -91,4 +91,14 @@ def finding(
         db, key: the database and the record concerned.
     """
     text = f"{rule.title}: {message}"
-    return Finding(rule.code, rule.severity, lsn, file, db, key, text, rule.consequence, rule.remedy)
+    return Finding(
+        code=rule.code,
+        severity=rule.severity,
+        lsn=lsn,
+        file=file,
+        db=db,
+        key=key,
+        message=text,
+        consequence=rule.consequence,
+        remedy=rule.remedy,
+    )

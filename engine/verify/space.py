@@ -30,8 +30,9 @@ from engine.log.check import FileCheck, check_file
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState, TreeContext
 from engine.tree.tree import read_ln
 from engine.verify import space_rules as rules
 from engine.verify.collector import Collector

@@ -25,10 +25,10 @@ from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, is_null
 from engine.log.access import LogAccess
 from engine.tree.bin_node import BIN, DELETED
-from engine.tree.in_node import IN
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import Key, UnknownOrderError
-from engine.tree.state import DatabaseState
-from engine.tree.tree import is_spilled
+from engine.tree.spill import is_spilled
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector, at
 from engine.verify.node_reader import NodeReader
@@ -107,7 +107,9 @@ class TreeWalk:
         """Check a tree; ``visit`` is called with every node that could be read, parents first."""
         if not db.has_root:
             return
-        root = db.root if db.root is not None else self._reader.read(db, db.root_lsn)
+        root = root_in_memory(db)
+        if root is None:
+            root = self._reader.read(db, db.root_lsn)
         if root is None:
             return
         self._check_root(db, root)

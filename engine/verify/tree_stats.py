@@ -17,8 +17,8 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.verify.report import ERROR
 from engine.verify.trees import walk_trees
 
@@ -107,6 +107,14 @@ class _Counts:
         levels = tuple(self._levels.get(level, 0) for level in range(1, depth + 1))
         name = _CATALOGUE.get(self._db.id, self._db.label)
         return TreeStats(
-            name, self._db.id, depth, levels[0] if levels else 0, sum(levels[1:]), self._records, self._deleted,
-            self._embedded, levels, tuple(self._fill),
-        )  # fmt: skip
+            name=name,
+            db_id=self._db.id,
+            depth=depth,
+            bins=levels[0] if levels else 0,
+            ins=sum(levels[1:]),
+            records=self._records,
+            deleted=self._deleted,
+            embedded=self._embedded,
+            nodes_by_level=levels,
+            bins_by_fill=tuple(self._fill),
+        )

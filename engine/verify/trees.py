@@ -23,10 +23,11 @@ from engine.log.files import LogFiles
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.base import Storage
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import SortKey, UnknownOrderError
 from engine.tree.spill import Spill
-from engine.tree.state import DatabaseState, TreeContext
 from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
 from engine.verify.collector import Collector

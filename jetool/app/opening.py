@@ -70,8 +70,9 @@ def open_to_read(run: Run, env: str) -> Environment:
             f"process {holder or 'unknown'} has the environment open for writing",
             consequence="what it has not logged yet is not seen",
         )
-    if found.tail is not None:
-        warn_of_tail(run, env, found.tail)
+    tail = found.engine.tail
+    if tail is not None:
+        warn_of_tail(run, env, tail)
     return found
 
 
@@ -80,8 +81,8 @@ def reading_code(found: Environment) -> int:
 
     A dump that lacks committed transactions must not look like a whole one to the script that takes it.
     """
-    at_risk = found.tail is not None and found.tail.commits_at_risk
-    return exits.FINDINGS if at_risk else exits.DONE
+    tail = found.engine.tail
+    return exits.FINDINGS if tail is not None and tail.commits_at_risk else exits.DONE
 
 
 def require_je(storage: Storage) -> None:
@@ -235,4 +236,4 @@ def lead_if_replicated(env: Environment) -> None:
         RefusedError: the other nodes would not have the change.
     """
     if env.replicated:
-        lead_alone(env)
+        lead_alone(env.engine)

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from engine.checkpoint.checkpointer import CheckpointReport
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.errors import JetoolError, UsageError
 from engine.format.lsn import NULL_LSN
 from jetool.app import exits
@@ -82,8 +82,9 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
             "--accept-loss has no meaning for a JE environment here", hint="jetool verify shows what is lost"
         )
     with open_to_write(run, env) as found:
-        before = _interval(found)
-        recovered = found.checkpointer.last_end != found.recovery.ckpt_end_lsn
+        engine = found.engine
+        before = _interval(engine)
+        recovered = engine.checkpointer.last_end != engine.recovery.ckpt_end_lsn
         report = found.checkpoint(force=True, minimize=minimize, invoker="api")
     if report is None:
         raise JetoolError("a forced checkpoint was not taken", file=env)
@@ -91,12 +92,12 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
     return exits.DONE
 
 
-def _interval(env: Environment) -> int:
+def _interval(engine: Engine) -> int:
     """Bytes of log from the last CkptStart that was found to the end, as the checkpointer measures them."""
-    writer, start = env.writer, env.recovery.ckpt_start_lsn
-    if writer is None or env.recovery.end_lsn == NULL_LSN:
+    writer, found = engine.writer, engine.recovery
+    if writer is None or found.end_lsn == NULL_LSN:
         return 0
-    return writer.distance_from(start) - (writer.distance_from(env.recovery.end_lsn))
+    return writer.distance_from(found.ckpt_start_lsn) - writer.distance_from(found.end_lsn)
 
 
 def _row(report: CheckpointReport, before: int, *, recovered: bool, dry_run: bool) -> Row:

@@ -109,9 +109,7 @@ def create(
         for name, duplicates, prefixing in dbs:
             made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()
         names = made.database_names()
-    writer = made.writer
-    end = writer.next_lsn if writer is not None else made.recovery.end_lsn
-    run.out.document(CREATED, CREATED.row((env, WRITTEN_VERSION, names, end, run.dry_run)))
+    run.out.document(CREATED, CREATED.row((env, WRITTEN_VERSION, names, made.end_lsn, run.dry_run)))
     return exits.DONE
 
 

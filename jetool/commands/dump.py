@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 import click
 
 from engine.errors import UsageError
@@ -12,19 +9,8 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
-from jetool.output.je_dump import JeDumpEncoder
-from jetool.output.shape import Field, Shape
-from jetool.rows.record_rows import RECORD, write_records
-
-SUMMARY: Final = Shape(
-    "summary",
-    "The end of the dump.",
-    (
-        Field("db", "text", "name of the database"),
-        Field("duplicates", "bool", "whether it holds sorted duplicates"),
-        Field("records", "int", "how many records there are"),
-    ),
-)
+from jetool.app.record_output import DUMP_END, print_dump
+from jetool.rows.record_rows import RECORD
 
 
 def _check(run: Run, *, printable: bool, **_: object) -> None:
@@ -38,7 +24,7 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
 @command(
     "dump",
     check=_check,
-    outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
+    outputs=lambda: Outputs("stream", (RECORD,), DUMP_END),
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys"),
     examples=(
@@ -61,13 +47,3 @@ def dump(run: Run, env: str, name: str, printable: bool) -> int:
     with open_to_read(run, env) as found, found.open_database(name) as db:
         print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable)
     return reading_code(found)
-
-
-def print_dump(
-    run: Run, name: str, records: Iterable[tuple[bytes, bytes]], *, duplicates: bool, printable: bool
-) -> None:
-    """Print the records of a database, and how many there are."""
-    encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
-    with run.out.stream(RECORD, encoder=encoder) as stream:
-        count = write_records(stream, records)
-        stream.end(SUMMARY.row((name, duplicates, count)))

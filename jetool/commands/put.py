@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 import click
@@ -15,6 +14,7 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.app.options import Run
+from jetool.app.record_output import read_data
 from jetool.output.shape import Field, Shape
 
 WRITTEN: Final = Shape(
@@ -70,14 +70,9 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
         txn_id, lsn, commit = _put(found, name, (key, data), mode, commit=not no_commit)
         if no_commit:
-            found.crash()
+            found.engine.crash()
     run.out.document(WRITTEN, WRITTEN.row((name, key, txn_id, lsn, commit, run.dry_run)))
     return exits.DONE
-
-
-def read_data(data: bytes) -> bytes:
-    """The data: as given, or what is on standard input for ``-``."""
-    return sys.stdin.buffer.read() if data == b"-" else data
 
 
 def _put(
@@ -87,7 +82,7 @@ def _put(
         txn = env.begin()
         if not db.put(*record, txn, mode=mode):
             txn.abort()
-            raise RefusedError(f"there is a record of this key in database {name!r}", file=env.storage.root)
+            raise RefusedError(f"there is a record of this key in database {name!r}", file=env.home)
         lsn = txn.inner.last_lsn
         if commit:
             return txn.id, lsn, txn.commit()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import Final
-
 import click
 
 from engine.errors import UsageError
@@ -13,17 +9,8 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code, require_byte_order
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
-from jetool.rows.record_rows import RECORD, text_line, write_records
-
-SUMMARY: Final = Shape(
-    "summary",
-    "The end of the scan.",
-    (
-        Field("records", "int", "how many were printed"),
-        Field("complete", "bool", "false when --limit left some out"),
-    ),
-)
+from jetool.app.record_output import SCAN_END, end_of_range, print_range
+from jetool.rows.record_rows import RECORD
 
 
 def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:
@@ -34,7 +21,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 @command(
     "scan",
     check=_check,
-    outputs=lambda: Outputs("stream", (RECORD,), SUMMARY),
+    outputs=lambda: Outputs("stream", (RECORD,), SCAN_END),
     features=("fields", "progress", "keys"),
     examples=(
         ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),
@@ -71,16 +58,3 @@ def scan(
         require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
         print_range(run, db.items(first, end, prefix=prefix, reverse=reverse), limit)
     return reading_code(found)
-
-
-def end_of_range(last: bytes | None) -> bytes | None:
-    """The smallest key after the last one: in the order of bytes that is the same with a zero byte."""
-    return None if last is None else last + b"\0"
-
-
-def print_range(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None) -> None:
-    """Print records up to a limit, and whether those were all."""
-    with run.out.stream(RECORD, line=text_line) as stream:
-        count = write_records(stream, islice(records, limit))
-        complete = limit is None or count < limit or next(records, None) is None
-        stream.end(SUMMARY.row((count, complete)))

@@ -13,7 +13,7 @@ from engine.derby import crash_drill
 from engine.derby.crash_drill import LogPlace, RecoveryOperation
 from engine.derby.database import NEWEST_RECOVERED, DerbyDatabase
 from engine.derby.format import instant
-from engine.derby.recovery import unlock
+from engine.derby.recovery.manager import unlock
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.storage.base import Storage
 from engine.storage.crash import CrashMode

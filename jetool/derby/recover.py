@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.recovery import RecoveryOptions, recover, take_back
+from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.storage.base import Storage
 from engine.storage.journal import undo

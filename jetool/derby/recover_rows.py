@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.derby.checkpoint import CheckpointResult
-from engine.derby.recovery import DerbyRecoveryResult
+from engine.derby.recovery.manager import DerbyRecoveryResult
 from jetool.output.shape import Field, Shape, row_of
 
 _PASS_FIELDS: Final = (

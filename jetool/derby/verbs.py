@@ -64,7 +64,7 @@ def delete(run: Run, *, env: str, key: bytes, name: str, data: bytes | None) -> 
 
 def dump(run: Run, *, env: str, name: str, printable: bool) -> int:
     """Print a whole table."""
-    from jetool.commands.dump import print_dump
+    from jetool.app.record_output import print_dump
     from jetool.derby import store
 
     with store.records(run, env, name, None, None, reverse=False) as (records, opened):
@@ -110,7 +110,7 @@ def load(run: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
 
 def put(run: Run, *, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool) -> int:
     """Write one record to a table."""
-    from jetool.commands.put import read_data
+    from jetool.app.record_output import read_data
     from jetool.derby.store import put_record
 
     record = key, read_data(data)
@@ -133,7 +133,7 @@ def scan(
     limit: int | None,
 ) -> int:  # fmt: skip
     """Print records of a table in key order."""
-    from jetool.commands.scan import end_of_range, print_range
+    from jetool.app.record_output import end_of_range, print_range
     from jetool.derby import store
 
     end = end_of_range(last)

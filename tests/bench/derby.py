@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from engine.derby.database import DerbyDatabase
 from engine.derby.info import analyse
 from engine.derby.log import DerbyLogFiles
-from engine.derby.recovery import RecoveryOptions, recover
+from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.storage.disk import DiskStorage
 from tests.derby.derby_java import HERE, JAR

@@ -98,7 +98,7 @@ def jetool_line(line: str, directory: Path, records: int, clock: Clock) -> None:
             env = Environment(directory, config)
             with env.open_database("bench") as db:
                 assert db.get(keys_now[0]) == VALUE
-        env.crash()
+        env.engine.crash()
         return
     env = Environment(directory, config)
     if line in ("put sequential", "put random", "small cache"):
@@ -108,7 +108,7 @@ def jetool_line(line: str, directory: Path, records: int, clock: Clock) -> None:
         env.checkpoint(force=True)
         put_each(env, line)
         env.sync()
-        env.crash()
+        env.engine.crash()
         return
     elif line in ("put bulk", "checkpoint"):
         _jetool_bulk(env, line, keys_now, clock)
@@ -234,7 +234,8 @@ def _peak_bytes() -> int:
 
 def main(store: str, line: str, directory: str, records: str) -> None:
     """Run a line and print what it took."""
-    # As the command line does: cycles are rare, and looking for them among a million records takes its time.
+    # As the command line does (``jetool.__main__``): cycles are rare, and looking for them among a million records
+    # takes its time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     clock = Clock()

@@ -9,6 +9,7 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError, UsageError
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
+from engine.tree.in_node import root_in_memory
 from tests.db.logs import entries, node_flags
 
 NO, YES, BEFORE = Provisional.NO, Provisional.YES, Provisional.BEFORE_CKPT_END
@@ -24,16 +25,17 @@ def env() -> Environment:
         for number in range(200):
             db.put(b"%04d" % number, b"v" * 20, txn)
     env.checkpoint(force=True, minimize=True)
-    assert db.state.root is not None
-    assert db.state.root.height >= 5
+    root = root_in_memory(db.state)
+    assert root is not None
+    assert root.height >= 5
     return env
 
 
 def dirty_one_bin(env: Environment, key: bytes = b"0100") -> int:
     with env.open_database("deep") as db:
         db.put(key, b"w" * 20)
-    assert env.writer is not None
-    return env.writer.last_lsn
+    assert env.engine.writer is not None
+    return env.engine.writer.last_lsn
 
 
 def test_normal_checkpoint_flushes_two_levels(env: Environment) -> None:
@@ -51,8 +53,9 @@ def test_minimized_checkpoint_flushes_to_the_root(env: Environment) -> None:
     after = dirty_one_bin(env)
     env.checkpoint(force=True, minimize=True)
     state = env.open_database("deep").state
-    assert state.root is not None
-    top = state.root.height
+    root = root_in_memory(state)
+    assert root is not None
+    top = root.height
     flags = [(level, flag) for _, level, flag in node_flags(env, after, state.id)]
     assert flags == [(1, YES), *((level, BEFORE) for level in range(2, top)), (top, NO)]
 
@@ -99,10 +102,10 @@ def test_bytes_interval() -> None:
     """R-CKPT-2, T-41: one checkpoint each time that so many bytes have been logged."""
     env = Environment(MemoryStorage(), EnvironmentConfig(create=True, checkpoint_bytes=50_000))
     db = env.create_database("db")
-    before = env.checkpointer.last_id
+    before = env.engine.checkpointer.last_id
     for number in range(300):
         db.put(b"%04d" % number, b"v" * 1000)
-    taken = env.checkpointer.last_id - before
+    taken = env.engine.checkpointer.last_id - before
     assert 4 <= taken <= 9
 
 
@@ -153,12 +156,12 @@ def test_time_interval() -> None:
     config = EnvironmentConfig(create=True, checkpoint_bytes=0, checkpoint_interval_ms=60_000, clock=lambda: now[0])
     env = Environment(MemoryStorage(), config)
     db = env.create_database("db")
-    before = env.checkpointer.last_id
+    before = env.engine.checkpointer.last_id
     db.put(b"a", b"1")
-    assert env.checkpointer.last_id == before
+    assert env.engine.checkpointer.last_id == before
     now[0] += 61_000
     db.put(b"b", b"2")
-    assert env.checkpointer.last_id == before + 1
+    assert env.engine.checkpointer.last_id == before + 1
 
 
 def test_parameters_by_name() -> None:

@@ -67,7 +67,7 @@ def test_every_vlsn_is_found_where_je_has_it(environment: Fixture) -> None:
     storage = DiskStorage(environment.path / "env")
     log = LogReader(storage, list_log_files(storage)._replace(marker=None))
     with Environment(storage, EnvironmentConfig(read_only=True)) as opened:
-        index = read_index(opened).merged
+        index = read_index(opened.engine).merged
     assert index is not None
     for line in environment.expected("vlsn-lsn.csv").decode().split()[1:]:
         vlsn, lsn = line.split(",")

@@ -78,7 +78,7 @@ class Bank:
                 found.append(f"account {account}: its last version is not there")
         if total != ACCOUNTS * EACH:
             found.append(f"the sum is {total}")
-        if self.env.locks.stats().locks:
+        if self.env.engine.locks.stats().locks:
             found.append("locks are left over")
         return found
 
@@ -178,7 +178,7 @@ class Bank:
         self.done["checkpoints"] += 1
         self.env.checkpoint(force=True, minimize=self.done["checkpoints"] % 3 == 0)
         self.env.compress()
-        self.env.evict()
+        self.env.engine.evict()
         if self.done["checkpoints"] % 10 == 0:
             self.env.create_database("passing").close()
             self.env.remove_database("passing")

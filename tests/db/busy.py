@@ -30,7 +30,7 @@ class EvictingListener:
     def step(self, name: str, done: int, total: int) -> None:
         """A step begins."""
         if self.env is not None and name.startswith("checkpoint"):
-            self.env.evictor.run(0)
+            self.env.engine.evictor.run(0)
 
 
 def open_busy(storage: Storage) -> Environment:
@@ -113,7 +113,7 @@ class BusyWorkload(Workload):
         env.compress()
 
     def _evict(self, env: Environment) -> None:
-        env.evict()
+        env.engine.evict()
 
     def _long_transaction(self, env: Environment) -> None:
         """Open, write beside what everybody else writes, stay open over whatever follows; in the end abort."""

@@ -21,7 +21,7 @@ def check_image(image: MemoryStorage, allowed: list[State], what: str) -> None:
     env = open_env(image)
     found = contents(env)
     assert found in allowed, what
-    env.crash()
+    env.engine.crash()
     with open_env(image) as env:
         assert contents(env) == found, f"{what}, recovered twice"
         if "plain" in found:

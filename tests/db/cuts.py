@@ -72,7 +72,7 @@ def check(cuts: Cuts, step: int, look: Callable[[Environment], State] = contents
         assert image.contents() == before
         env = open_env(image, create=False, **changes)
         assert look(env) == expected, f"recovered, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
-        env.crash()
+        env.engine.crash()
         with open_env(image, create=False, **changes) as env:
             assert look(env) == expected, f"recovered twice, cut after 0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
         checked += 1

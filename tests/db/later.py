@@ -39,19 +39,19 @@ def timed_contents(env: Environment) -> State:
     """Every record of every database: its data and when it was written."""
     found: dict[str, dict[Any, Any]] = {}
     for name in env.database_names():
-        state = env.catalog.by_name(name)
+        state = env.engine.catalog.by_name(name)
         assert state is not None
         records = found[name] = {}
-        for node in bins(env.ctx, state):
+        for node in bins(env.engine.ctx, state):
             for index, key in enumerate(node.keys):
                 if node.is_live(index):
                     embedded = node.states[index] & SLOT_EMBEDDED
                     modified = (
                         node.times_of(index).modified
                         if embedded
-                        else read_ln(env.ctx, state, node.lsns[index]).modification_time
+                        else read_ln(env.engine.ctx, state, node.lsns[index]).modification_time
                     )
-                    data = key[1] if state.duplicates else slot_data(env.ctx, node, index)
+                    data = key[1] if state.duplicates else slot_data(env.engine.ctx, node, index)
                     records[key] = (data, modified)
     return found
 

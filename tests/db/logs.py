@@ -16,9 +16,9 @@ from engine.storage.base import Storage
 
 def entries(env: Environment, after: int = -1) -> Iterator[LogEntry]:
     """Every entry after an LSN; what is still in the buffer is written out first."""
-    assert env.writer is not None
-    env.writer.flush(sync=False)
-    return (entry for entry in stored_entries(env.storage) if entry.lsn > after)
+    assert env.engine.writer is not None
+    env.engine.writer.flush(sync=False)
+    return (entry for entry in stored_entries(env.engine.storage) if entry.lsn > after)
 
 
 def stored_entries(storage: Storage) -> Iterator[LogEntry]:

@@ -24,8 +24,8 @@ def check_bank(seconds: float) -> Bank:
     assert bank.done["transfers"] > 20 * seconds
     expected = [list(db.items()) for db in (bank.accounts, bank.index)]
     bank.env.sync()
-    bank.env.crash()
-    with Environment(bank.env.storage) as again:
+    bank.env.engine.crash()
+    with Environment(bank.env.engine.storage) as again:
         assert [list(again.open_database(name).items()) for name in ("accounts", "index")] == expected
     return bank
 

@@ -94,7 +94,7 @@ def test_ranges_agree_with_a_dictionary(changes: list[tuple[bytes, bytes, bool]]
     assert [key for key, _ in db.items(start=low, end=high)] == inside
     assert [key for key, _ in db.items(start=low, end=high, reverse=True)] == inside[::-1]
     assert [key for key, _ in db.items(prefix=low)] == sorted(key for key in model if key.startswith(low))
-    env.crash()
+    env.engine.crash()
 
 
 @settings(max_examples=40)
@@ -111,6 +111,6 @@ def test_duplicates_agree_with_a_set(changes: list[tuple[bytes, bytes, bool]]) -
             model.add((key, data))
     assert list(db.items()) == sorted(model)
     env.sync()
-    env.crash()
-    with Environment(env.storage) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
         assert list(again.open_database("db").items()) == sorted(model)

@@ -100,35 +100,35 @@ def test_a_reader_has_none() -> None:
 def test_checkpoints_by_bytes() -> None:
     with opened(run_checkpointer=True, checkpoint_bytes=20_000) as env, env.create_database("d") as db:
         seen: list[str] = []
-        env.checkpointer.participants.append(Watch(lambda: seen.append(threading.current_thread().name)))
-        before = env.checkpointer.last_id
+        env.engine.checkpointer.participants.append(Watch(lambda: seen.append(threading.current_thread().name)))
+        before = env.engine.checkpointer.last_id
         for i in range(1000):
             db.put(b"%04d" % i, b"." * 50)
             if i % 250 == 0:
-                until(lambda: not env.checkpointer.is_due())
-        until(lambda: env.checkpointer.last_id >= before + 2)
+                until(lambda: not env.engine.checkpointer.is_due())
+        until(lambda: env.engine.checkpointer.last_id >= before + 2)
         assert set(seen) == {"jetool-checkpointer"}
 
 
 def test_checkpoints_by_time() -> None:
     with opened(run_checkpointer=True, checkpoint_interval_ms=40) as env, env.create_database("d") as db:
         for i in range(3):
-            before = env.checkpointer.last_id
+            before = env.engine.checkpointer.last_id
             db.put(b"%d" % i, b"v")
-            until(lambda before=before: env.checkpointer.last_id > before)  # type: ignore[misc]
-        idle = env.checkpointer.last_id
+            until(lambda before=before: env.engine.checkpointer.last_id > before)  # type: ignore[misc]
+        idle = env.engine.checkpointer.last_id
         time.sleep(0.15)
         # Nothing was logged since, so nothing is due.
-        assert env.checkpointer.last_id <= idle + 1
+        assert env.engine.checkpointer.last_id <= idle + 1
 
 
 def test_no_checkpoints_when_they_are_switched_off() -> None:
     with opened(run_checkpointer=False, checkpoint_bytes=5_000) as env, env.create_database("d") as db:
-        before = env.checkpointer.last_id
+        before = env.engine.checkpointer.last_id
         for i in range(200):
             db.put(b"%04d" % i, b"." * 50)
-        assert env.checkpointer.is_due()
-        assert env.checkpointer.last_id == before
+        assert env.engine.checkpointer.is_due()
+        assert env.engine.checkpointer.last_id == before
 
 
 def test_the_evictor_keeps_the_budget() -> None:
@@ -136,9 +136,9 @@ def test_the_evictor_keeps_the_budget() -> None:
     with opened(run_evictor=True, cache_bytes=budget) as env, env.create_database("d") as db:
         for i in range(3000):
             db.put(b"%05d" % i, b"." * 50)
-            assert env.ctx.used_bytes < budget * 1.3
-        until(lambda: env.ctx.used_bytes <= budget)
-        assert env.evictor.evicted > 0
+            assert env.engine.ctx.used_bytes < budget * 1.3
+        until(lambda: env.engine.ctx.used_bytes <= budget)
+        assert env.engine.evictor.evicted > 0
         assert db.count() == 3000
 
 
@@ -148,16 +148,16 @@ def test_the_compressor_removes_deleted_slots() -> None:
             db.put(b"%04d" % i, b"v")
         for i in range(95):
             db.delete(b"%04d" % i)
-        until(lambda: sum(len(node) for node in bins(env.ctx, db.state)) < 20)
+        until(lambda: sum(len(node) for node in bins(env.engine.ctx, db.state)) < 20)
         assert db.count() == 5
 
 
 def test_the_flusher_writes_out_and_syncs_what_has_committed() -> None:
     with opened(flush_no_sync_ms=20, flush_sync_ms=120) as env, env.create_database("d") as db:
-        assert env.writer is not None
+        assert env.engine.writer is not None
         with env.begin(durability=Durability.NO_SYNC) as txn:
             db.put(b"k", b"v", txn)
-        writer, lsn = env.writer, env.writer.last_lsn
+        writer, lsn = env.engine.writer, env.engine.writer.last_lsn
         until(lambda: writer.find(lsn >> 32, lsn & 0xFFFFFFFF) is None)
         until(lambda: writer.group.syncs > 0)
         # Without a commit nothing is synced again.
@@ -170,10 +170,10 @@ def test_what_the_flusher_has_synced_survives_a_crash() -> None:
     db = env.create_database("d")
     with env.begin(durability=Durability.NO_SYNC) as txn:
         db.put(b"k", b"v", txn)
-    writer, lsn = env.writer, env.writer.last_lsn if env.writer is not None else 0
+    writer, lsn = env.engine.writer, env.engine.writer.last_lsn if env.engine.writer is not None else 0
     assert writer is not None
     until(lambda: writer.find(lsn >> 32, lsn & 0xFFFFFFFF) is None)
-    env.crash()
+    env.engine.crash()
     assert running() == []
     with opened(storage) as env, env.open_database("d") as db:
         assert db.get(b"k") == b"v"
@@ -187,7 +187,7 @@ def test_a_thread_that_fails_stops_the_environment() -> None:
     env.create_database("d").close()
     rules.append(Rule("sync", Effect.FAIL, nth=0, path="*.jdb"))
     assert "invalid" in write_until_refused(env)
-    until(lambda: env.daemons.failure is not None)
+    until(lambda: env.engine.daemons.failure is not None)
     rules.clear()
     with pytest.raises(StorageError):
         env.close()
@@ -197,7 +197,7 @@ def test_a_thread_that_fails_stops_the_environment() -> None:
 def test_a_bug_in_a_thread_is_not_silent() -> None:
     env = opened(run_checkpointer=True, checkpoint_bytes=5_000)
     env.create_database("d").close()
-    env.checkpointer.participants.append(Watch(lambda: 1 // 0))
+    env.engine.checkpointer.participants.append(Watch(lambda: 1 // 0))
     assert "the checkpointer has failed" in write_until_refused(env)
     with pytest.raises(JetoolError, match="checkpointer has failed: ZeroDivisionError"):
         env.close()
@@ -229,7 +229,7 @@ def test_all_threads_under_load() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert env.daemons.failure is None
+        assert env.engine.daemons.failure is None
         assert sum(int(data) for _, data in db.items()) == 20_000
     assert verify_trees(storage, list_log_files(storage), ("data",)).findings == ()
     with opened(storage) as env, env.open_database("d") as db:
@@ -269,7 +269,7 @@ def test_parameters_in_je_properties() -> None:
         assert (config.compressor_interval_ms, config.flush_sync_ms, config.group_interval_ms) == (2_000, 30_000, 1)
         assert (config.group_threshold, config.use_queue, config.fsync_timeout_ms) == (8, False, 1_000)
         assert sorted(running()) == ["jetool-checkpointer", "jetool-compressor", "jetool-flusher"]
-        assert env.writer is not None
-        assert env.writer.group.threshold == 8
+        assert env.engine.writer is not None
+        assert env.engine.writer.group.threshold == 8
     with pytest.raises(UsageError, match="out of range"):
         Environment(MemoryStorage({"je.properties": b"je.log.writeQueueSize=1\n"}), CONFIG)

@@ -21,18 +21,18 @@ def test_nothing_is_logged_until_a_checkpoint() -> None:
     env = make()
     db = env.create_database("deferred", DatabaseOptions(max_entries=8, deferred_write=True))
     db.put(b"first", b"x")
-    assert env.writer is not None
-    before = env.writer.last_lsn
+    assert env.engine.writer is not None
+    before = env.engine.writer.last_lsn
     for number in range(6):
         db.put(b"%04d" % number, b"v" * (number * 8))
     db.delete(b"0003")
-    assert env.writer.last_lsn == before
+    assert env.engine.writer.last_lsn == before
     assert db.count() == 6
     env.checkpoint(force=True)
     names = [entry.type_name for entry in entries(env, before)]
     assert names.count("INS_LN") == 6
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         found = dict(again.open_database("deferred").items())
     assert found == {b"first": b"x", **{b"%04d" % n: b"v" * (n * 8) for n in range(6) if n != 3}}
 
@@ -44,8 +44,8 @@ def test_a_crash_before_the_checkpoint_loses_what_was_not_logged() -> None:
     env.checkpoint(force=True)
     db.put(b"lost", b"x" * 30)
     env.sync()
-    env.crash()
-    with Environment(env.storage) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
         assert dict(again.open_database("deferred").items()) == {b"kept": b"x" * 30}
 
 
@@ -55,13 +55,13 @@ def test_eviction_logs_records_with_their_bin() -> None:
     db = env.create_database("deferred", DatabaseOptions(max_entries=8, deferred_write=True))
     for number in range(100):
         db.put(b"%04d" % number, b"value %d, not embedded at all" % number)
-    assert env.writer is not None
-    after = env.writer.last_lsn
-    assert env.evict() > 5
+    assert env.engine.writer is not None
+    after = env.engine.writer.last_lsn
+    assert env.engine.evict() > 5
     assert {flag for _, level, flag in node_flags(env, after, db.state.id) if level == 1} == {Provisional.YES}
     assert dict(db.items()) == {b"%04d" % n: b"value %d, not embedded at all" % n for n in range(100)}
     env.close()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         assert again.open_database("deferred").count() == 100
 
 
@@ -81,20 +81,20 @@ def test_temporary_databases_end_with_the_environment(crash: bool) -> None:
     env.create_database("stays").close()
     for number in range(100):
         db.put(b"%04d" % number, b"v" * 40)
-    env.evict()
+    env.engine.evict()
     assert db.count() == 100
     env.checkpoint(force=True)
     db.close()
     env.sync()
     if crash:
-        env.crash()
+        env.engine.crash()
     else:
         env.close()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         assert again.database_names() == ["stays"]
-    with Environment(env.storage) as again:
+    with Environment(env.engine.storage) as again:
         assert again.database_names() == ["stays"]
-        assert again.catalog.id_of("temp") is None
+        assert again.engine.catalog.id_of("temp") is None
 
 
 def test_removing_a_database_counts_its_records() -> None:
@@ -103,7 +103,7 @@ def test_removing_a_database_counts_its_records() -> None:
     db = env.create_database("db")
     for number in range(50):
         db.put(b"%04d" % number, b"v" * 40)
-    before = env.utilization.counters(0).obsolete_ln_count
+    before = env.engine.utilization.counters(0).obsolete_ln_count
     db.close()
     env.remove_database("db")
-    assert env.utilization.counters(0).obsolete_ln_count >= before + 50
+    assert env.engine.utilization.counters(0).obsolete_ln_count >= before + 50

@@ -15,18 +15,18 @@ EXTINCT_SCAN = LeafKind(41, 42, 41, 42, 41, 42, False)
 
 
 def tasks(env: Environment) -> list[bytes]:
-    state = env.catalog.by_name(DATABASE_NAME)
+    state = env.engine.catalog.by_name(DATABASE_NAME)
     assert state is not None
-    return [node.keys[at] for node in bins(env.ctx, state) for at in range(len(node)) if node.is_live(at)]
+    return [node.keys[at] for node in bins(env.engine.ctx, state) for at in range(len(node)) if node.is_live(at)]
 
 
 def add_task(env: Environment, number: int, task: DatabaseExtinction | RecordExtinction) -> None:
-    state = env.catalog.by_name(DATABASE_NAME)
+    state = env.engine.catalog.by_name(DATABASE_NAME)
     assert state is not None
-    txn = env.txns.begin()
+    txn = env.engine.txns.begin()
     data = encode_extinct_scan(task)
-    env.records.put(state, sorted_pack(number), Payload(data, EXTINCT_SCAN), txn, PutMode.OVERWRITE)
-    env.txns.commit(txn)
+    env.engine.records.put(state, sorted_pack(number), Payload(data, EXTINCT_SCAN), txn, PutMode.OVERWRITE)
+    env.engine.txns.commit(txn)
 
 
 def half_removed() -> MemoryStorage:
@@ -37,26 +37,26 @@ def half_removed() -> MemoryStorage:
         with env.create_database(name) as db:
             for number in range(20):
                 db.put(b"%d" % number, b"v")
-    txn = env.txns.begin()
-    gone = env.naming.remove("gone", txn)
-    env.txns.commit(txn)
+    txn = env.engine.txns.begin()
+    gone = env.engine.naming.remove("gone", txn)
+    env.engine.txns.commit(txn)
     add_task(env, 7, RecordExtinction(0, False, (gone.id + 1,), b"1", b"2", None, "", 0, None))
     env.checkpoint(force=True)
     add_task(env, 8, DatabaseExtinction(0, gone.id))
     env.checkpoint(force=True)
     env.sync()
-    env.crash()
+    env.engine.crash()
     return storage
 
 
 def test_a_database_that_was_being_removed_is_gone_after_recovery() -> None:
     storage = half_removed()
     with Environment(storage, EnvironmentConfig(read_only=True)) as env:
-        ids = env.catalog.ids()
+        ids = env.engine.catalog.ids()
         assert tasks(env) == [sorted_pack(7), sorted_pack(8)]
     with Environment(storage, EnvironmentConfig()) as env:
         assert tasks(env) == [sorted_pack(7)]
-        assert len(env.catalog.ids()) == len(ids) - 1
+        assert len(env.engine.catalog.ids()) == len(ids) - 1
         with env.open_database("kept") as db:
             assert sum(1 for _ in db.items()) == 20
     with Environment(storage, EnvironmentConfig(read_only=True)) as env:
@@ -78,8 +78,8 @@ def test_a_task_is_never_given_the_id_of_another() -> None:
     env = Environment(storage, EnvironmentConfig())
     add_task(env, 40, RecordExtinction(0, False, (3,), b"1", b"2", None, "", 0, None))
     env.sync()
-    env.crash()
+    env.engine.crash()
     with Environment(storage, EnvironmentConfig()) as again:
-        assert again.recovery.ids.extinction == 40
+        assert again.engine.recovery.ids.extinction == 40
     with Environment(storage, EnvironmentConfig(read_only=True)) as again:
-        assert again.recovery.ids.extinction == 40
+        assert again.engine.recovery.ids.extinction == 40

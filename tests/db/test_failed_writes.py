@@ -122,7 +122,7 @@ def test_a_commit_that_is_interrupted_is_not_aborted(given: bool) -> None:
     with pytest.raises(KeyboardInterrupt), env:
         put_interrupted(storage, db, txn)
     assert txn is None or txn.state is TxnState.POSSIBLY_COMMITTED
-    assert env.txns.aborts == 0
+    assert env.engine.txns.aborts == 0
     ends = [entry.type_number for entry in stored_entries(storage) if entry.type_number in (COMMIT, ABORT)]
     assert ABORT not in ends
     with Environment(storage, EnvironmentConfig()) as again:

@@ -67,7 +67,7 @@ def test_large_and_empty_values() -> None:
         db.put(b"%09d" % size, b"x" * size)
     db.put(b"", b"empty key")
     db.put(b"k" * 100_000, b"long key")
-    env.crash()
+    env.engine.crash()
     with Environment(storage) as again:
         found = dict(again.open_database("db").items())
     assert {key: len(value) for key, value in found.items() if len(key) == 9} == {b"%09d" % n: n for n in sizes}

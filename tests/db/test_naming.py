@@ -27,13 +27,13 @@ def env() -> Environment:
 
 def test_what_was_created_by_an_aborted_transaction_is_gone(env: Environment) -> None:
     env.create_database("kept").close()
-    before = env.catalog.ids()
+    before = env.engine.catalog.ids()
     txn = env.begin()
     made = env.create_database("made", None, txn)
     made.put(b"k", b"v" * 30, txn)
     env.truncate_database("kept", txn)
     txn.abort()
-    assert env.catalog.ids() == before
+    assert env.engine.catalog.ids() == before
     assert env.database_names() == ["kept"]
     with pytest.raises(RefusedError):
         made.put(b"k", b"v")
@@ -86,7 +86,7 @@ def test_waiting_for_a_name_does_not_stop_the_others(env: Environment) -> None:
 
     thread = threading.Thread(target=second)
     thread.start()
-    while not env.locks.stats().waiters and thread.is_alive():
+    while not env.engine.locks.stats().waiters and thread.is_alive():
         time.sleep(0.001)
     began = time.monotonic()
     db.put(b"k", b"v")
@@ -115,12 +115,12 @@ def test_open_databases_and_taken_names_are_refused(env: Environment) -> None:
         env.remove_database("none")
     assert env.database_names() == ["one", "two"]
     assert two.put(b"k", b"v")
-    assert env.locks.stats().locks == 0
+    assert env.engine.locks.stats().locks == 0
 
 
 def test_several_operations_of_one_transaction(env: Environment) -> None:
     env.create_database("a").close()
-    before = env.catalog.ids()
+    before = env.engine.catalog.ids()
     for commits in (False, True):
         txn = env.begin()
         env.rename_database("a", "b", txn)
@@ -130,20 +130,20 @@ def test_several_operations_of_one_transaction(env: Environment) -> None:
         env.remove_database("a", txn)
         txn.commit() if commits else txn.abort()
         assert env.database_names() == (["b"] if commits else ["a"])
-        assert len(env.catalog.ids()) == len(before)
+        assert len(env.engine.catalog.ids()) == len(before)
     env.sync()
-    env.crash()
-    with Environment(env.storage) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
         assert again.database_names() == ["b"]
-        assert len(again.catalog.ids()) == len(before)
+        assert len(again.engine.catalog.ids()) == len(before)
 
 
 def test_every_checkpoint_logs_the_map_ln_of_a_temporary_database(env: Environment) -> None:
     """R-CKPT-11, R-REC-60: recovery removes the temporary databases whose MapLN stands in its range."""
     db = env.create_database("temp", DatabaseOptions(temporary=True))
     for _ in range(3):
-        assert env.writer is not None
-        after = env.writer.last_lsn
+        assert env.engine.writer is not None
+        after = env.engine.writer.last_lsn
         env.checkpoint(force=True)
         records = [entry.record() for entry in entries(env, after)]
         mapped = [r.content.database.db_id for r in records if isinstance(r, LN) and isinstance(r.content, MapLN)]
@@ -157,11 +157,11 @@ def test_a_temporary_database_cut_anywhere_leaves_nothing(env: Environment) -> N
     env.sync()
     found = list(entries(env))[before:]
     assert [entry.type_name for entry in found][:2] == ["NameLN", "MapLN"]
-    data = env.storage.open("00000000.jdb").read(0, 1 << 20)
-    env.crash()
+    data = env.engine.storage.open("00000000.jdb").read(0, 1 << 20)
+    env.engine.crash()
     for entry in found:
         cut = Environment(MemoryStorage({"00000000.jdb": data[: (entry.lsn & 0xFFFFFFFF) + entry.total_bytes]}))
-        assert list(cut.catalog.names()) == []
+        assert list(cut.engine.catalog.names()) == []
         cut.create_database("temp", DatabaseOptions(temporary=True)).close()
         cut.close()
 
@@ -169,11 +169,11 @@ def test_a_temporary_database_cut_anywhere_leaves_nothing(env: Environment) -> N
 def test_a_name_whose_database_is_lost_stays(env: Environment) -> None:
     """It shows that something is missing (JE-TREE: name without a database); recovery must not wipe it away."""
     state = env.create_database("lost").state
-    env.naming.finish_removal(state)
+    env.engine.naming.finish_removal(state)
     env.sync()
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig()) as again:
-        assert [name for name, _ in again.catalog.names()] == ["lost"]
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig()) as again:
+        assert [name for name, _ in again.engine.catalog.names()] == ["lost"]
         assert again.database_names() == []
 
 
@@ -187,17 +187,17 @@ class Unacknowledged(AloneGate):
 def test_what_waits_for_a_commit_is_done_although_nobody_acknowledges_it() -> None:
     """The operation is committed here; only the caller is told that the group may not have it."""
     env = Environment(MemoryStorage(), EnvironmentConfig(create=True, replicated=True, checkpoint_bytes=0))
-    assert env.vlsn_index is not None
-    env.lead(AloneGate(env.vlsn_index, 1))
+    assert env.engine.vlsn_index is not None
+    env.engine.lead(AloneGate(env.engine.vlsn_index, 1))
     gone, old = (env.create_database(name) for name in ("gone", "old"))
     gone.close()
     old.close()
-    env.lead(Unacknowledged(env.vlsn_index, 1))
+    env.engine.lead(Unacknowledged(env.engine.vlsn_index, 1))
     with pytest.raises(RefusedError, match="acknowledged"):
         env.remove_database("gone")
     with pytest.raises(RefusedError, match="acknowledged"):
         env.rename_database("old", "new")
     assert env.database_names() == ["new"]
-    assert gone.state.id not in env.catalog.ids()
+    assert gone.state.id not in env.engine.catalog.ids()
     assert old.state.name == "new"
     env.close()

@@ -63,8 +63,8 @@ def test_every_version_is_counted_once(
 ) -> None:
     data = b"v" * (8 if embedded else 40)
     with Environment(MemoryStorage(), CONFIG) as env, env.create_database("d") as db:
-        assert env.writer is not None
-        watch = env.writer.observer = Watch(env.utilization)
+        assert env.engine.writer is not None
+        watch = env.engine.writer.observer = Watch(env.engine.utilization)
         for _ in before:
             db.put(b"k", data)
         txn = env.begin()

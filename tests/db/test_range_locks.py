@@ -132,7 +132,7 @@ def test_who_has_read_the_next_record_does_not_insert_past_a_guard(env: Environm
     assert db.put(b"85", b"not guarded by anybody else", writer)
     writer.commit()
     reader.commit()
-    assert env.locks.stats().locks == 0
+    assert env.engine.locks.stats().locks == 0
 
 
 def test_a_serializable_read_of_no_record_keeps_it_away(env: Environment) -> None:

@@ -35,11 +35,11 @@ def db(env: Environment) -> Database:
 
 def test_an_empty_transaction_writes_nothing(env: Environment, db: Database) -> None:
     """R-TXN-40 (v)."""
-    assert env.writer is not None
-    before = env.writer.entries
+    assert env.engine.writer is not None
+    before = env.engine.writer.entries
     with env.begin() as txn:
         db.get(b"a", txn)
-    assert env.writer.entries == before
+    assert env.engine.writer.entries == before
 
 
 def test_abort_returns_to_the_version_before(env: Environment, db: Database) -> None:
@@ -53,7 +53,7 @@ def test_abort_returns_to_the_version_before(env: Environment, db: Database) -> 
     db.delete(b"c", txn)
     txn.abort()
     assert dict(db.items()) == {b"a": b"old", b"c": b"old", b"e": b"old"}
-    assert env.locks.stats().locks == 0
+    assert env.engine.locks.stats().locks == 0
 
 
 def test_chain_and_abort_information(env: Environment, db: Database) -> None:
@@ -178,7 +178,7 @@ def test_closing_aborts_and_says_so(env: Environment, db: Database) -> None:
     db.put(b"a", b"lost", txn)
     with pytest.raises(RefusedError, match=str(txn.id)):
         env.close()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         assert again.open_database("db").get(b"a") == b"old"
 
 
@@ -190,8 +190,8 @@ def test_prepared_transactions_survive(env: Environment, db: Database) -> None:
         db.put(key, b"prepared", txn)
         db.delete(b"c", txn) if decision == "commit" else db.put(b"e", b"changed", txn)
         txn.prepare(1, b"global", decision.encode())
-    env.crash()
-    again = Environment(env.storage, EnvironmentConfig(lock_timeout_ms=50))
+    env.engine.crash()
+    again = Environment(env.engine.storage, EnvironmentConfig(lock_timeout_ms=50))
     waiting = again.prepared()
     assert set(waiting) == {(1, b"global", b"commit"), (1, b"global", b"abort")}
     found = again.open_database("db")
@@ -202,8 +202,8 @@ def test_prepared_transactions_survive(env: Environment, db: Database) -> None:
     expected = {b"a": b"old", b"e": b"old", b"p0": b"prepared"}
     assert dict(found.items()) == expected
     again.sync()
-    again.crash()
-    with Environment(env.storage) as last:
+    again.engine.crash()
+    with Environment(env.engine.storage) as last:
         assert dict(last.open_database("db").items()) == expected
         assert last.prepared() == {}
 
@@ -223,8 +223,8 @@ def test_an_undecided_deletion_survives_splits_in_redo(env: Environment, db: Dat
     added = [b"x%d" % number for number in range(5)]
     for key in added:
         db.put(key, b"new")
-    env.crash()
-    with Environment(env.storage) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
         found = again.open_database("db")
         again.prepared()[(1, b"global", b"branch")].abort()
         assert [key for key, _ in found.items()] == [b"a", b"c", b"e", *added]
@@ -247,8 +247,8 @@ def test_naming_operations_are_transactional(env: Environment, db: Database) -> 
     assert env.open_database("renamed").count() == 0
     env.remove_database("other")
     env.sync()
-    env.crash()
-    with Environment(env.storage) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
         assert again.database_names() == ["renamed"]
 
 
@@ -261,7 +261,7 @@ def test_records_expire(env: Environment) -> None:
     db.put(b"day", b"y" * 50, expiration=(hour // 24) + 3)
     assert [key for key, _ in db.items()] == [b"day", b"here"]
     env.close()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         assert [key for key, _ in again.open_database("ttl").items()] == [b"day", b"here"]
 
 
@@ -299,9 +299,9 @@ def test_eight_threads_conserve_the_sum() -> None:
         thread.join(30)
     assert not failures
     assert sum(int(value) for _, value in db.items()) == 20_000
-    assert env.locks.stats().locks == 0
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    assert env.engine.locks.stats().locks == 0
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         assert sum(int(value) for _, value in again.open_database("accounts").items()) == 20_000
 
 

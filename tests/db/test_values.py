@@ -48,14 +48,14 @@ def test_all_ways_to_read_agree(
             if then == "ckpt":
                 env.checkpoint(force=True)
             if then:
-                env.evict()
-        for node in bins(env.ctx, db.state):
+                env.engine.evict()
+        for node in bins(env.engine.ctx, db.state):
             live = [at for at in range(len(node)) if node.is_live(at)]
-            each = [slot_data(env.ctx, node, at) for at in live]
-            assert slot_values(env.ctx, node, live) == each == [model[node.keys[at]] for at in live]
-            assert slot_values(env.ctx, node, live[::-2]) == each[::-2]
+            each = [slot_data(env.engine.ctx, node, at) for at in live]
+            assert slot_values(env.engine.ctx, node, live) == each == [model[node.keys[at]] for at in live]
+            assert slot_values(env.engine.ctx, node, live[::-2]) == each[::-2]
             read = [at for at in live if node.values[at] is None and len(model[node.keys[at]]) > 16]
-            assert [read_ln(env.ctx, db.state, node.lsns[at]).data for at in read] == [
+            assert [read_ln(env.engine.ctx, db.state, node.lsns[at]).data for at in read] == [
                 model[node.keys[at]] for at in read
             ]
         inside = sorted(item for item in model.items() if low <= item[0] < high)
@@ -71,13 +71,13 @@ def test_all_ways_to_read_agree(
 
 def test_a_scan_tells_of_a_damaged_value() -> None:
     env = made(transactional=True)
-    storage = env.storage
+    storage = env.engine.storage
     assert isinstance(storage, MemoryStorage)
     with env, env.open_database("db") as db:
         for number in range(8):
             db.put(b"%02d" % number, b"v" * 100)
-        env.evict()
-        node = next(bins(env.ctx, db.state))
+        env.engine.evict()
+        node = next(bins(env.engine.ctx, db.state))
         lsn, size = node.lsns[5], node.sizes[5]
         file = storage.open_rw(f"{file_of(lsn):08x}.jdb")
         last = offset_of(lsn) + size - 1
@@ -96,9 +96,9 @@ def test_values_close_together_are_one_read() -> None:
         for number in range(7):
             db.put(b"%02d" % number, b"v" * 100)
         env.sync()
-        env.evict()
-        node = next(bins(env.ctx, db.state))
-        handle = env.ctx.access.handle(file_of(node.lsns[0]))
+        env.engine.evict()
+        node = next(bins(env.engine.ctx, db.state))
+        handle = env.engine.access.handle(file_of(node.lsns[0]))
         counted: list[int] = []
 
         class Counting:
@@ -114,6 +114,6 @@ def test_values_close_together_are_one_read() -> None:
             def close(self) -> None:
                 handle.close()
 
-        env.ctx.access._open[file_of(node.lsns[0])] = Counting()
-        assert slot_values(env.ctx, node, list(range(7))) == [b"v" * 100] * 7
+        env.engine.access._open[file_of(node.lsns[0])] = Counting()
+        assert slot_values(env.engine.ctx, node, list(range(7))) == [b"v" * 100] * 7
         assert len(counted) == 1

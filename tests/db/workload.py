@@ -77,7 +77,7 @@ class Workload:
         elif choice < 0.12:
             env.compress()
         elif choice < 0.14:
-            env.evict()
+            env.engine.evict()
         elif choice < 0.15 and self.ddl:
             self._naming(env)
         elif choice < 0.22:
@@ -146,5 +146,5 @@ class Workload:
     def _done(self) -> None:
         if self.in_flight is not None:
             self.committed, self.in_flight = self.in_flight, None
-            if self._env is not None and self._env.writer is not None:
-                self.marks.append((self._env.writer.last_lsn, self.committed))
+            if self._env is not None and self._env.engine.writer is not None:
+                self.marks.append((self._env.engine.writer.last_lsn, self.committed))

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from engine.derby.format import allocation, container, instant, page
-from engine.derby.recovery import DerbyRecoveryResult
+from engine.derby.recovery.manager import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import sha256
 

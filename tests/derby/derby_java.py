@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.derby.format import instant
-from engine.derby.recovery import DerbyRecoveryResult
+from engine.derby.recovery.manager import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
 from tests.tools import DERBY_JAR as JAR
 from tests.tools import needs

@@ -10,7 +10,7 @@ import pytest
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.info import gather
-from engine.derby.recovery import recover, take_back
+from engine.derby.recovery.manager import recover, take_back
 from engine.errors import RefusedError, StorageError
 from engine.storage import journal
 from engine.storage.memory import MemoryStorage

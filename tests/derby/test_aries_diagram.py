@@ -13,7 +13,7 @@ from engine.derby.explain import RecordExplanation, explain
 from engine.derby.format import control, instant, page, row
 from engine.derby.format.operations.transaction import INTERNAL, Begin, CheckpointRecord, End
 from engine.derby.log import DerbyLogFiles
-from engine.derby.recovery import recover
+from engine.derby.recovery.manager import recover
 from engine.derby.store.page_store import PageStore
 from engine.storage.crash import COUNTED, CrashMode, CrashStorage, SimulatedCrashError
 from tests.derby.derby_fixtures import storage_of

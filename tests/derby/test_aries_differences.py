@@ -18,8 +18,8 @@ from engine.derby.format.operations.transaction import CheckpointRecord, Checksu
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.loggable import raised_by
-from engine.derby.recovery import recover
-from engine.derby.redo import Redo
+from engine.derby.recovery.manager import recover
+from engine.derby.recovery.redo import Redo
 from engine.errors import DamageError
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_compare import assert_as_derby

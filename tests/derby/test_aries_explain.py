@@ -8,7 +8,7 @@ import pytest
 
 from engine.derby.explain import explain
 from engine.derby.format import instant
-from engine.derby.recovery import recover
+from engine.derby.recovery.manager import recover
 from tests.derby.derby_fixtures import NAMES, damaged_of, json_of, records_of, storage_of
 
 FIVE = "crash-five-transactions"

@@ -22,7 +22,7 @@ from engine.derby.database import DerbyDatabase
 from engine.derby.findings import NOTE
 from engine.derby.format import instant
 from engine.derby.info import gather
-from engine.derby.recovery import RecoveryOptions, recover
+from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.derby.verify import verify
 from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage

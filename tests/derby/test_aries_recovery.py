@@ -16,7 +16,7 @@ from engine.derby.format import container, control, instant, page, record, row
 from engine.derby.format.operations.transaction import CheckpointRecord
 from engine.derby.info import gather
 from engine.derby.log import DerbyLogFiles
-from engine.derby.recovery import RecoveryOptions, recover
+from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.errors import DamageError, JetoolError, RefusedError, UnsupportedError
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_compare import assert_as_derby, log_part, logged_content, page_state, pages_of

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.derby.recovery import recover, take_back
+from engine.derby.recovery.manager import recover, take_back
 from engine.errors import NotFoundError, RefusedError
 from engine.storage import journal
 from engine.storage.memory import MemoryStorage

@@ -21,7 +21,7 @@ from engine.derby.format.operations import page as operations
 from engine.derby.format.operations import registry
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.pages import LivePage, Page
-from engine.derby.recovery import recover
+from engine.derby.recovery.manager import recover
 from engine.derby.verify import verify
 from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, UsageError
 from engine.storage.base import WriteFile

@@ -13,7 +13,7 @@ from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import CHECKSUM_RECORD_SIZE, Record, encode_checksum
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.page_copies import COPIES
-from engine.derby.recovery import recover
+from engine.derby.recovery.manager import recover
 from engine.derby.store.page_store import PageStore
 from engine.derby.verify import verify
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError

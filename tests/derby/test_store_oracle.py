@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from engine.derby.format import column
-from engine.derby.recovery import DerbyRecoveryResult, RecoveryOptions, recover
+from engine.derby.recovery.manager import DerbyRecoveryResult, RecoveryOptions, recover
 from engine.derby.store.page_store import PageStore
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError
 from engine.storage.disk import DiskStorage

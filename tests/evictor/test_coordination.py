@@ -12,6 +12,7 @@ from engine.format.entry.ln_content import MapLN
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.in_node import root_in_memory
 from engine.tree.tree import find_bin
 from tests.db.logs import entries, node_flags
 
@@ -30,7 +31,7 @@ def deep_env() -> Environment:
 
 def bin_of(env: Environment, key: bytes) -> BIN:
     state = env.open_database("deep").state
-    node = find_bin(env.ctx, state, key)
+    node = find_bin(env.engine.ctx, state, key)
     assert node is not None
     return node
 
@@ -41,14 +42,14 @@ def test_no_checkpoint_means_no() -> None:
     node = bin_of(env, b"0100")
     current = node
     while current is not None:
-        assert env.checkpointer.map.eviction_provisional(current) is NO
+        assert env.engine.checkpointer.map.eviction_provisional(current) is NO
         current = current.parent  # type: ignore[assignment]
 
 
 def test_incomplete_adds_the_parent_and_says_yes() -> None:
     """Rows 1 and 3; a root is NO (row 5)."""
     env = deep_env()
-    dirty = env.checkpointer.map
+    dirty = env.engine.checkpointer.map
     dirty.begin(flush_all=False, extra_level=False)
     assert dirty.state is CkptState.INCOMPLETE
     node = bin_of(env, b"0100")
@@ -56,7 +57,7 @@ def test_incomplete_adds_the_parent_and_says_yes() -> None:
     assert dirty.eviction_provisional(node) is YES
     assert dirty.take(node.db, node.parent.node_id, node.parent.level) is not None
     assert dirty.highest(node.db) & 0xFFFF == 2
-    root = node.db.root
+    root = root_in_memory(node.db)
     assert root is not None
     assert dirty.eviction_provisional(root) is NO
 
@@ -64,7 +65,7 @@ def test_incomplete_adds_the_parent_and_says_yes() -> None:
 def test_complete_compares_with_the_highest_level() -> None:
     """Row 4, and row 5 for a database without entries in the map."""
     env = deep_env()
-    dirty = env.checkpointer.map
+    dirty = env.engine.checkpointer.map
     node = bin_of(env, b"0100")
     dirty.begin(flush_all=False, extra_level=False)
     dirty.build()
@@ -87,20 +88,20 @@ def test_evicted_during_a_checkpoint_is_reachable() -> None:
         db.put(b"0100", b"evicted")
         db.put(b"0180", b"flushed")
     node = bin_of(env, b"0100")
-    after = env.writer.last_lsn if env.writer is not None else 0
-    original = env.checkpointer.map.build
+    after = env.engine.writer.last_lsn if env.engine.writer is not None else 0
+    original = env.engine.checkpointer.map.build
 
     def build_then_evict() -> None:
         original()
-        assert env.evictor.evict(node)
+        assert env.engine.evictor.evict(node)
 
-    env.checkpointer.map.build = build_then_evict  # type: ignore[method-assign]
+    env.engine.checkpointer.map.build = build_then_evict  # type: ignore[method-assign]
     env.checkpoint(force=True)
     flags = [(level, flag) for _, level, flag in node_flags(env, after, node.db.id)]
     assert flags[0] == (1, YES)
     assert flags.count((2, NO)) == 2
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         assert again.open_database("deep").get(b"0100") == b"evicted"
 
 
@@ -110,12 +111,12 @@ def test_eviction_without_checkpoint_is_replayed() -> None:
     with env.open_database("deep") as db:
         for number in range(0, 200, 3):
             db.put(b"%04d" % number, b"new")
-    assert env.evict() > 10
+    assert env.engine.evict() > 10
     with env.open_database("deep") as db:
         assert db.get(b"0003") == b"new"
     env.sync()
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         found = dict(again.open_database("deep").items())
     assert all(found[b"%04d" % n] == (b"new" if n % 3 == 0 else b"v" * 20) for n in range(200))
 
@@ -130,11 +131,11 @@ def test_cache_stays_within_its_budget() -> None:
         with env.begin() as txn:
             for number in range(start, start + 100):
                 db.put(b"%08d" % (number * 7919 % 12_000), b"v" * 100, txn)
-        most = max(most, env.ctx.used_bytes)
+        most = max(most, env.engine.ctx.used_bytes)
     assert most <= budget * 1.3
-    assert env.evictor.evicted > 0
+    assert env.engine.evictor.evicted > 0
     assert sum(1 for _ in db.items()) == 12_000
-    assert env.ctx.used_bytes <= budget * 1.3
+    assert env.engine.ctx.used_bytes <= budget * 1.3
 
 
 def test_a_read_only_environment_keeps_dirty_nodes() -> None:
@@ -143,11 +144,11 @@ def test_a_read_only_environment_keeps_dirty_nodes() -> None:
     with env.open_database("deep") as db:
         db.put(b"0100", b"redone")
     env.sync()
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
-        again.evict()
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
+        again.engine.evict()
         assert again.open_database("deep").get(b"0100") == b"redone"
-        again.evict()
+        again.engine.evict()
         assert again.open_database("deep").count() == 200
 
 
@@ -158,9 +159,9 @@ def test_a_root_leaves_and_comes_back(dirty: bool) -> None:
     db = env.open_database("deep")
     if dirty:
         db.put(b"0100", b"changed")
-    assert env.writer is not None
-    after = env.writer.last_lsn
-    env.evict()
+    assert env.engine.writer is not None
+    after = env.engine.writer.last_lsn
+    env.engine.evict()
     assert db.state.root is None
     mine = node_flags(env, after, db.state.id)
     assert mine[-1:] == ([("IN", 5, NO)] if dirty else [])
@@ -170,7 +171,7 @@ def test_a_root_leaves_and_comes_back(dirty: bool) -> None:
         if isinstance(r := e.record(), LN) and isinstance(r.content, MapLN)
     ]
     assert (db.state.id in mapped) == dirty
-    assert {node.db.id for node in env.ctx.nodes.values()} <= {0, 1}
+    assert {node.db.id for node in env.engine.ctx.nodes.values()} <= {0, 1}
     assert db.get(b"0100") == (b"changed" if dirty else b"v" * 20)
     assert db.state.root is not None
     env.evict()
@@ -192,7 +193,7 @@ def test_roots_of_many_databases_do_not_fill_the_cache() -> None:
     for number in range(300):
         with env.create_database(f"db{number:03}") as db:
             db.put(b"key", b"%d" % number)
-    assert env.ctx.used_bytes <= budget * 1.3
+    assert env.engine.ctx.used_bytes <= budget * 1.3
     for number in range(0, 300, 7):
         with env.open_database(f"db{number:03}") as db:
             assert db.get(b"key") == b"%d" % number

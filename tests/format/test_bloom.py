@@ -100,9 +100,9 @@ def test_deltas_that_we_write(prefixing: bool) -> None:
             for key in keys[10:15]:
                 db.put(key, b"w" * 30)
             env.checkpoint(force=True)
-            node = edge_bin(env.ctx, db.state)
+            node = edge_bin(env.engine.ctx, db.state)
             assert node is not None
-            delta = env.ctx.access.read(node.delta_lsn).record()
+            delta = env.engine.access.read(node.delta_lsn).record()
         assert isinstance(delta, NodeRecord)
         assert [delta.full_key(slot) for slot in delta.slots] == keys[10:15]
         prefix = delta.key_prefix or b""

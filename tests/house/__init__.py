@@ -1,1 +1,1 @@
-"""What the house promises of its own code: figures that documents quote, measured."""
+"""The rules of the house: what it promises of its own code, measured or read from the sources."""

@@ -90,7 +90,7 @@ def test_what_becomes_invisible_is_what_recovery_marks(environment: Fixture) -> 
         return
     marked = {entry.lsn for entry, (action, _) in rows if action == x.ROLL_BACK and not entry.invisible}
     with Environment(storage, EnvironmentConfig(read_only=True)) as env:
-        assert marked == set(env.recovery.rolled_back)
+        assert marked == set(env.engine.recovery.rolled_back)
 
 
 def _is_committed(fate: Fate) -> bool:
@@ -133,7 +133,7 @@ def test_a_removed_database() -> None:
         db.put(b"k", b"1")
     env.remove_database("t")
     env.sync()
-    env.crash()
+    env.engine.crash()
     assert explained_here(storage, b"k")[0].action == x.GONE
 
 
@@ -148,7 +148,7 @@ def test_what_was_written_here() -> None:
         txn = env.begin()
         db.put(b"l", b"2", txn=txn)
         env.sync()
-        env.crash()
+        env.engine.crash()
     lns = explained_here(storage, b"k", b"l")
     assert [one.action for one in lns] == [x.REDO, x.UNDO]
     assert "has no end in the log: the record goes" in lns[1].why

@@ -103,9 +103,9 @@ def test_keys_in_the_order_of_a_java_class() -> None:
     one = Environment(MemoryStorage(), replace(SMALL, comparators={name: backwards}))
     state = one.create_database("t", DatabaseOptions(max_entries=4)).state
     serialised = b"\xac\xed\x00\x05t" + len(name).to_bytes(2, "big") + name.encode()
-    one.naming.configure(state, DatabaseConfig(state.impl.flags, 4, 0, serialised, b"", ()))
+    one.engine.naming.configure(state, DatabaseConfig(state.impl.flags, 4, 0, serialised, b"", ()))
     one.close()
-    one = Environment(one.storage, one.config)
+    one = Environment(one.engine.storage, one.config)
     records = {b"%03d" % number: b"%d" % number for number in range(100, 160)}
     with one.open_database("t") as db:
         for key, data in records.items():

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.pipeline.load import log_output, splits
+from engine.pipeline.load import log_output
+from engine.pipeline.load.input import splits
 
 
 def deadly(work: Callable[..., Any]) -> Callable[..., Any]:

@@ -140,7 +140,7 @@ def test_what_did_not_commit_is_not_saved(session: Session, tmp_path: Path) -> N
     with opened.begin() as txn:
         db.put(b"last", b"l" * 50, txn)
     opened.sync()
-    opened.crash()
+    opened.engine.crash()
     flip(env, next(item.lsn for item in entries(env) if b"damaged" in item.body))
     _, found, _ = salvaged(session, tmp_path / "s", env, code=6)
     assert {key for _, key, _ in found} == {b"kept", b"last"}

@@ -19,9 +19,9 @@ needs("Spark")
 import pyarrow as pa  # noqa: E402
 from pyarrow import orc, parquet  # noqa: E402
 
-from engine.pipeline.load import columnar, endings, splits, text  # noqa: E402
-from engine.pipeline.load.sources import Layout, layout_of  # noqa: E402
-from engine.pipeline.load.splits import Split  # noqa: E402
+from engine.pipeline.load.input import columnar, endings, splits, text  # noqa: E402
+from engine.pipeline.load.input.sources import Layout, layout_of  # noqa: E402
+from engine.pipeline.load.input.splits import Split  # noqa: E402
 
 
 def ranges(path: Path, size: int) -> list[list[bytes]]:

@@ -131,7 +131,7 @@ def test_death_between_two_renames(env: Path, tmp_path: Path, renames: int) -> N
         session.storage = Dying(storage, renames)
         with pytest.raises(StorageError, match="power"):
             stitch(session, done)
-        assert session.env.stopped
+        assert session.env.engine.stopped
     found = {path.name for path in env.glob("*.jdb")}
     assert len(found) == len(before) + renames
     copy = tmp_path / "opened"

@@ -15,7 +15,7 @@ from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.rollback_tracker import RollbackPeriod, RollbackTracker
-from engine.recovery.txn_chain import ChainDatabase, ChainEntry
+from engine.txn.chain import ChainDatabase, ChainEntry
 
 _ITEM = re.compile(r"(\d+) (LN|C|A|RS|RE)(.*)")
 

@@ -10,8 +10,8 @@ from engine.format.entry_types import CKPT_END
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
-from engine.recovery.txn_chain import ChainDatabase, ChainEntry
 from engine.storage.disk import DiskStorage
+from engine.txn.chain import ChainDatabase, ChainEntry
 
 
 class PlainDatabase:

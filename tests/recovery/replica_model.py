@@ -14,7 +14,7 @@ from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.rollback_tracker import RollbackTracker
-from engine.recovery.txn_chain import ChainDatabase, ChainEntry
+from engine.txn.chain import ChainDatabase, ChainEntry
 from tests.recovery.loglang import make_ln
 from tests.recovery.reallog import PlainDatabase
 
@@ -224,7 +224,7 @@ class Recovery:
             period = scanner.find(lsn, ln.txn_id)
             if period is not None:
                 self.owner[lsn] = period.start_lsn
-                info = scanner.revert_info(period, lsn, ln.txn_id, invisible=lsn in self.invisible)
+                info = scanner.version_before(period, lsn, ln.txn_id, invisible=lsn in self.invisible)
                 if info is not None:
                     self._undo(ln.key, lsn, Slot(info.lsn, info.known_deleted, info.pending_deleted))
             elif ln.txn_id not in committed and ln.txn_id not in aborted and ln.txn_id <= -10:

@@ -20,7 +20,7 @@ from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.recovery.result import PassCount, RecoveryResult
 from engine.storage.disk import DiskStorage
-from engine.tree.state import DatabaseState
+from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins
 from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments

@@ -42,17 +42,17 @@ def open_golden(storage: MemoryStorage, **settings: Any) -> Environment:
 
 def shown(env: Environment, name: str) -> dict[str, list[Any]]:
     """The records of a database as ``times.json`` has them."""
-    state = env.catalog.by_name(name)
+    state = env.engine.catalog.by_name(name)
     assert state is not None
     found = {}
-    for node in bins(env.ctx, state):
+    for node in bins(env.engine.ctx, state):
         for index, key in enumerate(node.keys):
             if node.is_live(index):
-                data = slot_data(env.ctx, node, index)
+                data = slot_data(env.engine.ctx, node, index)
                 assert data is not None
                 times = node.times_of(index)
                 if not node.states[index] & SLOT_EMBEDDED:
-                    ln = read_ln(env.ctx, state, node.lsns[index])
+                    ln = read_ln(env.engine.ctx, state, node.lsns[index])
                     times = times._replace(modified=ln.modification_time, created=ln.creation_time)
                 found[key.hex()] = [data.hex(), *times, bool(node.states[index] & SLOT_TOMBSTONE)]
     return found
@@ -87,12 +87,12 @@ def test_nodes_that_are_logged_again_keep_them(storage: MemoryStorage) -> None:
             with env.open_database(name) as db:
                 for i in range(0, 2000, 7):
                     db.put(b"%04d+" % i, b"new")
-        env.evictor.run(0)
+        env.engine.evictor.run(0)
         env.checkpoint(force=True)
-        env.evictor.run(0)
+        env.engine.evictor.run(0)
         kept = {name: {key: row for key, row in shown(env, name).items() if key in SAID[name]} for name in NAMES}
         assert kept == SAID
-        env.crash()
+        env.engine.crash()
     with open_golden(storage) as env:
         kept = {name: {key: row for key, row in shown(env, name).items() if key in SAID[name]} for name in NAMES}
         assert kept == SAID
@@ -120,7 +120,7 @@ def test_an_update_keeps_the_creation_time(
         txn = env.begin()
         assert db.put(bytes.fromhex(key), b"now", txn)
         env.sync()
-        env.crash()
+        env.engine.crash()
     with open_golden(storage) as env:
         assert shown(env, "plain") == SAID["plain"]
 

@@ -31,9 +31,9 @@ def copy_of(env: Path) -> MemoryStorage:
 def digests(env: Environment) -> dict[str, tuple[int, str]]:
     found = {}
     for name in env.database_names():
-        state = env.catalog.by_name(name)
+        state = env.engine.catalog.by_name(name)
         assert state is not None
-        found[name] = digest(env.ctx, state, env.now_ms())
+        found[name] = digest(env.engine.ctx, state, env.engine.now_ms())
     return found
 
 
@@ -50,12 +50,12 @@ def test_recovered_closed_and_opened_again(manifest: Path) -> None:
         return
     expected = {db["name"]: (db["records"], db["sha256"]) for db in said["databases"]}
     env = Environment(storage, config)
-    open_txns = bool(env.recovery.resurrected)
+    open_txns = bool(env.engine.recovery.resurrected)
     if not (env.replicated and open_txns):
         assert digests(env) == expected
     env.close()
     with Environment(storage, EnvironmentConfig(read_only=True)) as again:
-        assert again.recovery.last_entry_is_ckpt_end
+        assert again.engine.recovery.last_entry_is_ckpt_end
         assert digests(again) == expected
     with Environment(storage, config):
         pass
@@ -70,7 +70,7 @@ def test_commits_behind_a_bad_entry_are_counted(release: str) -> None:
     base = copy_of(FIXTURES / release / "torn-base" / "env")
     storage = copy_of(case / "env")
     with Environment(storage, EnvironmentConfig(read_only=True)) as damaged:
-        tail = damaged.tail
+        tail = damaged.engine.tail
     assert tail is not None
     assert tail.damage is not None
     from engine.format.entry_types import COMMIT
@@ -100,8 +100,13 @@ def test_vlsn_ranges_equal_those_of_je() -> None:
             continue
         said = json.loads(file.read_text())["range"]
         with Environment(copy_of(manifest.parent / "env")) as env:
-            assert env.vlsn_index is not None
-            assert tuple(env.vlsn_index.range) == (said["first"], said["last"], said["lastSync"], said["lastTxnEnd"])
+            assert env.engine.vlsn_index is not None
+            assert tuple(env.engine.stream_range) == (
+                said["first"],
+                said["last"],
+                said["lastSync"],
+                said["lastTxnEnd"],
+            )
         checked += 1
     if MANIFESTS:
         assert checked >= 30

@@ -60,7 +60,7 @@ def roll_back(log: RealLog, tracker: RollbackTracker) -> list[str]:
         assert ln.txn_id is not None
         period = scanner.find(entry.lsn, ln.txn_id)
         if period is not None:
-            info = scanner.revert_info(period, entry.lsn, ln.txn_id, invisible=entry.invisible)
+            info = scanner.version_before(period, entry.lsn, ln.txn_id, invisible=entry.invisible)
             assert (info is None) == period.before_checkpoint
     # Every LN of every chain was met.
     for period in tracker.walk():

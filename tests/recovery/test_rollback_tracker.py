@@ -155,7 +155,7 @@ def test_periods_and_the_checkpoint() -> None:
     outer, inner = tracker.walk()
     assert (outer.before_checkpoint, inner.before_checkpoint) == (False, True)
     scanner = tracker.scanner(NoLog())
-    assert scanner.revert_info(inner, 44, -50, invisible=False) is None
+    assert scanner.version_before(inner, 44, -50, invisible=False) is None
     assert scanner.take_invisible() == []
     (open_period,) = register("40 C-10 | 50 RS40:-51", 60).walk()
     assert not open_period.before_checkpoint

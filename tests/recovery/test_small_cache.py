@@ -19,8 +19,8 @@ from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
+from engine.tree.context import TreeContext
 from engine.tree.spill import Spill
-from engine.tree.state import TreeContext
 from engine.verify.trees import verify_trees
 from tests.db.busy import BusyWorkload, open_busy
 from tests.db.logs import stored_entries
@@ -36,7 +36,7 @@ def crashed(steps: int = 40) -> tuple[MemoryStorage, State]:
     workload.run(env, steps)
     fill(env, "big", 300)
     env.sync()
-    env.crash()
+    env.engine.crash()
     model = dict(workload.committed)
     model["big"] = {b"%05d" % number: b"v" * 30 for number in range(300) if number % 7}
     return storage, model
@@ -108,7 +108,7 @@ def test_nothing_is_logged_before_recovery_has_succeeded_and_then_provisionally(
     """A crash before the closing checkpoint leaves nothing that a later recovery, ours or JE's, would look at."""
     storage = copy_of(case[0])
     end = find_end(storage, list_log_files(storage)).end_lsn
-    Environment(storage, EnvironmentConfig(cache_bytes=TINY_CACHE)).crash()
+    Environment(storage, EnvironmentConfig(cache_bytes=TINY_CACHE)).engine.crash()
     flags = []
     for entry in stored_entries(storage):
         if entry.lsn >= end:
@@ -134,7 +134,7 @@ def test_a_crash_at_operations_of_such_a_recovery(case: tuple[MemoryStorage, Sta
             image = storage.image(mode, storage.operations)
             with open_env(image, read_only=True, create=False, cache_bytes=TINY_CACHE) as env:
                 assert contents(env) == case[1], what
-            open_env(image, create=False, cache_bytes=TINY_CACHE).crash()
+            open_env(image, create=False, cache_bytes=TINY_CACHE).engine.crash()
             with open_env(image, create=False) as env:
                 assert contents(env) == case[1], f"{what}, recovered twice"
             points += 1
@@ -142,7 +142,7 @@ def test_a_crash_at_operations_of_such_a_recovery(case: tuple[MemoryStorage, Sta
     storage = CrashStorage(case[0].contents(), listener=check)
     env = open_env(storage, create=False, cache_bytes=TINY_CACHE, buffer_bytes=1024)
     assert contents(env) == case[1]
-    env.crash()
+    env.engine.crash()
     assert points > 60 // every
 
 
@@ -186,7 +186,7 @@ def test_the_workload_goes_on_with_the_tiny_cache(make: Callable[[int], Workload
         workload.run(env, 8)
         if isinstance(workload, BusyWorkload):
             workload.finish()
-        env.crash()
+        env.engine.crash()
         env = open_env(storage, cache_bytes=TINY_CACHE)
         assert contents(env) == workload.committed
     env.close()

@@ -107,7 +107,7 @@ class ElectedGroup:
         """End a node without a checkpoint."""
         node = self.nodes.pop(n)
         with contextlib.suppress(JetoolError):
-            node.environment.crash()
+            node.environment.engine.crash()
         node.stop()
 
     def master(self, *among: int) -> int:

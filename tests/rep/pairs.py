@@ -13,14 +13,14 @@ from engine.rep.syncup import Action, Feeder, SyncupPlan, find_plan
 
 def lead(env: Environment, node_id: int) -> None:
     """Make a node the master, whatever the group says."""
-    assert env.vlsn_index is not None
-    env.lead(AloneGate(env.vlsn_index, node_id))
+    assert env.engine.vlsn_index is not None
+    env.engine.lead(AloneGate(env.engine.vlsn_index, node_id))
 
 
 def catch_up(master: Environment, replica: Environment, *, up_to: int | None = None) -> Replay:
     """Replay what the replica lacks, as far as ``up_to``; asserts nothing."""
-    replay = Replay(replica)
-    reader = StreamReader(master, replay.next_vlsn)
+    replay = Replay(replica.engine)
+    reader = StreamReader(master.engine, replay.next_vlsn)
     for entry in reader.read():
         if up_to is not None and entry.vlsn > up_to:
             break
@@ -32,7 +32,7 @@ def catch_up(master: Environment, replica: Environment, *, up_to: int | None = N
 
 def plan_for(master: Environment, replica: Environment) -> SyncupPlan:
     """What syncup finds."""
-    return find_plan(replica, Feeder(master, lambda vlsn: entry_at(master, vlsn)[1]).answer)
+    return find_plan(replica.engine, Feeder(master.engine, lambda vlsn: entry_at(master.engine, vlsn)[1]).answer)
 
 
 def join(
@@ -46,10 +46,10 @@ def join(
         assert plan.action is not Action.NETWORK_RESTORE, plan
         if plan.action is Action.HARD_RECOVERY:
             assert plan.matchpoint is not None
-            replica = hard_recover(replica, plan.matchpoint)
+            replica = hard_recover(replica.engine, plan.matchpoint)
             continue
         if plan.action is Action.SOFT_ROLLBACK:
             assert plan.matchpoint is not None
-            SoftRollback(replica, plan.matchpoint, listener).run()
+            SoftRollback(replica.engine, plan.matchpoint, listener).run()
         catch_up(master, replica)
         return replica, plans

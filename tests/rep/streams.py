@@ -26,10 +26,10 @@ def open_replicated(storage: Storage | Path, **changes: Any) -> Environment:
 def open_alone(storage: Storage | Path, **changes: Any) -> Environment:
     """Open or make a group of one, and lead it."""
     env = open_replicated(storage, **changes)
-    if read_membership(env) is None:
+    if read_membership(env.engine) is None:
         form_group(env, "GROUP", "node1", "localhost", 5001)
     else:
-        lead_alone(env)
+        lead_alone(env.engine)
     return env
 
 
@@ -51,12 +51,12 @@ def visible_stream(storage: Storage) -> dict[int, LogEntry]:
 
 def check_index(env: Environment) -> None:
     """The index agrees with the log: same range, every look-up at or before its entry, every kept mapping exact."""
-    index, writer = env.vlsn_index, env.writer
+    index, writer = env.engine.vlsn_index, env.engine.writer
     assert index is not None
     assert writer is not None
     assert index.verify() == []
     writer.flush(sync=False)
-    stream = visible_stream(env.storage)
+    stream = visible_stream(env.engine.storage)
     assert (index.range.first, index.range.last) == (min(stream, default=-1), max(stream, default=-1))
     ends = [vlsn for vlsn, entry in stream.items() if entry.type_name in ("Commit", "Abort")]
     assert index.range.last_txn_end == max(ends, default=-1)
@@ -68,12 +68,12 @@ def check_index(env: Environment) -> None:
 
 def states(env: Environment) -> tuple[int, frozenset[int], State]:
     """What must be that before or that after: last VLSN, open transactions, records without locks."""
-    assert env.vlsn_index is not None
+    assert env.engine.vlsn_index is not None
     found: State = {}
     for name in env.database_names():
         with env.open_database(name) as db:
             found[name] = {}
-            walker = RecordWalker(env, db.state, None, None, backward=False)
+            walker = RecordWalker(env.engine, db.state, None, None, backward=False)
             while records := walker.step(max(found[name], default=None), inclusive=not found[name], limit=1 << 20):
                 found[name].update((record.key, record.data) for record in records)
-    return env.vlsn_index.range.last, frozenset(t for t in env.txns.registered if t < 0), found
+    return env.engine.vlsn_index.range.last, frozenset(t for t in env.engine.txns.registered if t < 0), found

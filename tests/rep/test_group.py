@@ -21,11 +21,11 @@ def test_a_new_group() -> None:
     storage = MemoryStorage()
     with open_replicated(storage) as env:
         made = form_group(env, "ORDERS", "n1", "db1", 5001)
-        assert read_membership(env) == made
+        assert read_membership(env.engine) == made
         (node,) = made.electable
         assert (node.name, node.id, node.host, node.port, node.change_version) == ("n1", 1, "db1", 5001, 1)
         assert (made.group.name, made.group.last_node_id, made.group.min_je_version) == ("ORDERS", 1, "7.5.0")
-        group_db = env.catalog.by_name("_jeRepGroupDB")
+        group_db = env.engine.catalog.by_name("_jeRepGroupDB")
         assert group_db is not None
         assert group_db.id == -257
         assert env.create_database("users").state.id == -258
@@ -59,7 +59,7 @@ def test_members_are_added_once_and_may_move() -> None:
         assert add_member(env, "node2", "b", 5002) == first
         assert [n.id for n in add_member(env, "node3", "c", 5003).nodes] == [1, 2, 3]
         moved = add_member(env, "node2", "elsewhere", 6000)
-        assert read_membership(env) == moved
+        assert read_membership(env.engine) == moved
         node = moved.node("node2")
         assert node is not None
         assert (node.id, node.host, node.port) == (2, "elsewhere", 6000)
@@ -82,7 +82,7 @@ def test_a_node_writes_only_as_master() -> None:
         with pytest.raises(RefusedError, match="replication group"):
             users.put(b"a", b"b")
         with pytest.raises(RefusedError, match="2 electable members"):
-            lead_alone(env)
+            lead_alone(env.engine)
         assert env.checkpoint(force=True) is not None
 
 
@@ -95,9 +95,9 @@ def test_a_transaction_that_a_crash_left_open_is_aborted_in_the_stream() -> None
     users.put(b"a", b"new", txn)
     users.put(b"b", b"new", txn)
     env.sync()
-    env.crash()
+    env.engine.crash()
     with open_replicated(storage) as env:
-        assert [t for t in env.txns.registered if t < 0] == [txn.id]
+        assert [t for t in env.engine.txns.registered if t < 0] == [txn.id]
         check_index(env)
     with open_alone(storage) as env:
         assert contents(env) == {"users": {b"a": b"old"}}
@@ -125,8 +125,8 @@ def test_vlsns_ascend_under_concurrent_writers() -> None:
             thread.join()
         check_index(env)
         assert users.count() == 240
-        assert env.vlsn_index is not None
-        assert env.vlsn_index.range.last_txn_end == env.vlsn_index.range.last
+        assert env.engine.vlsn_index is not None
+        assert env.engine.vlsn_index.range.last_txn_end == env.engine.vlsn_index.range.last
 
 
 def run_until_crash(seed: int, steps: int, stop_at: int) -> tuple[CrashStorage, Workload]:
@@ -146,9 +146,9 @@ def check_image(image: MemoryStorage, workload: Workload, what: str) -> None:
     allowed = [workload.committed] + ([workload.in_flight] if workload.in_flight is not None else [])
     env: Environment = open_replicated(image)
     check_index(env)
-    env.crash()
+    env.engine.crash()
     env = open_replicated(image)
-    formed = read_membership(env) is not None
+    formed = read_membership(env.engine) is not None
     check_index(env)
     env.close()
     if not formed:

@@ -136,7 +136,7 @@ def test_an_answer_in_syncup_that_does_not_decode() -> None:
     """It is the peer's fault, so the next peer is called; the node does not stop."""
     with open_alone(MemoryStorage()) as env:
         Workload(1).start(env)
-        index = env.vlsn_index
+        index = env.engine.vlsn_index
         assert index is not None
         reply = messages.encode_entry(StreamEntry(index.range.last_sync, COMMIT, b"\x01"))
         peer: Any = SimpleNamespace(
@@ -159,7 +159,7 @@ def test_a_master_that_hangs_up_behind_its_last_word() -> None:
             peer="db1:5001", send=hung_up, has_frame=lambda: False, receive=lambda _: Frame(Message.PROMOTE, b"")
         )
         session = ReplicaSession(env, peer, JoinLimits(10, False, 1), SILENT)
-        session.replay = Replay(env)
+        session.replay = Replay(env.engine)
         assert session.follow(lambda: False) is SessionEnd.PROMOTED
 
 
@@ -173,7 +173,7 @@ def test_an_entry_of_this_log_that_does_not_decode_is_damage_here(monkeypatch: p
         Workload(1).start(env)
         monkeypatch.setattr(rep_stream, "to_stream", broken)
         with pytest.raises(DamageError, match="malformed at 0x0/"):
-            entry_at(env, 3)
+            entry_at(env.engine, 3)
 
 
 def test_entries_are_decoded_one_by_one() -> None:
@@ -185,8 +185,8 @@ def test_entries_are_decoded_one_by_one() -> None:
 
 def gate_of_three() -> GroupGate:
     with open_alone(MemoryStorage()) as env:
-        assert env.vlsn_index is not None
-        gate = GroupGate(env.vlsn_index, 1, AckPolicy.SIMPLE_MAJORITY, 0.05)
+        assert env.engine.vlsn_index is not None
+        gate = GroupGate(env.engine.vlsn_index, 1, AckPolicy.SIMPLE_MAJORITY, 0.05)
     gate.electable = 3
     gate.connected("node2")
     return gate
@@ -278,7 +278,7 @@ def test_a_disk_that_is_full_in_a_hard_recovery(operation: str) -> None:
     nodes[1].lead()
     assert nodes[1].await_role(Role.MASTER, 10)
     put_alone(nodes[0], 3)
-    nodes[0].environment.crash()
+    nodes[0].environment.engine.crash()
     nodes[0].stop()
     path = "*.bad" if operation == "write" else "*.jdb"
     rules = [Rule(operation, Effect.FAIL, nth=0, path=path)]

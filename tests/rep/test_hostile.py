@@ -320,12 +320,12 @@ def test_streams_with_flipped_bits_are_replayed_or_refused() -> None:
     workload = Workload(41)
     workload.start(source)
     workload.run(source, 25)
-    entries = list(StreamReader(source, 1).read())
+    entries = list(StreamReader(source.engine, 1).read())
     seeded = random.Random(5)
     outcomes: Counter[bool] = Counter()
     for _ in range(25):
         replica = open_replicated(MemoryStorage())
-        replay = Replay(replica)
+        replay = Replay(replica.engine)
         try:
             for entry in entries:
                 if seeded.random() < 0.1:
@@ -345,7 +345,7 @@ def test_streams_with_flipped_bits_are_replayed_or_refused() -> None:
         except JetoolError:
             outcomes[False] += 1
         check_index(replica)
-        replica.crash()
-        with open_replicated(replica.storage) as replica:
+        replica.engine.crash()
+        with open_replicated(replica.engine.storage) as replica:
             check_index(replica)
     assert min(outcomes[False], outcomes[True]) > 8, outcomes

@@ -69,7 +69,7 @@ def test_the_three_policies() -> None:
         with pytest.raises(InsufficientReplicasError, match="too few replicas"):
             put(master, b"nobody is there")
         assert contents(master.environment) == {"t": {b"majority": b"x"}}
-        assert not master.environment.txns.registered
+        assert not master.environment.engine.txns.registered
 
 
 @pytest.mark.parametrize("policy", [AckPolicy.NONE, AckPolicy.ALL])
@@ -149,7 +149,7 @@ def test_an_old_master_rejoins_after_a_failover() -> None:
     nodes[1].lead()
     assert nodes[1].await_role(Role.MASTER, 10)
     put_alone(nodes[0])
-    nodes[0].environment.crash()
+    nodes[0].environment.engine.crash()
     nodes[0].stop()
     vlsn = put(nodes[1], b"new")
     nodes[0] = started(storages[0], config_of(0, addresses))
@@ -184,7 +184,7 @@ def test_an_old_master_that_still_runs_gives_way() -> None:
 def put_alone(node: RepNode, commits: int = 1) -> None:
     """Work that no replica gets: commits without acknowledgements, and an open transaction."""
     env = node.environment
-    gate = env.txns.gate
+    gate = env.engine.txns.gate
     assert gate is not None
     assert node._term is not None
     for feeder in list(node._term._feeders.values()):
@@ -207,7 +207,7 @@ def test_a_rollback_beyond_the_limit_stops_the_node() -> None:
     nodes[1].lead()
     assert nodes[1].await_role(Role.MASTER, 10)
     put_alone(nodes[0], 12)
-    nodes[0].environment.crash()
+    nodes[0].environment.engine.crash()
     nodes[0].stop()
     before = storages[0].contents()
     loser = started(storages[0], config_of(0, addresses, rollback_limit=3))
@@ -228,7 +228,7 @@ def files_of(storage: MemoryStorage) -> dict[str, bytes]:
 def without_first_files(storage: MemoryStorage) -> None:
     """As log cleaning leaves a master: VLSN 1 is gone."""
     with open_replicated(storage) as env:
-        index = env.vlsn_index
+        index = env.engine.vlsn_index
         assert index is not None
         stream = visible_stream(storage)
         last_gone = max(v for v, e in stream.items() if e.lsn >> 32 == 0)
@@ -263,8 +263,8 @@ def test_a_network_restore() -> None:
     node.stop()
     master.stop()
     with open_replicated(target) as env:
-        assert env.vlsn_index is not None
-        assert env.vlsn_index.verify() == []
+        assert env.engine.vlsn_index is not None
+        assert env.engine.vlsn_index.verify() == []
 
 
 def test_a_crash_while_files_are_replaced() -> None:

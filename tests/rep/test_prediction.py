@@ -23,9 +23,9 @@ LIMIT = 10
 
 def predicted(master: Environment, replica: Environment) -> Prediction:
     for env in (master, replica):
-        assert env.writer is not None
-        env.writer.flush(sync=False)
-    own, other = (read_stream(env.storage, list_log_files(env.storage)) for env in (replica, master))
+        assert env.engine.writer is not None
+        env.engine.writer.flush(sync=False)
+    own, other = (read_stream(env.engine.storage, list_log_files(env.engine.storage)) for env in (replica, master))
     return predict(own.facts, own.gaps, other.facts, Policy(LIMIT))
 
 
@@ -40,7 +40,7 @@ def decided(master: Environment, replica: Environment) -> tuple[str, int | None,
     }[plan.action]
     if plan.action is Action.HARD_RECOVERY:
         try:
-            check_rollback_limit(replica, plan, LIMIT)
+            check_rollback_limit(replica.engine, plan, LIMIT)
         except RollbackProhibitedError:
             outcome = d.PROHIBITED
     lsn = None if plan.matchpoint is None else plan.matchpoint.lsn

@@ -86,7 +86,7 @@ def test_what_is_refused_changes_nothing(pair: list[RepNode]) -> None:
     assert contents(pair[0].environment)["t"][b"there"] == b"1"
     # An abort of what had written nothing is no entry of the stream.
     assert pair[0].status().last_vlsn == last
-    assert not [txn for txn in pair[0].environment.txns.registered if txn < 0]
+    assert not [txn for txn in pair[0].environment.engine.txns.registered if txn < 0]
 
 
 def test_a_write_without_acknowledgements_may_stand(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_too_few_replicas() -> None:
         assert (caught.value.exit_code, caught.value.consequence) == (3, "nothing was changed")
         assert caught.value.expected is not None
         assert contents(nodes[0].environment) == {"t": {}}
-        assert not [txn for txn in nodes[0].environment.txns.registered if txn < 0]
+        assert not [txn for txn in nodes[0].environment.engine.txns.registered if txn < 0]
 
 
 def test_a_replica_that_knows_no_master() -> None:

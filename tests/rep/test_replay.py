@@ -46,29 +46,29 @@ def test_a_replica_becomes_equal_and_stays_so(seed: int) -> None:
         assert contents(replica) == contents(master) == workload.committed
         workload.run(master, 30)
         replica.close()
-        replica = open_replicated(replica.storage)
+        replica = open_replicated(replica.engine.storage)
     catch_up(master, replica)
     check_index(replica)
-    index = master.vlsn_index
+    index = master.engine.vlsn_index
     assert index is not None
     for vlsn in range(1, index.range.last + 1, 5):
-        assert entry_at(master, vlsn)[1] == entry_at(replica, vlsn)[1]
+        assert entry_at(master.engine, vlsn)[1] == entry_at(replica.engine, vlsn)[1]
     replica.close()
-    assert contents(open_replicated(replica.storage)) == workload.committed
+    assert contents(open_replicated(replica.engine.storage)) == workload.committed
 
 
 def test_a_crash_of_the_replica_between_two_entries_of_a_transaction() -> None:
     """Resurrected transactions go on where they were (R-REC-47): every place of the stream in turn."""
     master, _, workload = pair(5, 12)
-    assert master.vlsn_index is not None
-    last = master.vlsn_index.range.last
+    assert master.engine.vlsn_index is not None
+    last = master.engine.vlsn_index.range.last
     for vlsn in range(8, last, 7):
         replica = open_replicated(MemoryStorage())
         catch_up(master, replica, up_to=vlsn)
-        replica.crash()
-        replica = open_replicated(replica.storage)
-        assert replica.vlsn_index is not None
-        assert replica.vlsn_index.range.last == vlsn
+        replica.engine.crash()
+        replica = open_replicated(replica.engine.storage)
+        assert replica.engine.vlsn_index is not None
+        assert replica.engine.vlsn_index.range.last == vlsn
         catch_up(master, replica)
         assert contents(replica) == workload.committed
         check_index(replica)
@@ -81,7 +81,7 @@ def test_a_replica_can_become_master() -> None:
     with master.open_database("plain") as db:
         db.put(b"0001", b"never", txn)
     catch_up(master, replica)
-    assert txn.id in replica.txns.registered
+    assert txn.id in replica.engine.txns.registered
     lead(replica, 2)
     assert contents(replica) == workload.committed
     workload.run(replica, 30)
@@ -98,11 +98,11 @@ def test_readers_lose_their_locks_to_the_replay() -> None:
     with master.open_database("plain") as db:
         db.put(b"k", b"1")
     catch_up(master, replica)
-    with replica.ctx.latch:
-        state = replica.catalog.by_name("plain")
+    with replica.engine.latch:
+        state = replica.engine.catalog.by_name("plain")
     assert state is not None
-    reader = replica.txns.begin()
-    assert replica.records.get(state, b"k", reader, LockType.READ) == b"1"
+    reader = replica.engine.txns.begin()
+    assert replica.engine.records.get(state, b"k", reader, LockType.READ) == b"1"
     with master.open_database("plain") as db:
         db.put(b"k", b"2")
     catch_up(master, replica)
@@ -118,9 +118,9 @@ def test_what_does_not_fit_is_refused() -> None:
     master, replica, _ = pair(8, 5)
     replay = catch_up(master, replica)
     before = contents(replica)
-    assert master.vlsn_index is not None
-    last = master.vlsn_index.range.last
-    entries = {v: entry_at(master, v)[1] for v in range(1, last + 1)}
+    assert master.engine.vlsn_index is not None
+    last = master.engine.vlsn_index.range.last
+    entries = {v: entry_at(master.engine, v)[1] for v in range(1, last + 1)}
     commit = next(e for e in entries.values() if e.type_number == 17)
     deletion = StreamEntry(last + 1, 31, b"")
     for entry in [
@@ -136,16 +136,16 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def reconfigure(env: Environment, name: str, config: DatabaseConfig, txn: Transaction) -> None:
     """What JE's master logs when a database is opened with other properties: the NameLN again, operation 5."""
-    state = env.naming.find(name, txn.inner)
+    state = env.engine.naming.find(name, txn.inner)
     assert state is not None
-    env.naming.configure(state, config)
+    env.engine.naming.configure(state, config)
     payload = Payload(b"", NAME, 0, NameLN(state.id, 0), NameOperation(5, config, None))
-    assert env.naming.put_name(name, payload, txn.inner, replaces=True)
+    assert env.engine.naming.put_name(name, payload, txn.inner, replaces=True)
 
 
 def properties(env: Environment, name: str) -> tuple[int, int, bool]:
     """Flags and sizes of nodes as the MapLN has them, and whether nodes have prefixes."""
-    state = env.catalog.by_name(name)
+    state = env.engine.catalog.by_name(name)
     assert state is not None
     assert state.max_entries == state.impl.max_entries
     return state.impl.flags, state.max_entries, state.prefixing
@@ -169,8 +169,8 @@ def test_another_configuration_of_a_database() -> None:
     for _ in range(2):
         assert properties(replica, "users") == (0x14, 8, True) == properties(master, "users")
         assert states(replica) == states(master)
-        replica.crash()
-        replica = open_replicated(replica.storage)
+        replica.engine.crash()
+        replica = open_replicated(replica.engine.storage)
     wrong = DatabaseConfig(0x14, 3, 0, b"", b"", ())
     with master.begin() as txn:
         reconfigure(master, "users", wrong, txn)
@@ -189,14 +189,14 @@ def test_the_entry_that_je_logs_for_another_configuration() -> None:
 
 def test_waiting_for_a_vlsn() -> None:
     master, replica, _ = pair(9, 3)
-    assert master.vlsn_index is not None
-    last = master.vlsn_index.range.last
-    replay = Replay(replica)
+    assert master.engine.vlsn_index is not None
+    last = master.engine.vlsn_index.range.last
+    replay = Replay(replica.engine)
     assert not replay.await_vlsn(1, 0.01)
     found: list[bool] = []
     waiter = threading.Thread(target=lambda: found.append(replay.await_vlsn(last, 10)))
     waiter.start()
-    for entry in StreamReader(master, 1).read():
+    for entry in StreamReader(master.engine, 1).read():
         replay.apply(entry)
     assert replay.sync() == last
     waiter.join(10)
@@ -205,17 +205,17 @@ def test_waiting_for_a_vlsn() -> None:
 
 def test_reading_from_any_vlsn_beside_the_writer() -> None:
     master, _, workload = pair(10, 40)
-    assert master.vlsn_index is not None
-    last = master.vlsn_index.range.last
+    assert master.engine.vlsn_index is not None
+    last = master.engine.vlsn_index.range.last
     for vlsn in range(1, last + 1, 9):
-        assert [e.vlsn for e in StreamReader(master, vlsn).read()] == list(range(vlsn, last + 1))
-    tail = StreamReader(master, last + 1)
+        assert [e.vlsn for e in StreamReader(master.engine, vlsn).read()] == list(range(vlsn, last + 1))
+    tail = StreamReader(master.engine, last + 1)
     assert list(tail.read()) == []
     workload.run(master, 10)
     assert next(tail.read()).vlsn == last + 1
     for vlsn in (0, last + 100_000, NULL_VLSN):
         with pytest.raises(NotFoundError):
-            StreamReader(master, vlsn)
+            StreamReader(master.engine, vlsn)
 
 
 def test_real_logs_have_the_same_form_on_all_nodes() -> None:
@@ -237,6 +237,6 @@ def test_a_stream_that_je_wrote_is_replayed(tmp_path: Path) -> None:
     catch_up(env, replica)
     check_index(replica)
     assert states(replica) == states(env)
-    assert read_membership(replica) == read_membership(env)
+    assert read_membership(replica.engine) == read_membership(env.engine)
     assert states(replica)[1]
     assert len(states(replica)[2]) > 2

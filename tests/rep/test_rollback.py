@@ -52,10 +52,10 @@ def parted(seed: int, *, unfinished: int = 3, commits: int = 0) -> tuple[Environ
                     if key % 2:
                         db.delete(b"%04d" % (key * 3 + i * 20), txn)
     old.sync()
-    old.crash()
+    old.engine.crash()
     lead(new, 2)
     workload.run(new, 20)
-    return open_replicated(old.storage), new, workload.committed
+    return open_replicated(old.engine.storage), new, workload.committed
 
 
 def test_an_old_master_with_unfinished_work_rejoins() -> None:
@@ -64,11 +64,11 @@ def test_an_old_master_with_unfinished_work_rejoins() -> None:
     assert [plan.action for plan in plans] == [Action.SOFT_ROLLBACK]
     assert contents(old) == contents(new) == expected
     check_index(old)
-    old.crash()
-    old = open_replicated(old.storage)
+    old.engine.crash()
+    old = open_replicated(old.engine.storage)
     assert contents(old) == expected
     check_index(old)
-    assert not old.recovery.rolled_back
+    assert not old.engine.recovery.rolled_back
 
 
 def test_an_old_master_with_lost_commits_rejoins() -> None:
@@ -80,25 +80,29 @@ def test_an_old_master_with_lost_commits_rejoins() -> None:
     assert plans[0].action is Action.HARD_RECOVERY
     assert contents(old) == contents(new) == expected
     check_index(old)
-    assert any(name.endswith(".bad") for name in old.storage.names())
+    assert any(name.endswith(".bad") for name in old.engine.storage.names())
 
 
 def test_too_many_lost_commits_are_refused() -> None:
     """T-12, R-SYNC-25: the limit counts durable commits, and the message names file and offset."""
     old, new, _ = parted(3, commits=11)
-    before = {name: old.storage.open(name).read(0, 1 << 20) for name in old.storage.names() if name.endswith("jdb")}
+    before = {
+        name: old.engine.storage.open(name).read(0, 1 << 20)
+        for name in old.engine.storage.names()
+        if name.endswith("jdb")
+    }
     plan = plan_for(new, old)
     assert plan.matchpoint is not None
     assert plan.passed.durable == 11
-    check_rollback_limit(old, plan, 11)
+    check_rollback_limit(old.engine, plan, 11)
     with pytest.raises(RollbackProhibitedError) as caught:
-        check_rollback_limit(old, plan, 10)
+        check_rollback_limit(old.engine, plan, 10)
     lsn = plan.matchpoint.lsn
     assert f"({lsn >> 32:08x}.jdb), offset {lsn & 0xFFFFFFFF:#x}" in str(caught.value.hint)
     assert str(plan.passed.commits[-1].txn_id) in str(caught.value)
-    assert {n: old.storage.open(n).read(0, 1 << 20) for n in before} == before
+    assert {n: old.engine.storage.open(n).read(0, 1 << 20) for n in before} == before
     passed = plan.passed._replace(commits=tuple(c._replace(durable=False) for c in plan.passed.commits))
-    check_rollback_limit(old, plan._replace(passed=passed), 10)
+    check_rollback_limit(old.engine, plan._replace(passed=passed), 10)
 
 
 @pytest.mark.parametrize("place", ["before", "after", "across"])
@@ -115,8 +119,8 @@ def test_transactions_end_before_after_or_across_the_matchpoint(place: str) -> N
     if place == "before":
         txn.commit()
     db.put(b"mark", b"matchpoint")
-    assert master.vlsn_index is not None
-    matchpoint = master.vlsn_index.range.last
+    assert master.engine.vlsn_index is not None
+    matchpoint = master.engine.vlsn_index.range.last
     if place != "before":
         db.put(b"a", b"2", txn)
         db.delete(b"z", txn)
@@ -127,9 +131,9 @@ def test_transactions_end_before_after_or_across_the_matchpoint(place: str) -> N
         later = master.begin()
         db.put(b"c", b"1", later)
     catch_up(master, replica)
-    SoftRollback(replica, MatchpointLocation(matchpoint, entry_lsn(replica, matchpoint))).run()
+    SoftRollback(replica.engine, MatchpointLocation(matchpoint, entry_lsn(replica, matchpoint))).run()
     check_index(replica)
-    assert (txn.id in replica.txns.registered) == (place == "across")
+    assert (txn.id in replica.engine.txns.registered) == (place == "across")
     if place != "before":
         txn.commit()
     catch_up(master, replica)
@@ -139,15 +143,15 @@ def test_transactions_end_before_after_or_across_the_matchpoint(place: str) -> N
         "across": {b"a": b"3"},
     }[place]
     if place == "before":
-        master.abort(later.inner)
+        master.engine.abort(later.inner)
         catch_up(master, replica)
     assert contents(replica) == {"t": {**wanted, b"mark": b"matchpoint"}} == contents(master)
-    replica.crash()
-    assert contents(open_replicated(replica.storage)) == contents(master)
+    replica.engine.crash()
+    assert contents(open_replicated(replica.engine.storage)) == contents(master)
 
 
 def entry_lsn(env: Environment, vlsn: int) -> int:
-    return entry_at(env, vlsn)[0]
+    return entry_at(env.engine, vlsn)[0]
 
 
 def test_rolled_back_database_operations_leave_no_database() -> None:
@@ -165,16 +169,16 @@ def test_rolled_back_database_operations_leave_no_database() -> None:
     old.rename_database("renamed", "other", txn)
     old.truncate_database("truncated", txn)
     old.sync()
-    old.crash()
+    old.engine.crash()
     lead(new, 2)
     with new.create_database("made") as db:
         db.put(b"k", b"of the new master")
-    old, plans = join(new, open_replicated(old.storage))
+    old, plans = join(new, open_replicated(old.engine.storage))
     assert plans[0].action is Action.SOFT_ROLLBACK
     assert contents(old) == contents(new) == {**expected, "made": {b"k": b"of the new master"}}
     check_index(old)
     old.close()
-    assert contents(open_replicated(old.storage)) == contents(new)
+    assert contents(open_replicated(old.engine.storage)) == contents(new)
 
 
 def test_nodes_that_part_again_and_again() -> None:
@@ -195,10 +199,10 @@ def test_nodes_that_part_again_and_again() -> None:
             with second.open_database("plain") as db:
                 db.put(b"lost", b"x")
         second.checkpoint(force=True)
-        second.crash()
+        second.engine.crash()
         lead(first, 1 + round_ % 2)
         workload.run(first, 15)
-        first, second = open_replicated(second.storage), first
+        first, second = open_replicated(second.engine.storage), first
     first, _ = join(second, first)
     for node in (first, second):
         check_index(node)
@@ -231,12 +235,12 @@ def test_a_crash_between_the_steps(step: str) -> None:
     with pytest.raises(StopAtError):
         join(new, old, listener)
     assert [name.removeprefix("rollback ") for name in listener.seen] == list(STEPS[: STEPS.index(step) + 1])
-    old.crash()
+    old.engine.crash()
     for _ in range(2):
-        old = open_replicated(old.storage)
+        old = open_replicated(old.engine.storage)
         check_index(old)
-        old.crash()
-    old, plans = join(new, open_replicated(old.storage))
+        old.engine.crash()
+    old, plans = join(new, open_replicated(old.engine.storage))
     assert plans[0].action is (Action.SOFT_ROLLBACK if step == "RollbackStart" else Action.START)
     assert contents(old) == expected
     check_index(old)
@@ -252,7 +256,7 @@ def rolled_back(files: dict[str, bytes], plan: MatchpointLocation, stop_at: int)
     env = open_replicated(storage)
     storage.stop_at = storage.operations + stop_at if stop_at else 0
     try:
-        SoftRollback(env, plan).run()
+        SoftRollback(env.engine, plan).run()
     except JetoolError:
         assert storage.crashed
     return storage
@@ -273,10 +277,10 @@ def test_no_checkpoint_is_taken_inside_a_rollback() -> None:
 
     plan = plan_for(new, old)
     assert plan.matchpoint is not None
-    SoftRollback(old, plan.matchpoint, Listener()).run()
+    SoftRollback(old.engine, plan.matchpoint, Listener()).run()
     taken[0].join(10)
-    old.crash()
-    old = open_replicated(old.storage)
+    old.engine.crash()
+    old = open_replicated(old.engine.storage)
     check_index(old)
     old, _ = join(new, old)
     assert contents(old) == expected
@@ -289,9 +293,9 @@ def test_a_crash_at_every_write_and_sync(mode: CrashMode) -> None:
     plan = plan_for(new, old)
     assert plan.matchpoint is not None
     before = states(old)
-    old.crash()
-    assert isinstance(old.storage, MemoryStorage)
-    files = image_of(old.storage)
+    old.engine.crash()
+    assert isinstance(old.engine.storage, MemoryStorage)
+    files = image_of(old.engine.storage)
     clean = rolled_back(files, plan.matchpoint, 0)
     start = CrashStorage(files=files, stop_at=0)
     open_replicated(start)
@@ -308,7 +312,7 @@ def test_a_crash_at_every_write_and_sync(mode: CrashMode) -> None:
         seen.add(found == after)
         assert found in (before, after), f"{mode}: operation {stop_at} of {total}"
         check_index(env)
-        env.crash()
+        env.engine.crash()
         env = open_replicated(image)
         assert states(env) == found, f"{mode}: operation {stop_at}, recovered twice"
         check_index(env)
@@ -340,47 +344,47 @@ def test_the_feeders_three_answers() -> None:
     """R-SYNC-4: the entry; an alternate for the first question above the range; not found."""
     master = open_alone(MemoryStorage())
     master.create_database("t").put(b"a", b"b")
-    assert master.vlsn_index is not None
-    last = master.vlsn_index.range.last
-    forms = {v: entry_at(master, v)[1] for v in range(1, last + 1)}
-    feeder = Feeder(master, lambda v: forms[v])
+    assert master.engine.vlsn_index is not None
+    last = master.engine.vlsn_index.range.last
+    forms = {v: entry_at(master.engine, v)[1] for v in range(1, last + 1)}
+    feeder = Feeder(master.engine, lambda v: forms[v])
     assert feeder.answer(last + 5) == Answer(AnswerKind.ALTERNATE, forms[last])
     assert feeder.answer(last + 5) == Answer(AnswerKind.NOT_FOUND)
     assert feeder.answer(2) == Answer(AnswerKind.ENTRY, forms[2])
-    assert Feeder(master, lambda v: forms[v]).answer(0) == Answer(AnswerKind.NOT_FOUND)
+    assert Feeder(master.engine, lambda v: forms[v]).answer(0) == Answer(AnswerKind.NOT_FOUND)
 
 
 def test_nodes_with_nothing_in_common_need_a_restore() -> None:
     node = open_alone(MemoryStorage())
     node.create_database("t").put(b"a", b"b")
     node.close()
-    replica = open_replicated(node.storage)
-    forms = {vlsn: entry_at(replica, vlsn)[1] for vlsn in range(1, 10)}
+    replica = open_replicated(node.engine.storage)
+    forms = {vlsn: entry_at(replica.engine, vlsn)[1] for vlsn in range(1, 10)}
     asked: list[int] = []
 
     def another_master(vlsn: int) -> Answer:
         asked.append(vlsn)
         return Answer(AnswerKind.ENTRY, forms[vlsn]._replace(type_number=18))
 
-    plan = find_plan(replica, another_master)
+    plan = find_plan(replica.engine, another_master)
     assert plan.action is Action.NETWORK_RESTORE
     assert asked == [9, 7, 5, 2]
     assert [commit.vlsn for commit in plan.passed.commits] == [9, 7, 5, 2]
-    found = find_plan(open_replicated(MemoryStorage()), lambda vlsn: Answer(AnswerKind.NOT_FOUND))
+    found = find_plan(open_replicated(MemoryStorage()).engine, lambda vlsn: Answer(AnswerKind.NOT_FOUND))
     assert found.action is Action.NETWORK_RESTORE
 
 
 def test_the_rolled_back_entries_are_invisible_and_their_vlsns_come_again() -> None:
     """R-SYNC-11, R-RB-33."""
     old, new, _ = parted(31)
-    assert old.vlsn_index is not None
-    last, plan = old.vlsn_index.range.last, plan_for(new, old)
+    assert old.engine.vlsn_index is not None
+    last, plan = old.engine.vlsn_index.range.last, plan_for(new, old)
     assert plan.matchpoint is not None
-    hidden = {v: e.lsn for v, e in visible_stream(old.storage).items() if v > plan.matchpoint.vlsn}
+    hidden = {v: e.lsn for v, e in visible_stream(old.engine.storage).items() if v > plan.matchpoint.vlsn}
     assert max(hidden) == last
     old, _ = join(new, old)
     old.sync()
-    stream = visible_stream(old.storage)
+    stream = visible_stream(old.engine.storage)
     assert all(stream[v].lsn != hidden[v] for v in hidden if v in stream)
     for lsn in hidden.values():
-        assert old.ctx.access.read(lsn, allow_invisible=True).invisible
+        assert old.engine.access.read(lsn, allow_invisible=True).invisible

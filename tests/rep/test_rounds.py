@@ -211,7 +211,7 @@ def check(group: Group) -> None:
         stream = visible_stream(storage)
         with Environment(storage, EnvironmentConfig(read_only=True)) as env:
             found.append(contents(env))
-            for period in env.recovery.periods:
+            for period in env.engine.recovery.periods:
                 assert period.matchpoint_lsn < period.start_lsn
         assert list(stream) == list(range(1, max(stream) + 1))
     assert found[0] == found[1] == found[2]

@@ -59,10 +59,10 @@ def test_hostile_terms(payload: bytes) -> None:
 def branch(files: dict[str, bytes], time_ms: int, key: bytes) -> tuple[Environment, int]:
     """A log that goes on as a new master's: its Matchpoint, then a transaction; with the VLSN of the Matchpoint."""
     env = open_alone(MemoryStorage(files))
-    assert env.vlsn_index is not None
-    assert env.writer is not None
-    env.writer.log_in_stream(MATCHPOINT, encode_matchpoint(Matchpoint(time_ms, 1), WRITTEN_VERSION), NEXT_VLSN)
-    begin = env.vlsn_index.range.last
+    assert env.engine.vlsn_index is not None
+    assert env.engine.writer is not None
+    env.engine.writer.log_in_stream(MATCHPOINT, encode_matchpoint(Matchpoint(time_ms, 1), WRITTEN_VERSION), NEXT_VLSN)
+    begin = env.engine.vlsn_index.range.last
     with env.open_database("t") as db:
         db.put(key, b"x")
     return env, begin
@@ -74,15 +74,17 @@ def test_equal_commits_of_two_branches_are_told_apart_where_their_terms_begin() 
         env.create_database("t").close()
     master, begin = branch(base.contents(), 1000, b"master")
     replica, _ = branch(base.contents(), 2000, b"lost")
-    assert master.vlsn_index is not None
-    assert replica.vlsn_index is not None
-    last = master.vlsn_index.range.last
-    assert replica.vlsn_index.range.last == last
-    assert entry_at(master, last)[1].agrees(entry_at(replica, last)[1])
-    assert not entry_at(master, last - 1)[1].agrees(entry_at(replica, last - 1)[1])
+    assert master.engine.vlsn_index is not None
+    assert replica.engine.vlsn_index is not None
+    last = master.engine.vlsn_index.range.last
+    assert replica.engine.vlsn_index.range.last == last
+    assert entry_at(master.engine, last)[1].agrees(entry_at(replica.engine, last)[1])
+    assert not entry_at(master.engine, last - 1)[1].agrees(entry_at(replica.engine, last - 1)[1])
 
     def plan(terms: Terms) -> tuple[Action, int]:
-        found = find_plan(replica, Feeder(master, lambda vlsn: entry_at(master, vlsn)[1]).answer, terms)
+        found = find_plan(
+            replica.engine, Feeder(master.engine, lambda vlsn: entry_at(master.engine, vlsn)[1]).answer, terms
+        )
         assert found.matchpoint is not None
         return found.action, found.matchpoint.vlsn
 
@@ -90,4 +92,4 @@ def test_equal_commits_of_two_branches_are_told_apart_where_their_terms_begin() 
     assert plan(Terms().begun(7, begin)) == (Action.HARD_RECOVERY, begin - 1)
     assert plan(Terms().begun(7, 2)) == (Action.START, last)
     for env in (master, replica):
-        env.crash()
+        env.engine.crash()

@@ -32,13 +32,13 @@ class Hand:
             for number in range(records):
                 self.db.put(b"%04d" % number, b"v" * 20, txn)
         self.env.checkpoint(force=True, minimize=True)
-        assert self.env.writer is not None
-        self.writer = self.env.writer
-        self._start = self.env.checkpointer.last_start
+        assert self.env.engine.writer is not None
+        self.writer = self.env.engine.writer
+        self._start = self.env.engine.checkpointer.last_start
 
     def path(self, key: bytes) -> list[IN]:
         """The nodes from the BIN of a key up to the root."""
-        node: IN | None = find_bin(self.env.ctx, self.db.state, key)
+        node: IN | None = find_bin(self.env.engine.ctx, self.db.state, key)
         found = []
         while node is not None:
             found.append(node)
@@ -52,23 +52,23 @@ class Hand:
 
     def end(self, first_active: int | None = None) -> int:
         """Log the CkptEnd."""
-        env, ids = self.env, self.env.checkpointer.ids
+        engine, ids = self.env.engine, self.env.engine.checkpointer.ids
         record = CkptEnd(
-            "api", 0, self._start, HAS_ROOT, env.naming.root_lsn, first_active or self._start, env.ctx.node_ids.last,
-            ids.replicated_node, env.catalog.last_local_db_id, env.catalog.last_replicated_db_id, env.txns.last_id,
-            env.txns.last_replicated_id, 0, 0, 99, (), (),
+            "api", 0, self._start, HAS_ROOT, engine.naming.root_lsn, first_active or self._start, engine.node_ids.last,
+            ids.replicated_node, engine.catalog.last_local_db_id, engine.catalog.last_replicated_db_id,
+            engine.txns.last_id, engine.txns.last_replicated_id, 0, 0, 99, (), (),
         )  # fmt: skip
         return self.writer.log(CKPT_END, encode_ckpt_end(record, WRITTEN_VERSION))
 
     def log(self, node: IN, provisional: Provisional) -> int:
         """Log a node as it is, dirty or not; its parent's slot then leads to it."""
-        return log_node(self.env.ctx, node, provisional)
+        return log_node(self.env.engine.ctx, node, provisional)
 
     def files(self) -> dict[str, bytes]:
         """The log as a crash now would leave it, everything written."""
         self.writer.flush(sync=True)
-        assert isinstance(self.env.storage, MemoryStorage)
-        return {path: data for path, data in self.env.storage.contents().items() if path.endswith(".jdb")}
+        assert isinstance(self.env.engine.storage, MemoryStorage)
+        return {path: data for path, data in self.env.engine.storage.contents().items() if path.endswith(".jdb")}
 
     def recovered(self, key: bytes, files: dict[str, bytes] | None = None) -> Recovered:
         """The log after a crash, recovered for reading."""
@@ -82,7 +82,7 @@ class Recovered:
         env = Environment(MemoryStorage(files), EnvironmentConfig(read_only=True))
         with env, env.open_database("deep") as db:
             self.records = dict(db.items())
-            node: IN | None = find_bin(env.ctx, db.state, key)
+            node: IN | None = find_bin(env.engine.ctx, db.state, key)
             self.lsns = []
             while node is not None:
                 self.lsns.append(node.lsn())

@@ -44,8 +44,10 @@ class Script:
 
     def mark(self) -> None:
         """What is committed now is to be found from here on."""
-        assert self.env.writer is not None
-        self.marks.append((self.env.writer.last_lsn, {name: dict(records) for name, records in self.state.items()}))
+        assert self.env.engine.writer is not None
+        self.marks.append(
+            (self.env.engine.writer.last_lsn, {name: dict(records) for name, records in self.state.items()})
+        )
 
     def txn(self, *changes: Change, abort: bool = False) -> None:
         """One transaction of changes; None deletes."""
@@ -93,11 +95,11 @@ class Script:
 def live_lsns(env: Environment) -> set[int]:
     """Every LSN that the trees of an environment still need: nodes, deltas, records that are not embedded."""
     found: set[int] = set()
-    for _, db_id in list(env.catalog.names(internal=True)):
-        state = env.catalog.by_id(db_id)
+    for _, db_id in list(env.engine.catalog.names(internal=True)):
+        state = env.engine.catalog.by_id(db_id)
         if state is None:
             continue
-        for node in bins(env.ctx, state):
+        for node in bins(env.engine.ctx, state):
             found |= _versions(node)
             for index, lsn in enumerate(node.lsns):
                 if node.is_live(index) and not node.states[index] & SLOT_EMBEDDED and not state.duplicates:
@@ -118,7 +120,7 @@ def obsolete_lsns(env: Environment) -> set[int]:
     """Every LSN that is counted obsolete with its offset, in the log or waiting for the next checkpoint."""
     found = {
         make_lsn(number, offset)
-        for number, counters in env.utilization.files().items()
+        for number, counters in env.engine.utilization.files().items()
         for offset in counters.new_offsets
     }
     for key, content in _summaries(env):
@@ -128,12 +130,12 @@ def obsolete_lsns(env: Environment) -> set[int]:
 
 
 def _summaries(env: Environment) -> Iterator[tuple[bytes, FileSummaryLN]]:
-    state = env.catalog.by_name("_jeUtilization")
+    state = env.engine.catalog.by_name("_jeUtilization")
     assert state is not None
-    for node in bins(env.ctx, state):
+    for node in bins(env.engine.ctx, state):
         for index in range(len(node)):
             if node.is_live(index):
-                content = read_ln(env.ctx, state, node.lsns[index]).content
+                content = read_ln(env.engine.ctx, state, node.lsns[index]).content
                 assert isinstance(content, FileSummaryLN)
                 yield node.keys[index], content
 

@@ -61,7 +61,7 @@ def test_nothing_below_the_highest_level_is_replayed(of_leaf: Provisional, of_lo
     hand.writer.force_new_file()
     for node in (upper, *above):
         hand.log(node, NO if node.is_root else BEFORE)
-    hand.env.naming.write_map_ln(hand.db.state)
+    hand.env.engine.naming.write_map_ln(hand.db.state)
     hand.env.checkpoint(force=True, minimize=True)
     hand.writer.force_new_file()
     # The cleaner has made BIN-D and IN-C dirty; IN-A is not logged.
@@ -89,5 +89,5 @@ def test_roots_are_replayed_before_all_others() -> None:
     new = [hand.log(node, NO) for node in branch]
     root.lsns[slot] = old
     new_root = hand.log(root, NO)
-    hand.env.naming.write_map_ln(hand.db.state)
+    hand.env.engine.naming.write_map_ln(hand.db.state)
     assert hand.recovered(KEY).lsns == [*new, new_root]

@@ -85,7 +85,7 @@ def test_junk_behind_the_last_entry_is_cut(junk: bytes) -> None:
     assert jdb(image) == damaged
     env = open_env(image)
     assert contents(env) == state
-    env.crash()
+    env.engine.crash()
     assert jdb(image)[last][: len(files[last])] == files[last]
     assert junk not in jdb(image)[last]
 
@@ -121,7 +121,7 @@ def long_last_file() -> tuple[dict[str, bytes], list[LogEntry]]:
     for number in range(12):
         db.put(b"%04d" % number, b"v" * 30)
     found = list(entries(env))
-    env.crash()
+    env.engine.crash()
     return jdb(storage), found
 
 
@@ -142,8 +142,8 @@ def test_torn_tail_or_lost_commits() -> None:
     for damaged, at_risk in cases:
         image = MemoryStorage(damaged)
         with Environment(image, READ_ONLY) as reader:
-            assert reader.tail is not None
-            assert reader.tail.commits_at_risk == at_risk
+            assert reader.engine.tail is not None
+            assert reader.engine.tail.commits_at_risk == at_risk
         if at_risk:
             with pytest.raises(RefusedError, match=f"{at_risk} committed"):
                 Environment(image)
@@ -182,12 +182,12 @@ def test_every_flip_of_an_entry_is_seen_when_it_is_read() -> None:
     whole = file.read(start, victim.total_bytes)
     for at in range(victim.total_bytes):
         file.write(start + at, bytes((whole[at] ^ 0x40,)))
-        env.evict()
+        env.engine.evict()
         with pytest.raises(DamageError, match="0x0/"):
             db.get(b"k")
         file.write(start + at, whole[at : at + 1])
     assert db.get(b"k") == b"v" * 40
-    env.crash()
+    env.engine.crash()
 
 
 def test_an_invisible_entry_is_passed_by_recovery_and_refused_to_readers() -> None:
@@ -199,5 +199,5 @@ def test_an_invisible_entry_is_passed_by_recovery_and_refused_to_readers() -> No
     with Environment(MemoryStorage(hidden), READ_ONLY) as reader:
         assert set(contents(reader)["plain"]) == {b"%04d" % number for number in range(11)}
         with pytest.raises(DamageError, match="rolled back"):
-            reader.ctx.access.read(last.lsn)
-        assert reader.ctx.access.read(last.lsn, allow_invisible=True).checksum_ok
+            reader.engine.access.read(last.lsn)
+        assert reader.engine.access.read(last.lsn, allow_invisible=True).checksum_ok

@@ -40,7 +40,7 @@ def worked(seed: int = 9, steps: int = 40) -> tuple[MemoryStorage, Workload, lis
     workload.start(env)
     workload.run(env, steps)
     found = list(entries(env))
-    env.crash()
+    env.engine.crash()
     return storage, workload, found
 
 
@@ -73,16 +73,16 @@ def test_ids_go_on_with_and_without_a_checkpoint_behind_them() -> None:
         with env.begin() as txn:
             for number in range(20):
                 db.put(b"%04d" % number, b"v", txn)
-        now = (db.state.id, txn.id, env.ctx.node_ids.last)
+        now = (db.state.id, txn.id, env.engine.node_ids.last)
         assert not seen or all(new > old for new, old in zip(now, seen[-1], strict=True))
         seen.append(now)
         if checkpoint:
             env.checkpoint(force=True)
         env.sync()
-        env.crash()
+        env.engine.crash()
     with open_env(storage, read_only=True) as last:
-        assert (last.recovery.ids.db, last.ctx.node_ids.last) >= (seen[-1][0], seen[-1][2])
-        assert last.recovery.ids.txn >= seen[-1][1]
+        assert (last.engine.recovery.ids.db, last.engine.node_ids.last) >= (seen[-1][0], seen[-1][2])
+        assert last.engine.recovery.ids.txn >= seen[-1][1]
 
 
 @pytest.mark.parametrize("torn", ["bad checksum", "cut", "header only"])
@@ -113,7 +113,7 @@ def test_a_torn_last_file_whose_checkpoint_is_in_the_file_before(torn: str) -> N
     assert files == before
     image = MemoryStorage(files)
     with open_env(image) as env:
-        assert env.recovery.end_lsn == (first if torn != "header only" else last_lsn_before)
+        assert env.engine.recovery.end_lsn == (first if torn != "header only" else last_lsn_before)
         assert contents(env) == state
     with open_env(image, read_only=True) as reader:
         assert contents(reader) == state
@@ -128,10 +128,10 @@ def test_the_only_ckpt_end_is_cut_off() -> None:
         db.put(b"%04d" % number, b"v")
     env.sync()
     first = next(entry.lsn for entry in entries(env) if entry.type_name == "CkptEnd")
-    env.crash()
+    env.engine.crash()
     whole = jdb(storage)
     with open_env(MemoryStorage(whole), read_only=True) as reader:
-        assert reader.recovery.ckpt_end_lsn == first
+        assert reader.engine.recovery.ckpt_end_lsn == first
     # The entry becomes a Trace of its size: the log is whole, but has no checkpoint.
     old = next(e for e in entries_of(whole) if e.lsn == first)
     body = encode_trace(Trace(0, ""), 17)
@@ -142,8 +142,8 @@ def test_the_only_ckpt_end_is_cut_off() -> None:
     whole[path] = whole[path][:at] + logged(filler, old.prev_offset) + whole[path][at + old.total_bytes :]
     image = MemoryStorage(whole)
     with open_env(image) as env:
-        assert env.recovery.ckpt_end_lsn == NULL_LSN
-        assert env.recovery.first_active_lsn == NULL_LSN
+        assert env.engine.recovery.ckpt_end_lsn == NULL_LSN
+        assert env.engine.recovery.first_active_lsn == NULL_LSN
         assert contents(env) == {"db": {b"%04d" % number: b"v" for number in range(30)}}
 
 
@@ -179,7 +179,7 @@ def test_what_is_written_behind_a_truncation_is_recovered() -> None:
         with env.open_database("plain") as db:
             assert dict(db.items()) == {**before["plain"], **{b"turn %d" % n: b"x" for n in range(turn)}}
             db.put(b"turn %d" % turn, b"x")
-        env.crash()
+        env.engine.crash()
 
 
 def test_damage_in_a_file_is_reported_again_and_again() -> None:
@@ -195,11 +195,11 @@ def test_damage_in_a_file_is_reported_again_and_again() -> None:
     file = storage.open_rw(path)
     file.write(data.index(b"v" * 50) + 5, b"?")
     file.close()
-    env.evict()
+    env.engine.evict()
     for _ in range(2):
         with pytest.raises(DamageError, match=r"00000000\.jdb at 0x0/0x[0-9a-f]+"):
             db.get(b"k")
-    env.crash()
+    env.engine.crash()
 
 
 class Spoiled:
@@ -224,9 +224,9 @@ def test_damage_in_the_buffer_never_reaches_the_file() -> None:
     db.put(b"k", b"committed" * 5)
     txn = env.begin()
     db.put(b"k", b"not yet" * 5, txn)
-    env.evict()
-    assert env.writer is not None
-    env.ctx.access.unwritten = Spoiled(env.writer)
+    env.engine.evict()
+    assert env.engine.writer is not None
+    env.engine.access.unwritten = Spoiled(env.engine.writer)
     with pytest.raises(DamageError):
         db.get(b"k", txn)
     with pytest.raises(RefusedError, match="invalid"):

@@ -43,14 +43,14 @@ class Row:
     def crashed(self) -> Environment:
         """The environment after the crash, recovered."""
         self.env.sync()
-        self.env.crash()
-        return Environment(self.env.storage)
+        self.env.engine.crash()
+        return Environment(self.env.engine.storage)
 
 
 def slot_lsn(env: Environment) -> int:
-    state = env.catalog.by_name("db")
+    state = env.engine.catalog.by_name("db")
     assert state is not None
-    node = find_bin(env.ctx, state, b"K")
+    node = find_bin(env.engine.ctx, state, b"K")
     assert node is not None
     return node.lsns[node.find(b"K")[0]]
 
@@ -99,8 +99,8 @@ def test_which_version_recovery_leaves(log: Callable[[Row], None], index: int, d
     env = row.crashed()
     assert slot_lsn(env) == row.lsns[index]
     assert env.open_database("db").get(b"K") == data
-    env.crash()
-    with Environment(env.storage) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
         assert slot_lsn(again) == row.lsns[index]
 
 

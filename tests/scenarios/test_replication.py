@@ -47,17 +47,17 @@ Locks = dict[int, set[int]]
 
 def matchpoint(env: Environment) -> int:
     """Log a Matchpoint on a master: a place to roll back to that ends no transaction."""
-    assert env.writer is not None
-    assert env.vlsn_index is not None
-    env.writer.log_in_stream(
-        MATCHPOINT, encode_matchpoint(MatchpointEntry(env.now_ms(), 1), WRITTEN_VERSION), NEXT_VLSN
+    assert env.engine.writer is not None
+    assert env.engine.vlsn_index is not None
+    env.engine.writer.log_in_stream(
+        MATCHPOINT, encode_matchpoint(MatchpointEntry(env.engine.now_ms(), 1), WRITTEN_VERSION), NEXT_VLSN
     )
-    return env.vlsn_index.range.last
+    return env.engine.vlsn_index.range.last
 
 
 def write_locks(env: Environment) -> Locks:
     """LSNs that each transaction of the stream has locked for writing."""
-    return {txn_id: set(txn.writes) for txn_id, txn in env.txns.registered.items() if txn_id < 0}
+    return {txn_id: set(txn.writes) for txn_id, txn in env.engine.txns.registered.items() if txn_id < 0}
 
 
 def master_with_matchpoints(options: DatabaseOptions) -> tuple[Environment, list[int]]:
@@ -93,7 +93,7 @@ def replayed(master: Environment, places: list[int]) -> tuple[Environment, list[
 
 
 def roll_back(replica: Environment, vlsn: int) -> None:
-    SoftRollback(replica, MatchpointLocation(vlsn, entry_at(replica, vlsn)[0])).run()
+    SoftRollback(replica.engine, MatchpointLocation(vlsn, entry_at(replica.engine, vlsn)[0])).run()
 
 
 @pytest.mark.parametrize("options", [DatabaseOptions(max_entries=6), DatabaseOptions(duplicates=True, max_entries=6)])
@@ -113,8 +113,8 @@ def test_rollback_to_every_matchpoint(options: DatabaseOptions) -> None:
         direct, seen = replayed(master, places)
         roll_back(direct, place)
         assert (states(direct), write_locks(direct)) == seen[at]
-        direct.crash()
-        direct = open_replicated(direct.storage)
+        direct.engine.crash()
+        direct = open_replicated(direct.engine.storage)
         assert states(direct) == seen[at][0]
         check_index(direct)
         # What was taken back comes again.
@@ -137,9 +137,9 @@ def test_databases_removed_after_a_rollback(removed: tuple[str, ...]) -> None:
             for key in range(8):
                 db.put(b"%04d" % key, b"never", txn)
     old.sync()
-    old.crash()
+    old.engine.crash()
     lead(new, 2)
-    old, plans = join(new, open_replicated(old.storage))
+    old, plans = join(new, open_replicated(old.engine.storage))
     assert plans[0].action is Action.SOFT_ROLLBACK
     for name in removed:
         new.remove_database(name)
@@ -149,8 +149,8 @@ def test_databases_removed_after_a_rollback(removed: tuple[str, ...]) -> None:
     for _ in range(2):
         assert contents(old) == expected
         check_index(old)
-        old.crash()
-        old = open_replicated(old.storage)
+        old.engine.crash()
+        old = open_replicated(old.engine.storage)
 
 
 def test_the_node_that_rolled_back_becomes_the_master() -> None:
@@ -160,16 +160,16 @@ def test_the_node_that_rolled_back_becomes_the_master() -> None:
     workload.start(old)
     workload.run(old, 20)
     catch_up(old, new)
-    assert old.vlsn_index is not None
-    common = old.vlsn_index.range.last
+    assert old.engine.vlsn_index is not None
+    common = old.engine.vlsn_index.range.last
     txn = old.begin()
     with old.open_database("plain") as db:
         db.put(b"0000", b"never", txn)
     old.sync()
-    old.crash()
-    old, _ = join(new, open_replicated(old.storage))
-    assert old.vlsn_index is not None
-    assert old.vlsn_index.range.last == common
+    old.engine.crash()
+    old, _ = join(new, open_replicated(old.engine.storage))
+    assert old.engine.vlsn_index is not None
+    assert old.engine.vlsn_index.range.last == common
     lead(old, 1)
     with old.open_database("plain") as db, old.begin() as again:
         db.put(b"0000", b"of the next term", again)
@@ -234,7 +234,7 @@ def test_a_checkpoint_holds_every_vlsn_before_its_start() -> None:
     writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     for writer in writers:
         writer.start()
-    index = env.vlsn_index
+    index = env.engine.vlsn_index
     assert index is not None
     for _ in range(6):
         seen = index.range.last
@@ -244,10 +244,10 @@ def test_a_checkpoint_holds_every_vlsn_before_its_start() -> None:
     done.set()
     for writer in writers:
         writer.join()
-    env.crash()
+    env.engine.crash()
     before_start, last, stored = 0, 0, 0
     held: list[int] = []
-    for entry in all_entries(env.storage):
+    for entry in all_entries(env.engine.storage):
         if entry.replicated:
             last = max(last, entry.vlsn)
         elif entry.type_name == "CkptStart":
@@ -260,7 +260,7 @@ def test_a_checkpoint_holds_every_vlsn_before_its_start() -> None:
             if isinstance(record, LN) and record.key == long_key(-1) and record.data:
                 stored = decode_vlsn_range(record.data).last
     assert len(set(held)) > 3
-    check_index(open_replicated(env.storage))
+    check_index(open_replicated(env.engine.storage))
 
 
 def all_entries(storage: Storage) -> list[LogEntry]:
@@ -281,9 +281,9 @@ def with_dead_files(env: Environment, *, replicated: bool) -> list[str]:
     Returns:
         Their paths; the environment is at a checkpoint after them.
     """
-    assert env.writer is not None
-    first = (env.writer.next_lsn >> 32) + 1
-    env.writer.force_new_file()
+    assert env.engine.writer is not None
+    first = (env.engine.writer.next_lsn >> 32) + 1
+    env.engine.writer.force_new_file()
     if replicated:
         with env.open_database("plain") as db:
             for number in range(12):
@@ -292,9 +292,9 @@ def with_dead_files(env: Environment, *, replicated: bool) -> list[str]:
                 db.delete(b"short-lived %d" % number)
     else:
         for _ in range(20):
-            env.evict()
-    last = env.writer.next_lsn >> 32
-    env.writer.force_new_file()
+            env.engine.evict()
+    last = env.engine.writer.next_lsn >> 32
+    env.engine.writer.force_new_file()
     env.compress()
     for name in ("plain", "dups", "prefixed"):
         with env.open_database(name) as db:
@@ -305,15 +305,15 @@ def with_dead_files(env: Environment, *, replicated: bool) -> list[str]:
     for _ in range(2):
         env.checkpoint(force=True, minimize=True)
     assert first <= last
-    return [file.path for file in list_log_files(env.storage).files if first <= file.number <= last]
+    return [file.path for file in list_log_files(env.engine.storage).files if first <= file.number <= last]
 
 
 def without_files(env: Environment, paths: list[str]) -> Environment:
     """The environment opened again, as a detached node, after the files have gone."""
     env.close()
     for path in paths:
-        env.storage.remove(path)
-    return open_replicated(env.storage)
+        env.engine.storage.remove(path)
+    return open_replicated(env.engine.storage)
 
 
 def two_nodes() -> tuple[Environment, Environment, Workload]:
@@ -347,10 +347,10 @@ def test_a_gap_in_the_log_of_the_replica_that_nothing_ended_behind() -> None:
     with old.open_database("plain") as db:
         db.put(b"0001", b"never", txn)
     old.sync()
-    old.crash()
+    old.engine.crash()
     lead(new, 2)
     workload.run(new, 5)
-    old, plans = join(new, without_files(open_replicated(old.storage), paths))
+    old, plans = join(new, without_files(open_replicated(old.engine.storage), paths))
     assert plans[0].action is Action.SOFT_ROLLBACK
     assert contents(old) == contents(new) == workload.committed
 
@@ -359,14 +359,14 @@ def test_a_gap_in_the_log_of_the_feeder() -> None:
     """T-26: the cleaner has deleted a file and cut the index after it; who needs less is fed, who needs it is not."""
     master, behind, workload = two_nodes()
     paths = with_dead_files(master, replicated=True)
-    assert master.vlsn_index is not None
+    assert master.engine.vlsn_index is not None
     fed = open_replicated(MemoryStorage())
     catch_up(master, fed)
     workload.run(master, 5)
-    stream = visible_stream(master.storage)
+    stream = visible_stream(master.engine.storage)
     gone = [vlsn for vlsn, entry in stream.items() if f"{entry.lsn >> 32:08x}.jdb" in paths]
     assert gone
-    assert master.vlsn_index.truncate_head(max(gone), (stream[max(gone)].lsn >> 32) + 1)
+    assert master.engine.vlsn_index.truncate_head(max(gone), (stream[max(gone)].lsn >> 32) + 1)
     master = without_files(master, paths)
     lead(master, 1)
     workload.run(master, 5)
@@ -404,11 +404,11 @@ def test_matchpoints_that_je_left_visible_are_passed_over(corpus: Path, tmp_path
     found = corpus / "je/je-18.3.20/rollback-four-periods"
     env = open_replicated(copy(found / "env", tmp_path / "env"))
     expected = index_lsns(found)
-    assert env.vlsn_index is not None
-    last = env.vlsn_index.range.last
+    assert env.engine.vlsn_index is not None
+    last = env.engine.vlsn_index.range.last
     assert last == 65
-    assert {vlsn: entry_at(env, vlsn)[0] for vlsn in range(1, last + 1)} == expected
-    log = LocalLog(env)
+    assert {vlsn: entry_at(env.engine, vlsn)[0] for vlsn in range(1, last + 1)} == expected
+    log = LocalLog(env.engine)
     seen = []
     while log.back():
         assert log.current is not None

@@ -43,12 +43,12 @@ def test_a_record_in_a_range_that_was_taken_over(ending: str, how: str) -> None:
         for changed, data in changes:
             script.write(changed, data, txn)
     if how == "evicted":
-        script.env.evict()
+        script.env.engine.evict()
     else:
         script.checkpoint()
     if ending == "aborted":
         txn.abort()
-        script.env.evict()
+        script.env.engine.evict()
     script.env.sync()
     image = {path: data for path, data in script.storage.contents().items() if path.endswith(".jdb")}
     with open_env(MemoryStorage(image)) as env, env.open_database("db") as db:
@@ -59,24 +59,24 @@ def test_a_record_in_a_range_that_was_taken_over(ending: str, how: str) -> None:
 
 
 def contents_are_cut_anywhere(script: Script) -> bool:
-    if script.env.txns.registered:
-        for txn in list(script.env.txns.registered.values()):
-            script.env.abort(txn)
+    if script.env.engine.txns.registered:
+        for txn in list(script.env.engine.txns.registered.values()):
+            script.env.engine.abort(txn)
     return script.check(2) > 20
 
 
 def test_the_path_is_logged_before_the_range_is_used() -> None:
     """As after a split: YES up to the root, which is NO; once, and only when somebody inserts."""
     script = pruned()
-    assert script.env.writer is not None
-    after = script.env.writer.last_lsn
+    assert script.env.engine.writer is not None
+    after = script.env.engine.writer.last_lsn
     assert node_flags(script.env, after, script.db.state.id) == []
     script.txn((key(131), b"first"))
     flags = node_flags(script.env, after, script.db.state.id)
     assert flags[-1][0] == "IN"
     assert flags[-1][2] is Provisional.NO
     assert {flag for _, _, flag in flags[:-1]} <= {Provisional.YES}
-    after = script.env.writer.last_lsn
+    after = script.env.engine.writer.last_lsn
     script.txn((key(0), b"elsewhere"))
     assert node_flags(script.env, after, script.db.state.id) == []
     assert contents(script.env) == script.state

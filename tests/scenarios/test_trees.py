@@ -16,8 +16,8 @@ from engine.format.entry.db_tree import DatabaseImpl
 from engine.format.lsn import NULL_LSN
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins, find_bin, find_parent, root_of
 from engine.txn.txn import TxnState
 from tests.db.logs import entries, node_flags
@@ -39,7 +39,7 @@ def key(number: int) -> bytes:
 
 def nodes_of(env: Environment, db: Database) -> list[IN]:
     found: dict[int, IN] = {}
-    for leaf in bins(env.ctx, db.state):
+    for leaf in bins(env.engine.ctx, db.state):
         node: IN | None = leaf
         while node is not None:
             found[id(node)] = node
@@ -90,8 +90,8 @@ def test_a_node_larger_than_its_database_allows_now() -> None:
     assert max(len(node) for node in nodes_of(env, db)) <= 64
     assert keys_of(db) == [key(number) for number in range(200)]
     env.sync()
-    env.crash()
-    with Environment(env.storage) as again, again.open_database("db") as found:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again, again.open_database("db") as found:
         assert keys_of(found) == [key(number) for number in range(200)]
 
 
@@ -137,10 +137,10 @@ def test_prefixes_with_an_order_of_their_own() -> None:
     env = Environment(MemoryStorage(), config)
     db = env.create_database("db", DatabaseOptions(key_prefixing=True, max_entries=8))
     impl: DatabaseImpl = db.state.impl._replace(btree_comparator=java_string(name))
-    state = DatabaseState(impl, env.catalog.comparators)
+    state = DatabaseState(impl, env.engine.catalog.comparators)
     state.name = "db"
-    env.catalog.add(state)
-    env.naming.write_map_ln(state)
+    env.engine.catalog.add(state)
+    env.engine.naming.write_map_ln(state)
     with env.open_database("db") as ordered:
         stored = [b"p" * length + bytes((65 + length * 7 % 26,)) for length in range(60)] + [b"pz", b"ppz", b"a"]
         for number, found in enumerate(stored):
@@ -149,8 +149,8 @@ def test_prefixes_with_an_order_of_their_own() -> None:
         assert keys_of(ordered) == expected
         env.checkpoint(force=True)
     env.sync()
-    env.crash()
-    again = Environment(env.storage, EnvironmentConfig(comparators={name: length_first}))
+    env.engine.crash()
+    again = Environment(env.engine.storage, EnvironmentConfig(comparators={name: length_first}))
     with again, again.open_database("db") as reopened:
         assert keys_of(reopened) == expected
         assert reopened.get(b"ppz") == b"61"
@@ -166,12 +166,12 @@ def test_exact_and_inexact_searches() -> None:
     env, db = make(128)
     for number in range(0, 40, 2):
         db.put(key(number), b"v")
-    leaf = next(bins(env.ctx, db.state))
+    leaf = next(bins(env.engine.ctx, db.state))
     assert [leaf.find(key(number)) for number in (0, 1, 2, 38, 39)] == [
         (0, True), (1, False), (1, True), (19, True), (20, False),
     ]  # fmt: skip
     assert leaf.find(b"") == (0, False)
-    root = root_of(env.ctx, db.state)
+    root = root_of(env.engine.ctx, db.state)
     assert root is not None
     assert [root.slot_for(found) for found in (b"", key(5), b"\xff")] == [0, 0, 0]
     for index in (5, 0, 17):
@@ -191,7 +191,7 @@ def test_parents_by_id_and_key() -> None:
         db.delete(key(number))
     env.compress()
     for node in nodes_of(env, db):
-        found = find_parent(env.ctx, db.state, node.node_id, node.level, node.ident)
+        found = find_parent(env.engine.ctx, db.state, node.node_id, node.level, node.ident)
         if node.is_root:
             assert found is None
             continue
@@ -199,9 +199,9 @@ def test_parents_by_id_and_key() -> None:
         parent, index = found
         assert parent is node.parent
         assert parent.kids[index] is node
-    top = root_of(env.ctx, db.state)
+    top = root_of(env.engine.ctx, db.state)
     assert top is not None
-    assert find_parent(env.ctx, db.state, 1 << 40, top.level, b"x") is None
+    assert find_parent(env.engine.ctx, db.state, 1 << 40, top.level, b"x") is None
 
 
 def test_a_commit_releases_and_an_abort_never_splits() -> None:
@@ -214,11 +214,11 @@ def test_a_commit_releases_and_an_abort_never_splits() -> None:
         for number in range(0, 30, 5):
             db.put(key(number), b"w" * 20, txn)
         db.delete(key(1), txn)
-        assert env.locks.stats().locks > 0
-        assert env.writer is not None
-        after = env.writer.last_lsn
+        assert env.engine.locks.stats().locks > 0
+        assert env.engine.writer is not None
+        after = env.engine.writer.last_lsn
         txn.commit() if commits else txn.abort()
-        assert env.locks.stats().locks == 0
+        assert env.engine.locks.stats().locks == 0
         assert node_flags(env, after, db.state.id) == []
         assert [entry.type_name for entry in entries(env, after)] == ["Commit" if commits else "Abort"]
     assert db.count() == 29
@@ -241,7 +241,7 @@ def test_a_cursor_ends_with_its_transaction() -> None:
         with pytest.raises(RefusedError):
             txn.commit()
     assert db.get(key(1)) == b"v"
-    assert env.locks.stats().locks == 0
+    assert env.engine.locks.stats().locks == 0
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
@@ -299,7 +299,7 @@ def test_empty_bins_are_passed() -> None:
             assert cursor.search_range(key(30)) == (key(80), b"v")
             assert cursor.prev() == (key(19), b"v")
         env.compress()
-    assert all(len(node) for node in bins(env.ctx, db.state))
+    assert all(len(node) for node in bins(env.engine.ctx, db.state))
 
 
 def test_what_a_transaction_holds_is_not_compressed() -> None:
@@ -311,12 +311,12 @@ def test_what_a_transaction_holds_is_not_compressed() -> None:
     for number in range(6):
         db.delete(key(number), txn)
     assert env.compress() == 0
-    env.evict()
+    env.engine.evict()
     assert env.compress() == 0
     txn.abort()
     env.compress()
     assert db.count() == 6
-    leaf = find_bin(env.ctx, db.state, key(0))
+    leaf = find_bin(env.engine.ctx, db.state, key(0))
     assert leaf is not None
     assert NULL_LSN not in leaf.lsns
 
@@ -329,8 +329,8 @@ def test_a_delta_is_preferred_to_compression() -> None:
     env.checkpoint(force=True)
     db.delete(key(5))
     assert env.compress() == 0
-    assert env.writer is not None
-    after = env.writer.last_lsn
+    assert env.engine.writer is not None
+    after = env.engine.writer.last_lsn
     env.checkpoint(force=True)
     assert node_flags(env, after, db.state.id)[0][0] == "NewBINDelta"
     for number in range(6, 60):
@@ -338,6 +338,6 @@ def test_a_delta_is_preferred_to_compression() -> None:
     assert env.compress() == 55
     env.checkpoint(force=True)
     env.sync()
-    env.crash()
-    with Environment(env.storage) as again, again.open_database("db") as found:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again, again.open_database("db") as found:
         assert keys_of(found) == [key(number) for number in (*range(5), *range(60, 100))]

@@ -59,12 +59,12 @@ def test_a_new_root_is_found_without_a_checkpoint(how: str) -> None:
         script.checkpoint(minimize=True)
         script.txn((key(50), b"after"))
     if how == "eviction":
-        script.env.evict()
+        script.env.engine.evict()
         script.txn((key(50), b"after"))
-        script.env.evict()
+        script.env.engine.evict()
     assert not live_lsns(script.env) & obsolete_lsns(script.env)
     script.env.sync()
-    script.env.crash()
+    script.env.engine.crash()
     with Environment(script.storage) as again:
         with again.open_database("db") as db:
             assert dict(db.items()) == script.state["db"]
@@ -77,11 +77,11 @@ def test_a_delta_of_a_node_that_is_gone_is_not_applied() -> None:
     script.txn(*((key(number), b"v" * 20) for number in range(100)))
     script.checkpoint(minimize=True)
     script.txn((key(10), b"changed"))
-    assert script.env.writer is not None
-    after = script.env.writer.last_lsn
-    script.env.evict()
+    assert script.env.engine.writer is not None
+    after = script.env.engine.writer.last_lsn
+    script.env.engine.evict()
     assert next(name for name, _, _ in node_flags(script.env, after, script.db.state.id)) == "NewBINDelta"
-    low = next(bins(script.env.ctx, script.db.state)).keys
+    low = next(bins(script.env.engine.ctx, script.db.state)).keys
     script.txn(*((found, None) for found in list(low)))
     script.env.compress()
     script.checkpoint()
@@ -147,8 +147,8 @@ def test_known_deleted_in_a_delta() -> None:
     script.checkpoint()
     script.txn((key(11), b"committed"))
     script.txn((key(11), None), abort=True)
-    assert script.env.writer is not None
-    after = script.env.writer.last_lsn
+    assert script.env.engine.writer is not None
+    after = script.env.engine.writer.last_lsn
     script.checkpoint()
     assert [name for name, level, _ in node_flags(script.env, after, script.db.state.id) if level == 1] == [
         "NewBINDelta"
@@ -174,7 +174,7 @@ def test_a_transaction_over_two_checkpoints() -> None:
     txn.abort()
     assert script.check(2) > 20
     with Environment(MemoryStorage({p: d for p, d in image.contents().items() if p.endswith(".jdb")})) as crashed:
-        assert crashed.recovery.first_active_lsn < crashed.recovery.ckpt_start_lsn
+        assert crashed.engine.recovery.first_active_lsn < crashed.engine.recovery.ckpt_start_lsn
         with crashed.open_database("db") as db:
             assert dict(db.items()) == script.state["db"]
 
@@ -191,7 +191,7 @@ def test_aborts_of_deletions_and_insertions_of_one_key(duplicates: bool) -> None
     script.write(key(20), b"never", txn)
     script.env.compress()
     script.checkpoint()
-    script.env.evict()
+    script.env.engine.evict()
     script.write(key(4), b"never", txn)
     txn.abort()
     script.env.compress()
@@ -222,7 +222,7 @@ def test_attributes_survive_and_environments_do_not_mix() -> None:
         env.create_database("d", DatabaseOptions(number == 1, number == 2, 10 + number)).put(b"k", b"%d" % number)
         env.sync()
     for env in envs:
-        env.crash()
+        env.engine.crash()
     for number, storage in enumerate(storages):
         with Environment(storage) as env, env.open_database("d") as db:
             assert (db.duplicates, db.state.prefixing, db.state.max_entries) == (number == 1, number > 0, 10 + number)
@@ -237,7 +237,7 @@ def test_versions_that_are_needed_are_never_counted_obsolete() -> None:
         script.txn((key(turn * 7 % 90), None), abort=turn % 3 == 0)
         if turn % 2:
             script.checkpoint(minimize=turn % 4 == 1)
-        script.env.evict()
+        script.env.engine.evict()
         script.env.compress()
         assert not live_lsns(script.env) & obsolete_lsns(script.env), turn
     script.env.sync()
@@ -252,4 +252,4 @@ def test_versions_that_are_needed_are_never_counted_obsolete() -> None:
             assert not live_lsns(again) & obsolete_lsns(again)
             again.checkpoint(force=True, minimize=True)
             assert not live_lsns(again) & obsolete_lsns(again)
-    script.env.crash()
+    script.env.engine.crash()

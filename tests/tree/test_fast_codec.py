@@ -9,10 +9,10 @@ from engine.format.entry.db_tree import DUPLICATES, KEY_PREFIXING, TWO_PART_KEYS
 from engine.format.entry.node import decode_node, encode_node
 from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.fast_codec import decode_usual, encode_usual
 from engine.tree.in_node import IN
 from engine.tree.node_codec import node_from, node_to
-from engine.tree.state import DatabaseState
 
 LSNS = st.one_of(
     st.just(-1),

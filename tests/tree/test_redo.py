@@ -9,10 +9,10 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
-from engine.tree.apply import Leaf, redo_ln
-from engine.tree.bin_node import UNTIMED
+from engine.tree.apply import redo_ln
+from engine.tree.database_state import DatabaseState
+from engine.tree.record_version import RecordVersion
 from engine.tree.redo import Redo, redo_sorted
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins
 
 Slots = list[tuple[object, ...]]
@@ -35,7 +35,7 @@ def made(before: list[tuple[bytes, bool]]) -> tuple[Environment, DatabaseState]:
             if deleted:
                 db.delete(key, txn)
     # As in recovery, nothing is logged, and nobody holds locks.
-    env.ctx.writer = env.ctx.locks = env.ctx.root_logged = None
+    env.engine.ctx.writer = env.engine.ctx.locks = env.engine.ctx.root_logged = None
     return env, db.state
 
 
@@ -43,7 +43,7 @@ def slots(env: Environment, db: DatabaseState) -> Slots:
     """Live slots: whether one of a deleted record is there still depends on when its node was split."""
     return [
         (node.keys[at], node.lsns[at], node.states[at], node.values[at], node.sizes[at], node.expirations[at])
-        for node in bins(env.ctx, db)
+        for node in bins(env.engine.ctx, db)
         for at in range(len(node))
         if node.is_live(at)
     ]
@@ -56,16 +56,18 @@ def test_a_batch_is_its_lns_in_turn(
 ) -> None:
     env, db = made(before)
     other, same = made(before)
-    known = sorted(lsn for node in bins(env.ctx, db) for lsn in node.lsns) or [0]
+    known = sorted(lsn for node in bins(env.engine.ctx, db) for lsn in node.lsns) or [0]
     # Versions older than a deletion come back where a split has taken its slot out, until the deletion is redone.
     start = known[-1] + 1 if any(deleted for _, deleted in before) else known[min(first, len(known) - 1)]
     batch: list[Redo] = []
     for number, (key, data, deleted, expiration) in enumerate(leaves):
-        leaf = Leaf(start + number, 50, None if deleted else data, expiration, -1, deleted, False, UNTIMED, False)
+        leaf = RecordVersion(
+            lsn=start + number, size=50, data=None if deleted else data, expiration=expiration, known_deleted=deleted
+        )
         plain = leaf.data is None and not deleted and not expiration
         batch.append((key, leaf.lsn, leaf.size, None if plain else leaf))
-        redo_ln(other.ctx, same, key, leaf)
-    redo_sorted(env.ctx, db, batch, lambda: None)
+        redo_ln(other.engine.ctx, same, key, leaf)
+    redo_sorted(env.engine.ctx, db, batch, lambda: None)
     assert slots(env, db) == slots(other, same)
     assert [key for key, *_ in slots(env, db)] == sorted({key for key, *_ in slots(env, db)})
 
@@ -74,11 +76,11 @@ def test_a_database_without_a_root_is_left_alone() -> None:
     """je-log-format.md 14.3."""
     env, db = made([])
     db.root, db.root_lsn = None, -1
-    redo_sorted(env.ctx, db, [(b"k", 100, 50, None)], lambda: None)
+    redo_sorted(env.engine.ctx, db, [(b"k", 100, 50, None)], lambda: None)
     assert not db.has_root
 
 
 def test_nodes_that_have_grown_are_accounted() -> None:
     env, db = made([])
-    redo_sorted(env.ctx, db, [(b"%03d" % number, 1000 + number, 50, None) for number in range(40)], lambda: None)
-    assert env.ctx.used_bytes == sum(node.memory_bytes() for node in env.ctx.nodes.values())
+    redo_sorted(env.engine.ctx, db, [(b"%03d" % number, 1000 + number, 50, None) for number in range(40)], lambda: None)
+    assert env.engine.ctx.used_bytes == sum(node.memory_bytes() for node in env.engine.ctx.nodes.values())

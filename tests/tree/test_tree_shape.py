@@ -26,7 +26,7 @@ def fill(env: Environment, db: Database, numbers: range, data: bytes = b"v" * 20
 
 
 def sizes(env: Environment, db: Database) -> list[int]:
-    return [len(node) for node in bins(env.ctx, db.state)]
+    return [len(node) for node in bins(env.engine.ctx, db.state)]
 
 
 def test_ascending_and_descending_loads_fill_their_nodes() -> None:
@@ -45,8 +45,8 @@ def test_what_a_split_logs() -> None:
     """R-TREE-15: new sibling YES, old node YES, parent NO since it is the root."""
     env, db = make()
     fill(env, db, range(8))
-    assert env.writer is not None
-    after = env.writer.last_lsn
+    assert env.engine.writer is not None
+    after = env.engine.writer.last_lsn
     fill(env, db, range(8, 9))
     flags = [(level, flag.value) for _, level, flag in node_flags(env, after, db.state.id)]
     assert flags == [(1, "yes"), (1, "yes"), (2, "no")]
@@ -55,8 +55,8 @@ def test_what_a_split_logs() -> None:
 def test_the_first_insertion_logs_an_empty_tree() -> None:
     """R-TREE-2: the BIN provisionally, the root not."""
     env, db = make()
-    assert env.writer is not None
-    after = env.writer.last_lsn
+    assert env.engine.writer is not None
+    after = env.engine.writer.last_lsn
     fill(env, db, range(1))
     assert [(n, f.value) for n, _, f in node_flags(env, after, db.state.id)] == [("BIN", "yes"), ("IN", "no")]
 
@@ -68,8 +68,8 @@ def test_delta_or_full(dirty: int, kind: str) -> None:
     fill(env, db, range(100))
     env.checkpoint(force=True)
     fill(env, db, range(dirty), b"w" * 20)
-    assert env.writer is not None
-    after = env.writer.last_lsn
+    assert env.engine.writer is not None
+    after = env.engine.writer.last_lsn
     env.checkpoint(force=True)
     assert node_flags(env, after, db.state.id)[0][0] == kind
 
@@ -88,8 +88,8 @@ def test_deltas_are_cumulative_and_read_back() -> None:
         if entry.type_name == "NewBINDelta" and entry.record()[0] == db.state.id
     ]
     assert [len(found) for found in slots] == [1, 2, 3, 4, 5]
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         found = dict(again.open_database("db").items())
     assert [found[b"%05d" % n] for n in range(6)] == [b"delta %d" % n for n in range(5)] + [b"v" * 20]
 
@@ -102,8 +102,8 @@ def test_after_compressing_a_dirty_slot_the_next_version_is_full() -> None:
     for number in range(40):
         db.delete(b"%05d" % number)
     env.compress()
-    assert env.writer is not None
-    after = env.writer.last_lsn
+    assert env.engine.writer is not None
+    after = env.engine.writer.last_lsn
     env.checkpoint(force=True)
     assert node_flags(env, after, db.state.id)[0][0] == "BIN"
     assert sizes(env, db) == [60]
@@ -121,8 +121,8 @@ def test_deleting_everything_leaves_one_branch() -> None:
     fill(env, db, range(50))
     assert db.count() == 50
     env.sync()
-    env.crash()
-    with Environment(env.storage, EnvironmentConfig(read_only=True)) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage, EnvironmentConfig(read_only=True)) as again:
         assert again.open_database("db").count() == 50
 
 
@@ -146,7 +146,7 @@ def test_embedding_limit() -> None:
     for size in (0, 16, 17):
         db.put(b"%02d" % size, b"x" * size)
     env.checkpoint(force=True)
-    env.evict()
-    node = next(bins(env.ctx, db.state))
+    env.engine.evict()
+    node = next(bins(env.engine.ctx, db.state))
     assert [bool(state & 0x10) for state in node.states] == [True, True, False]
     assert [db.get(b"%02d" % size) for size in (0, 16, 17)] == [b"", b"x" * 16, b"x" * 17]

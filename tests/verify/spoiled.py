@@ -18,8 +18,8 @@ from engine.log.access import LogAccess
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins, child_of, root_of
 from engine.verify.report import Finding
 from engine.verify.trees import TreeReport, verify_trees
@@ -54,30 +54,30 @@ def spoiled(spoil: Spoil, *, checkpoints: int = 1) -> MemoryStorage:
     spoil(env)
     for _ in range(checkpoints):
         env.checkpoint(force=True, minimize=True)
-    assert env.writer is not None
-    env.writer.flush(sync=True)
-    env.crash()
+    assert env.engine.writer is not None
+    env.engine.writer.flush(sync=True)
+    env.engine.crash()
     return storage
 
 
 def state_of(env: Environment, name: str) -> DatabaseState:
-    state = env.catalog.by_name(name)
+    state = env.engine.catalog.by_name(name)
     assert state is not None
     return state
 
 
 def leaf(env: Environment, name: str = "large", number: int = 3) -> BIN:
     """A bottom node somewhere inside a tree."""
-    return list(bins(env.ctx, state_of(env, name)))[number]
+    return list(bins(env.engine.ctx, state_of(env, name)))[number]
 
 
 def upper(env: Environment, name: str = "large") -> IN:
     """A node of level 2 that is not the first of its parent."""
-    root = root_of(env.ctx, state_of(env, name))
+    root = root_of(env.engine.ctx, state_of(env, name))
     assert root is not None
-    node = child_of(env.ctx, root, 1)
+    node = child_of(env.engine.ctx, root, 1)
     while node.height > 2:
-        node = child_of(env.ctx, node, 1)
+        node = child_of(env.engine.ctx, node, 1)
     return node
 
 

@@ -66,7 +66,7 @@ class Crashes:
             if number // self._every % 2:
                 env.close()
             else:
-                env.crash()
+                env.engine.crash()
             _assert_sound(image, f"{what}, recovered")
             self.points += 1
 

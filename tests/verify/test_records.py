@@ -25,8 +25,8 @@ def missing_file(env: Environment) -> None:
 
 
 def past_the_end(env: Environment) -> None:
-    assert env.writer is not None
-    _point(env, env.writer.next_lsn + 50_000)
+    assert env.engine.writer is not None
+    _point(env, env.engine.writer.next_lsn + 50_000)
 
 
 def between_entries(env: Environment) -> None:
@@ -39,7 +39,7 @@ def at_a_node(env: Environment) -> None:
 
 def at_a_map_ln(env: Environment) -> None:
     key = b"%d" % state_of(env, "large").id
-    node = find_bin(env.ctx, env.catalog.mapping, key)
+    node = find_bin(env.engine.ctx, env.engine.catalog.mapping, key)
     assert node is not None
     _point(env, node.lsns[node.find(key)[0]])
 
@@ -56,10 +56,10 @@ def at_a_deletion(env: Environment) -> None:
     with env.open_database("large") as db:
         db.put(b"common/9000", b"x" * 40)
         db.delete(b"common/9000")
-    assert env.writer is not None
+    assert env.engine.writer is not None
     # The deletion is the entry before the Commit.
     state = state_of(env, "large")
-    node = find_bin(env.ctx, state, b"common/9000")
+    node = find_bin(env.engine.ctx, state, b"common/9000")
     assert node is not None
     deleted = node.lsns[node.find(b"common/9000")[0]]
     env.compress()
@@ -74,11 +74,11 @@ def wrong_size(env: Environment) -> None:
 
 def obsolete_record(env: Environment) -> None:
     lsn = leaf(env).lsns[INDEX]
-    env.utilization.obsolete_ln(lsn, 60)
+    env.engine.utilization.obsolete_ln(lsn, 60)
 
 
 def obsolete_node(env: Environment) -> None:
-    env.utilization.obsolete_node(leaf(env).lsn(), is_delta=False)
+    env.engine.utilization.obsolete_node(leaf(env).lsn(), is_delta=False)
 
 
 def other_data(env: Environment) -> None:

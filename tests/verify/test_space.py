@@ -21,33 +21,33 @@ SPACE = ("space",)
 
 
 def one_entry_more(env: Environment) -> None:
-    counters = env.utilization.counters(0)
+    counters = env.engine.utilization.counters(0)
     counters.total_count += 1
     counters.changed = True
 
 
 def bytes_missing(env: Environment) -> None:
-    counters = env.utilization.counters(1)
+    counters = env.engine.utilization.counters(1)
     counters.total_size -= 1
     counters.changed = True
 
 
 def everything_obsolete(env: Environment) -> None:
-    counters = env.utilization.counters(0)
+    counters = env.engine.utilization.counters(0)
     counters.obsolete_ln_count = counters.total_ln_count
     counters.changed = True
 
 
 def one_too_many(env: Environment) -> None:
     """The smallest figure that cannot be."""
-    counters = env.utilization.counters(0)
+    counters = env.engine.utilization.counters(0)
     used = _in_use(env, 0)
     counters.obsolete_ln_count = counters.total_ln_count - used + 1
     counters.changed = True
 
 
 def as_many_as_can_be(env: Environment) -> None:
-    counters = env.utilization.counters(0)
+    counters = env.engine.utilization.counters(0)
     counters.obsolete_ln_count = counters.total_ln_count - _in_use(env, 0)
     counters.changed = True
 
@@ -55,12 +55,12 @@ def as_many_as_can_be(env: Environment) -> None:
 def _in_use(env: Environment, number: int) -> int:
     """LNs of a file that slots need: those of the two databases with larger records, and of the catalogue."""
     count = 0
-    with env.ctx.latch:
-        named = [env.catalog.by_name(name) for name, _ in list(env.catalog.names(internal=True))]
-        for state in (env.catalog.mapping, env.catalog.naming, *named):
+    with env.engine.latch:
+        named = [env.engine.catalog.by_name(name) for name, _ in list(env.engine.catalog.names(internal=True))]
+        for state in (env.engine.catalog.mapping, env.engine.catalog.naming, *named):
             if state is None or state.duplicates or state.root_lsn == -1:
                 continue
-            for node in bins(env.ctx, state):
+            for node in bins(env.engine.ctx, state):
                 for lsn, flags in zip(node.lsns, node.states, strict=True):
                     count += file_of(lsn) == number and not flags & (DELETED | SLOT_EMBEDDED)
     return count
@@ -95,7 +95,7 @@ def test_uncounted_garbage_is_noted() -> None:
                 db.put(b"%05d" % i, b"." * 100)
     assert found(storage, SPACE) == ()
     with Environment(storage, config) as env:
-        counters = env.utilization.counters(0)
+        counters = env.engine.utilization.counters(0)
         counters.obsolete_ln_count = counters.obsolete_ln_size = counters.obsolete_ln_size_counted = 0
         counters.changed = True
         env.checkpoint(force=True)
@@ -109,9 +109,9 @@ def test_a_summary_that_cannot_be_read() -> None:
         with Environment(storage, CONFIG) as env, env.open_database("small") as db:
             db.put(b"k", b"v")
     with Environment(storage, CONFIG) as env:
-        state = env.catalog.by_name("_jeUtilization")
+        state = env.engine.catalog.by_name("_jeUtilization")
         assert state is not None
-        node = edge_bin(env.ctx, state)
+        node = edge_bin(env.engine.ctx, state)
         assert node is not None
         index = next(i for i in range(len(node)) if node.is_live(i))
         lsn, name = node.lsns[index], f"{int.from_bytes(node.keys[index][:4], 'big'):08x}.jdb"

@@ -13,8 +13,8 @@ from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import unknown_order
-from engine.tree.state import DatabaseState
 from engine.tree.tree import bins, find_bin
 from engine.verify import record_rules, space_rules, tree_rules
 from engine.verify.environment import verify_environment
@@ -105,8 +105,8 @@ def branch_to_upper_node(env: Environment) -> None:
 
 
 def branch_past_the_end(env: Environment) -> None:
-    assert env.writer is not None
-    _redirect(env, env.writer.next_lsn + 100_000)
+    assert env.engine.writer is not None
+    _redirect(env, env.engine.writer.next_lsn + 100_000)
 
 
 def branch_into_missing_file(env: Environment) -> None:
@@ -161,7 +161,7 @@ def _nodes(storage: MemoryStorage, name: str) -> list[int]:
 
 
 def _bins(env: Environment, name: str) -> list[BIN]:
-    return list(bins(env.ctx, state_of(env, name)))
+    return list(bins(env.engine.ctx, state_of(env, name)))
 
 
 def change_node(name: str, **changes: Any) -> set[str]:
@@ -229,7 +229,7 @@ def test_a_delta_of_another_node() -> None:
     with Environment(storage, config) as env, env.open_database("d") as db:
         db.put(b"0030", b"+" * 30)
         env.checkpoint(force=True)
-        node = find_bin(env.ctx, state_of(env, "d"), b"0030")
+        node = find_bin(env.engine.ctx, state_of(env, "d"), b"0030")
         assert node is not None
         delta, other = node.delta_lsn, leaf(env, "d", 0).full_lsn
     assert delta != NULL_LSN
@@ -256,7 +256,7 @@ def test_a_node_that_cannot_be_read_hides_only_what_is_below() -> None:
 
 def no_map_ln(env: Environment) -> None:
     key = b"%d" % state_of(env, "small").id
-    node = find_bin(env.ctx, env.catalog.mapping, key)
+    node = find_bin(env.engine.ctx, env.engine.catalog.mapping, key)
     assert node is not None
     node.set_known_deleted(node.find(key)[0])
     soil(node)
@@ -272,13 +272,13 @@ def catalogue(storage: MemoryStorage) -> dict[str, tuple[int, int, int]]:
     with Environment(storage, CONFIG) as env:
         for name in env.database_names():
             db_id = state_of(env, name).id
-            named = _slot(env, env.catalog.naming, name.encode())
-            found[name] = (named, _slot(env, env.catalog.mapping, b"%d" % db_id), db_id)
+            named = _slot(env, env.engine.catalog.naming, name.encode())
+            found[name] = (named, _slot(env, env.engine.catalog.mapping, b"%d" % db_id), db_id)
     return found
 
 
 def _slot(env: Environment, tree: DatabaseState, key: bytes) -> int:
-    node = find_bin(env.ctx, tree, key)
+    node = find_bin(env.engine.ctx, tree, key)
     assert node is not None
     return node.lsns[node.find(key)[0]]
 

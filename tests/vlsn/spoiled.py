@@ -36,13 +36,13 @@ def spoil(path: Path, change: Spoil, *, then: Callable[[Environment], None] | No
     env.checkpoint(force=True)
     then(env)
     env.sync()
-    env.crash()
+    env.engine.crash()
 
 
 def change_records(env: Environment, change: Spoil) -> None:
-    state = env.catalog.by_name(DATABASE_NAME)
+    state = env.engine.catalog.by_name(DATABASE_NAME)
     assert state is not None
-    stored = StoredIndex(env.parts, state)
+    stored = StoredIndex(env.engine.parts, state)
     before = records_of(stored)
     after = dict(before)
     change(after)
@@ -64,14 +64,14 @@ def make_master(path: Path, vlsns: int = 0) -> None:
 
 def write_to(env: Environment, vlsns: int) -> None:
     """Write until the stream is that long; leads the group if need be."""
-    if not env.leads:
-        lead_alone(env)
+    if not env.engine.leads:
+        lead_alone(env.engine)
     if "records" not in env.database_names():
         env.create_database("records").close()
-    assert env.vlsn_index is not None
+    assert env.engine.vlsn_index is not None
     with env.open_database("records") as db:
-        while env.vlsn_index.range.last < vlsns:
-            number = env.vlsn_index.range.last
+        while env.engine.vlsn_index.range.last < vlsns:
+            number = env.engine.vlsn_index.range.last
             db.put(b"%04d" % (number % 50), b"value %06d" % number)
 
 

@@ -135,7 +135,15 @@ def decode(data: bytes) -> AllocationPage:
         raise FormatError("an allocation page manages more pages than it can", found=found)
     free, at = _read_bits(data, start + length + _EXTENT.size)
     unfilled, _ = _read_bits(data, at)
-    return AllocationPage(header, next_page, next_offset, data[start : start + length], extent, free, unfilled)
+    return AllocationPage(
+        header=header,
+        next_page=next_page,
+        next_offset=next_offset,
+        container_header=data[start : start + length],
+        extent=extent,
+        free=free,
+        unfilled=unfilled,
+    )
 
 
 def encode(page: AllocationPage, page_size: int) -> bytes:
@@ -170,7 +178,17 @@ def new_extent(own_page: int, page_size: int, header_length: int) -> Extent:
     """The extent of an allocation page that manages nothing yet."""
     first = own_page + 1
     last = first + maximum_pages(page_size, header_length) - 1
-    return Extent(first * page_size, first, last, 0, NEW_STATUS, 0, 0, 0, 0)
+    return Extent(
+        first_offset=first * page_size,
+        first_page=first,
+        last_page=last,
+        allocated=0,
+        status=NEW_STATUS,
+        preallocated=0,
+        spare=0,
+        spare_long=0,
+        spare_long_2=0,
+    )
 
 
 def _read_bits(data: bytes, at: int) -> tuple[BitSet, int]:

@@ -74,7 +74,14 @@ def control_row(row: DecodedRow) -> ControlRow | None:
     child = data[_CHILD_FIELD] if len(data) > _CHILD_FIELD else None
     leftmost = NO_PAGE if child is None else int.from_bytes(child, "big", signed=True)
     return ControlRow(
-        kind, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] == 1, descriptor or None, leftmost
+        kind=kind,
+        left=numbers[0],
+        right=numbers[1],
+        parent=numbers[2],
+        level=numbers[3],
+        is_root=numbers[4] == 1,
+        descriptor=descriptor or None,
+        leftmost_child=leftmost,
     )
 
 
@@ -125,13 +132,13 @@ def decode_descriptor(data: bytes) -> Descriptor:
     if format_id not in DESCRIPTOR_FORMATS:
         raise FormatError("not an index descriptor", expected="format id 388, 466 or 470", found=str(format_id))
     found = Descriptor(
-        format_id,
-        cursor.fixed_long(),
-        cursor.fixed_int(),
-        cursor.fixed_int(),
-        cursor.fixed_int(),
-        cursor.flag(),
-        cursor.flag(),
+        format_id=format_id,
+        container=cursor.fixed_long(),
+        segment=cursor.fixed_int(),
+        columns=cursor.fixed_int(),
+        unique_columns=cursor.fixed_int(),
+        duplicates_allowed=cursor.flag(),
+        parent_links=cursor.flag(),
     )
     if not 0 < found.unique_columns <= found.columns:
         raise FormatError(

@@ -62,7 +62,15 @@ def decode(data: bytes) -> Control:
         raise FormatError("the checksum of the control file is wrong", expected=str(computed), found=str(checksum))
     if format_id != FORMAT_ID or obsolete != OBSOLETE_VERSION:
         raise FormatError("not a control file", expected="format id 128, number 9", found=f"{format_id}, {obsolete}")
-    return Control(checkpoint, major, minor, build, flags & 0xFF, spare, spare_long)
+    return Control(
+        checkpoint=checkpoint,
+        major=major,
+        minor=minor,
+        build=build,
+        flags=flags & 0xFF,
+        spare=spare,
+        spare_long=spare_long,
+    )
 
 
 def stated_release(data: bytes) -> tuple[int, int] | None:

@@ -124,7 +124,15 @@ def decode_body(instant: int, body: bytes) -> Record:
             data = cursor.byte_array()
     if cursor.remaining():
         raise FormatError("bytes are left over behind a log record", found=f"{cursor.remaining()} bytes")
-    return Record(instant, len(body), group, number, operation, data, undo_instant)
+    return Record(
+        instant=instant,
+        length=len(body),
+        group=group,
+        transaction=number,
+        operation=operation,
+        data=data,
+        undo_instant=undo_instant,
+    )
 
 
 def encode_body(

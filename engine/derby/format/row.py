@@ -96,7 +96,15 @@ def read_header(cursor: FieldCursor) -> RowHeader:
         field_count = cursor.count()
     if field_count > _MAX_FIELDS:
         raise FormatError("a row has too many fields", found=str(field_count))
-    return RowHeader(status, record_id, overflow_page, overflow_id, first_field, field_count, cursor.position - start)
+    return RowHeader(
+        status=status,
+        record_id=record_id,
+        overflow_page=overflow_page,
+        overflow_id=overflow_id,
+        first_field=first_field,
+        field_count=field_count,
+        length=cursor.position - start,
+    )
 
 
 def encode_header(header: RowHeader) -> bytes:

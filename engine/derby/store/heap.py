@@ -206,7 +206,18 @@ class Heap:
         if self._is_long(columns):
             pointer = self._put_pieces(running, columns[-1], taken)
             fields[-1] = RowField(row.FIELD_OVERFLOW, column.encode_location(pointer))
-        return DecodedRow(RowHeader(0, page.FIRST_RECORD_ID, 0, 0, 0, len(fields), 0), tuple(fields))
+        return DecodedRow(
+            RowHeader(
+                status=0,
+                record_id=page.FIRST_RECORD_ID,
+                overflow_page=0,
+                overflow_id=0,
+                first_field=0,
+                field_count=len(fields),
+                length=0,
+            ),
+            tuple(fields),
+        )
 
     def _put_pieces(self, running: RunningXact, value: bytes, taken: list[int]) -> Location:
         """Put a value on overflow pages, the last piece first, so that each can name the next one."""
@@ -219,7 +230,18 @@ class Heap:
             if following is not None:
                 fields.append(RowField(row.FIELD_OVERFLOW, column.encode_location(following)))
             following = Location(number, self.page(number).header.next_record_id)
-            image = DecodedRow(RowHeader(0, following.record_id, 0, 0, 0, len(fields), 0), tuple(fields))
+            image = DecodedRow(
+                RowHeader(
+                    status=0,
+                    record_id=following.record_id,
+                    overflow_page=0,
+                    overflow_id=0,
+                    first_field=0,
+                    field_count=len(fields),
+                    length=0,
+                ),
+                tuple(fields),
+            )
             named = number, operations.Insert, following.record_id, False, 0, _INSERT_PIECE
             self._change(running, *named, data=row.encode_logged(image))
         assert following is not None

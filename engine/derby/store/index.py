@@ -108,7 +108,18 @@ class Index:
         leaf, slot = self._leaf(key)
         fields = RowField(0, column.encode_key(key)), RowField(0, column.encode_location(at))
         record_id = self.page(leaf).header.next_record_id
-        image = DecodedRow(RowHeader(0, record_id, 0, 0, 0, len(fields), 0), fields)
+        image = DecodedRow(
+            RowHeader(
+                status=0,
+                record_id=record_id,
+                overflow_page=0,
+                overflow_id=0,
+                first_field=0,
+                field_count=len(fields),
+                length=0,
+            ),
+            fields,
+        )
         named = operations.Insert, record_id, True, slot, _INSERT
         self._change(running, leaf, *named, data=row.encode_logged(image))
 

@@ -1,8 +1,8 @@
 """The page store: opened with recovery, closed with a checkpoint.
 
-Opening locks the directory as a JVM does, recovers it when it needs that (``engine.derby.recovery``), and goes on
-after the last record. Opening it to read only works on an overlay in memory: recovery happens there, nothing is locked
-or changed.
+Opening locks the directory as a JVM does, recovers it when it needs that (``engine.derby.recovery``), and goes on after
+the last record. Opening it to read only works on an overlay in memory: recovery happens there, nothing is locked or
+changed.
 
 Closing rolls back what is open and takes a checkpoint, so the next opening has nothing to do. ``crash`` leaves the
 files as the death of the process would. A checkpoint is also taken after a commit when more log than the checkpoint
@@ -33,15 +33,15 @@ from engine.derby.info import analyse
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter
 from engine.derby.page_copies import PageCopies
-from engine.derby.recovery import DerbyRecoveryResult, RecoveryOptions, recover_locked, unlock
-from engine.derby.redo import Redo
+from engine.derby.recovery.manager import DerbyRecoveryResult, RecoveryOptions, recover_locked, unlock
+from engine.derby.recovery.redo import Redo
+from engine.derby.recovery.undo import Undo
 from engine.derby.store.commits import DerbyGroupCommit
 from engine.derby.store.core import Core
 from engine.derby.store.layout import make_files, require_store, switch_bytes, write_properties
 from engine.derby.store.locks import Locks
 from engine.derby.store.tables import CATALOGUE, DEFAULT_PAGE_BYTES, StoreTables, TablePlace, make_heap
 from engine.derby.store.transaction import StoreParts, StoreTransaction
-from engine.derby.undo import Undo
 from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage

@@ -20,7 +20,7 @@ from engine.derby.format.column import Location
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import container as container_operations
 from engine.derby.pages import LivePage
-from engine.derby.redo import Redo
+from engine.derby.recovery.redo import Redo
 from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.heap import FIRST_PAGE, Heap
 from engine.derby.store.space import give_back

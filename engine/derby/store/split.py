@@ -102,7 +102,18 @@ def _insert(
     index: Index, running: RunningXact, number: int, slot: int, fields: tuple[RowField, ...], flags: int
 ) -> None:
     record_id = index.page(number).header.next_record_id
-    image = DecodedRow(RowHeader(0, record_id, 0, 0, 0, len(fields), 0), fields)
+    image = DecodedRow(
+        RowHeader(
+            status=0,
+            record_id=record_id,
+            overflow_page=0,
+            overflow_id=0,
+            first_field=0,
+            field_count=len(fields),
+            length=0,
+        ),
+        fields,
+    )
     named = operations.Insert, record_id, False, slot, flags
     index.core.change(running, index.container, number, *named, data=row.encode_logged(image))
 

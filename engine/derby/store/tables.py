@@ -105,13 +105,13 @@ class StoreTables:
         table = self.get(name)
         heap, index = table.heap.container, table.index.container
         return TablePlace(
-            name,
-            heap.key.container,
-            index.key.container,
-            heap.header.page_size,
-            highest_page(self._core, heap),
-            highest_page(self._core, index),
-            len(table.index.path(b"")),
+            name=name,
+            heap_container=heap.key.container,
+            index_container=index.key.container,
+            page_bytes=heap.header.page_size,
+            heap_pages=highest_page(self._core, heap),
+            index_pages=highest_page(self._core, index),
+            index_levels=len(table.index.path(b"")),
         )
 
     def create(self, running: RunningXact, name: str, page_bytes: int) -> StoreTable:
@@ -182,7 +182,15 @@ class StoreTables:
 def make_heap(core: Core, running: RunningXact, key: ContainerKey, page_bytes: int) -> None:
     """Make a heap with its descriptor row."""
     found = _create(core, running, key, _header(0, page_bytes, _HEAP_MINIMUM))
-    header = RowHeader(row.HAS_FIRST_FIELD, page.FIRST_RECORD_ID, 0, 0, 0, 1, 0)
+    header = RowHeader(
+        status=row.HAS_FIRST_FIELD,
+        record_id=page.FIRST_RECORD_ID,
+        overflow_page=0,
+        overflow_id=0,
+        first_field=0,
+        field_count=1,
+        length=0,
+    )
     image = DecodedRow(header, (RowField(0, descriptor(key)),))
     fields = operations.Insert, page.FIRST_RECORD_ID, False, 0, operations.INSERT_OVERFLOW
     core.change(running, found, FIRST_PAGE, *fields, data=row.encode_logged(image))
@@ -192,10 +200,27 @@ def _make_index(core: Core, running: RunningXact, key: ContainerKey, heap: Conta
     """Make an index with its root page, a leaf."""
     found = _create(core, running, key, _header(container.REUSABLE_IDS, page_bytes, _INDEX_MINIMUM))
     root = btree.ControlRow(
-        btree.LEAF, btree.NO_PAGE, btree.NO_PAGE, btree.NO_PAGE, 0, True, btree.encode_descriptor(key, heap)
+        kind=btree.LEAF,
+        left=btree.NO_PAGE,
+        right=btree.NO_PAGE,
+        parent=btree.NO_PAGE,
+        level=0,
+        is_root=True,
+        descriptor=btree.encode_descriptor(key, heap),
     )
     fields = btree.control_fields(root)
-    image = DecodedRow(RowHeader(0, page.FIRST_RECORD_ID, 0, 0, 0, len(fields), 0), fields)
+    image = DecodedRow(
+        RowHeader(
+            status=0,
+            record_id=page.FIRST_RECORD_ID,
+            overflow_page=0,
+            overflow_id=0,
+            first_field=0,
+            field_count=len(fields),
+            length=0,
+        ),
+        fields,
+    )
     named = operations.Insert, page.FIRST_RECORD_ID, False, btree.CONTROL_SLOT, operations.INSERT_DEFAULT
     core.change(running, found, btree.ROOT_PAGE, *named, data=row.encode_logged(image))
 
@@ -210,4 +235,17 @@ def _create(core: Core, running: RunningXact, key: ContainerKey, header: Contain
 
 
 def _header(status: int, page_bytes: int, minimum: int) -> ContainerHeader:
-    return ContainerHeader(status, page_bytes, 0, minimum, 1, 8, -1, -1, 0, 0, 0, 0)
+    return ContainerHeader(
+        status=status,
+        page_size=page_bytes,
+        spare_percent=0,
+        minimum_record_size=minimum,
+        initial_pages=1,
+        preallocated_pages=8,
+        first_allocation_page=-1,
+        first_allocation_offset=-1,
+        version=0,
+        estimated_rows=0,
+        reusable_id_sequence=0,
+        spare=0,
+    )

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 
 from engine.derby.containers import Container
 from engine.derby.format import column
-from engine.derby.redo import Redo
+from engine.derby.recovery.redo import Redo
 from engine.derby.store import reclaim
 from engine.derby.store.commits import DerbyGroupCommit
 from engine.derby.store.core import Core

@@ -82,7 +82,19 @@ def collect_file(storage: Storage, end_file: int, file: LogFile) -> Facts:
     except JetoolError as error:
         facts = Facts()
         unread = FileFacts(
-            file.number, file.path, file.size_bytes, 0, 0, 0, 0, NULL_VLSN, NULL_VLSN, 0, 0, 0, str(error)
+            number=file.number,
+            path=file.path,
+            size_bytes=file.size_bytes,
+            version=0,
+            created_ms=0,
+            last_ms=0,
+            entries=0,
+            first_vlsn=NULL_VLSN,
+            last_vlsn=NULL_VLSN,
+            visible=0,
+            invisible=0,
+            damage_bytes=0,
+            problem=str(error),
         )
         facts.files.append(unread)
         return facts
@@ -96,9 +108,14 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
         return None
     work = found.work
     return EndOfLog(
-        found.closed_cleanly, found.end_of_log, work.open_txns if work else (), work.prepared_txns if work else (),
-        work.entries if work else 0, work.log_bytes if work else 0, found.lock_holder,
-    )  # fmt: skip
+        closed=found.closed_cleanly,
+        end_lsn=found.end_of_log,
+        open_txns=work.open_txns if work else (),
+        prepared_txns=work.prepared_txns if work else (),
+        recovery_entries=work.entries if work else 0,
+        recovery_bytes=work.log_bytes if work else 0,
+        lock_holder=found.lock_holder,
+    )
 
 
 class _FactsPass:
@@ -167,10 +184,21 @@ class _FactsPass:
         created = reader.header.time if reader.header is not None else 0
         facts.files.append(
             FileFacts(
-                reader.file.number, reader.file.path, reader.window.size_bytes, reader.version, created, self._last_ms,
-                entries, self._first_vlsn, self._last_vlsn, visible, invisible, facts.damage_bytes, "",
+                number=reader.file.number,
+                path=reader.file.path,
+                size_bytes=reader.window.size_bytes,
+                version=reader.version,
+                created_ms=created,
+                last_ms=self._last_ms,
+                entries=entries,
+                first_vlsn=self._first_vlsn,
+                last_vlsn=self._last_vlsn,
+                visible=visible,
+                invisible=invisible,
+                damage_bytes=facts.damage_bytes,
+                problem="",
             )
-        )  # fmt: skip
+        )
 
     def _last_ends(self) -> None:
         facts = self._facts

@@ -96,10 +96,18 @@ def node_of(env: str, stream: NodeStream, group: str = "") -> FleetNode:
     name = group or (stream.group.name if stream.group is not None else UNKNOWN_GROUP)
     key = group or (stream.group.uuid if stream.group is not None else UNKNOWN_GROUP)
     return FleetNode(
-        env, name if replicated else "", key if replicated else "", facts.first, facts.last,
-        points[-1].vlsn if len(points) else NULL_VLSN, commit, next(ends, 0), len(facts.rollbacks), stream.damages,
-        stream.problem,
-    )  # fmt: skip
+        env=env,
+        group=name if replicated else "",
+        group_key=key if replicated else "",
+        first_vlsn=facts.first,
+        last_vlsn=facts.last,
+        last_sync=points[-1].vlsn if len(points) else NULL_VLSN,
+        last_commit=commit,
+        dtvlsn=next(ends, 0),
+        rollbacks=len(facts.rollbacks),
+        damages=stream.damages,
+        problem=stream.problem,
+    )
 
 
 def rank(nodes: list[FleetNode]) -> list[RankedNode]:

@@ -190,7 +190,10 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
     last = facts.checkpoints[-1] if facts.checkpoints else None
     first_active = NULL_LSN if last is None else last.record.first_active_lsn
     obsolete, counted = _garbage(facts)
-    end = facts.end or EndOfLog(False, NULL_LSN, (), (), 0, 0, None)
+    end = facts.end or EndOfLog(
+        closed=False, end_lsn=NULL_LSN, open_txns=(), prepared_txns=(), recovery_entries=0, recovery_bytes=0,
+        lock_holder=None,
+    )  # fmt: skip
     missing = [number for number in files.missing() if number >= file_of(max(first_active, 0))]
     problems = [file.problem for file in facts.files if file.problem]
     found = Profile(

@@ -137,8 +137,9 @@ def _problem(env: str) -> str:
     """Why the records of recovery are not all; empty when they are."""
     try:
         with Environment(env, EnvironmentConfig(read_only=True)) as opened:
-            if opened.tail is not None and opened.tail.commits_at_risk:
-                return f"{opened.tail.commits_at_risk} committed transactions stand after damage in the last file"
+            tail = opened.engine.tail
+            if tail is not None and tail.commits_at_risk:
+                return f"{tail.commits_at_risk} committed transactions stand after damage in the last file"
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     db.count()

@@ -174,7 +174,18 @@ def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]
     if item.invisible or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
         # A slot that leads here leads to nothing, and to nothing that is lost.
         yield SalvagedVersion(
-            env, "void", record.db_id, key, item.lsn, False, False, None, txn, NULL_VLSN, -1, NULL_LSN
+            env=env,
+            kind="void",
+            db=record.db_id,
+            key=key,
+            lsn=item.lsn,
+            deleted=False,
+            embedded=False,
+            data=None,
+            txn=txn,
+            vlsn=NULL_VLSN,
+            node=-1,
+            bin_lsn=NULL_LSN,
         )
         return
     if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
@@ -186,7 +197,18 @@ def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]
         else:
             return
     yield SalvagedVersion(
-        env, "ln", record.db_id, key, item.lsn, data is None, False, data, txn, item.vlsn, -1, NULL_LSN
+        env=env,
+        kind="ln",
+        db=record.db_id,
+        key=key,
+        lsn=item.lsn,
+        deleted=data is None,
+        embedded=False,
+        data=data,
+        txn=txn,
+        vlsn=item.vlsn,
+        node=-1,
+        bin_lsn=NULL_LSN,
     )
 
 
@@ -196,7 +218,18 @@ def _slots(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersi
         return
     if item.type_number == BIN_TYPE:
         yield SalvagedVersion(
-            env, "node", node.db_id, b"", item.lsn, False, False, None, None, NULL_VLSN, node.node_id, item.lsn
+            env=env,
+            kind="node",
+            db=node.db_id,
+            key=b"",
+            lsn=item.lsn,
+            deleted=False,
+            embedded=False,
+            data=None,
+            txn=None,
+            vlsn=NULL_VLSN,
+            node=node.node_id,
+            bin_lsn=item.lsn,
         )
     for slot in node.slots:
         if not is_null(slot.lsn):
@@ -205,9 +238,19 @@ def _slots(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersi
             data = (slot.data or b"") if embedded and not deleted else None
             vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
             yield SalvagedVersion(
-                env, "slot", node.db_id, node.full_key(slot), slot.lsn, deleted, embedded, data, None, vlsn,
-                node.node_id, item.lsn,
-            )  # fmt: skip
+                env=env,
+                kind="slot",
+                db=node.db_id,
+                key=node.full_key(slot),
+                lsn=slot.lsn,
+                deleted=deleted,
+                embedded=embedded,
+                data=data,
+                txn=None,
+                vlsn=vlsn,
+                node=node.node_id,
+                bin_lsn=item.lsn,
+            )
 
 
 def _record(item: LogEntry) -> object:

@@ -16,14 +16,15 @@ from typing import Final, NamedTuple, Protocol
 from engine.errors import UsageError
 from engine.events import Listener
 from engine.pipeline import failures
-from engine.pipeline.load import rejects, staging
+from engine.pipeline.load import staging
+from engine.pipeline.load.input import rejects
+from engine.pipeline.load.input.reading import PartRead
+from engine.pipeline.load.input.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
+from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.load.log_output import Share, shares
 from engine.pipeline.load.plan import UNCHANGED, Target, TaskOutput
-from engine.pipeline.load.reading import PartRead
-from engine.pipeline.load.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
 from engine.pipeline.load.runs import SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession
-from engine.pipeline.load.sources import Layout, OpenSource
 from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
 
@@ -108,9 +109,20 @@ def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: 
     if form == JSON and wanted.value is None and value_format != RAW:
         values = ()
     return Recipe(
-        directory, RUN_BYTES, keep, form, opened.names, opened.layout.delimiter, opened.layout.header, keys, values,
-        value_format, style, wanted.order_by, opened.files,
-    )  # fmt: skip
+        staging=directory,
+        run_bytes=RUN_BYTES,
+        keep=keep,
+        form=form,
+        names=opened.names,
+        delimiter=opened.layout.delimiter,
+        header=opened.layout.header,
+        keys=keys,
+        values=values,
+        value_format=value_format,
+        value_style=style,
+        order_by=wanted.order_by,
+        files=opened.files,
+    )
 
 
 def read_source(backend: Backend, opened: OpenSource, recipe: Recipe, rejects_directory: Path) -> ReadTotals:
@@ -148,13 +160,13 @@ def write_files(
     stitch(session, done)
     files = [file for part in done for file in part.files]
     return LoadResult(
-        found.read,
-        sum(part.records for part in done),
-        found.rejected,
-        found.duplicates + sum(part.duplicates for part in done),
-        len(files),
-        sum(file.size for file in files),
-        found.rejects,
+        read=found.read,
+        records=sum(part.records for part in done),
+        rejected=found.rejected,
+        duplicates=found.duplicates + sum(part.duplicates for part in done),
+        files=len(files),
+        size=sum(file.size for file in files),
+        rejects=found.rejects,
     )
 
 

@@ -98,7 +98,15 @@ def merge_into(
         raise
     found = state.found
     duplicates = found.duplicates + state.duplicates
-    return LoadResult(found.read, state.records, found.rejected, duplicates, 0, 0, found.rejects), state.refused
+    return LoadResult(
+        read=found.read,
+        records=state.records,
+        rejected=found.rejected,
+        duplicates=duplicates,
+        files=0,
+        size=0,
+        rejects=found.rejects,
+    ), state.refused
 
 
 def _put(env: Environment, db: Database, keys: list[bytes], values: list[bytes], mode: PutMode) -> int:

@@ -45,7 +45,7 @@ class LoadSession:
         create: make it then.
 
     Attributes:
-        env, storage, name, options: as above.
+        env, storage, name, options: as above; ``engine`` is that of the environment.
         exists: the database is there.
         target: what files are made for.
         last_offset: of the last entry of the environment's last file.
@@ -60,13 +60,14 @@ class LoadSession:
     def __init__(
         self, env: Environment, storage: Storage, name: str, options: DatabaseOptions, *, create: bool
     ) -> None:
-        writer = env.writer
+        engine, writer = env.engine, env.engine.writer
         assert writer is not None
-        self.env, self.storage, self.name, self.options = env, storage, name, options
+        self.env, self.engine = env, engine
+        self.storage, self.name, self.options = storage, name, options
         self.exists = name in env.database_names()
         if not self.exists and not create:
             raise NotFoundError(f"no database of the name {name!r}", file=storage.root, hint="--create makes it")
-        db_id = env.catalog.last_local_db_id + 1
+        db_id = engine.catalog.last_local_db_id + 1
         self.bulk = not env.replicated and writer.version == WRITTEN_VERSION
         max_entries, prefixing = options.max_entries, options.key_prefixing
         if self.exists:
@@ -79,13 +80,20 @@ class LoadSession:
         if first > _MOST_FILES:
             raise RefusedError("the log has used up its file numbers", file=storage.root)
         self.target = Target(
-            str(staging.path_of(storage)), db_id, max_entries, prefixing, env.config.max_embedded_bytes, first,
-            min(env.config.file_max_bytes, _MOST_FILE_BYTES), env.ctx.node_ids.last + IDS_A_FILE,
-        )  # fmt: skip
+            staging=str(staging.path_of(storage)),
+            db_id=db_id,
+            max_entries=max_entries,
+            prefixing=prefixing,
+            max_embedded=engine.config.max_embedded_bytes,
+            first_file=first,
+            file_max=min(engine.config.file_max_bytes, _MOST_FILE_BYTES),
+            first_node_id=engine.node_ids.last + IDS_A_FILE,
+        )
         self.last_offset = writer.last_lsn & 0xFFFFFFFF
 
     def divert(self, base: Storage) -> OverlayStorage:
         """Begin the last step: nothing more reaches the environment's files, and no checkpoint comes by itself."""
-        assert isinstance(self.env.storage, LoadStorage)
-        self.env.checkpointer.bytes_interval = self.env.checkpointer.time_interval_ms = 0
-        return self.env.storage.divert(base)
+        storage, checkpointer = self.engine.storage, self.engine.checkpointer
+        assert isinstance(storage, LoadStorage)
+        checkpointer.bytes_interval = checkpointer.time_interval_ms = 0
+        return storage.divert(base)

@@ -56,7 +56,7 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
         storage.sync_directory(DIRECTORY)
         staging.commit(storage, moves)
     except BaseException:
-        session.env.crash()
+        session.engine.crash()
         raise
 
 
@@ -64,22 +64,22 @@ def _log(
     session: LoadSession, parts: list[TaskOutput], files: list[StagedFile], behind: list[LogFile], last_offset: int
 ) -> None:
     """Log what makes the files part of the environment: the database, its upper nodes, a checkpoint."""
-    env, target = session.env, session.target
-    assert env.writer is not None
+    env, engine, target = session.env, session.engine, session.target
+    assert engine.writer is not None
     if files:
-        env.writer.go_behind(behind, last_offset)
-        env.ctx.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
+        engine.writer.go_behind(behind, last_offset)
+        engine.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
         for file in files:
-            counters = env.utilization.counters(file.number)
+            counters = engine.utilization.counters(file.number)
             counters.set(FileSummary(*file.summary))
             counters.changed = True
     else:
-        env.writer.force_new_file()
+        engine.writer.force_new_file()
     db = env.open_database(session.name) if session.exists else env.create_database(session.name, session.options)
     with db:
         assert db.state.id == target.db_id
         assert not db.state.has_root
-        upper = UpperNodes(env.writer, target, env.ctx.node_ids.next)
+        upper = UpperNodes(engine.writer, target, engine.node_ids.next)
         for part in sorted(parts):
             for key, lsn in references(Path(part.references)):
                 upper.add(key, lsn)
@@ -128,12 +128,45 @@ class UpperNodes:
         return NULL_LSN
 
     def _log(self, slots: list[tuple[bytes, int]], level: int, *, root: bool) -> int:
-        rows = tuple(Slot(key, lsn, 0, None, None, None, None, None, None) for key, lsn in slots)
+        rows = tuple(
+            Slot(
+                key=key,
+                lsn=lsn,
+                state=0,
+                data=None,
+                log_size=None,
+                vlsn=None,
+                expiration=None,
+                creation_time=None,
+                modification_time=None,
+            )
+            for key, lsn in slots
+        )
         node = NodeRecord(
-            self._target.db_id, NULL_LSN, 0, NULL_LSN, 0, -1, -1, -1, self._next_id(), slots[0][0], ROOT if root else 0,
-            None, -1, len(rows), _LOWEST_UPPER + level, max(self._target.max_entries, len(rows)),
-            compact_base([lsn for _, lsn in slots]), rows, 0, 0, None, None, None,
-        )  # fmt: skip
+            db_id=self._target.db_id,
+            prev_full_lsn=NULL_LSN,
+            prev_full_size=0,
+            prev_delta_lsn=NULL_LSN,
+            prev_delta_size=0,
+            expiration_base=-1,
+            creation_base=-1,
+            modification_base=-1,
+            node_id=self._next_id(),
+            identifier_key=slots[0][0],
+            flags=ROOT if root else 0,
+            key_prefix=None,
+            compact_max_key_size=-1,
+            n_entries=len(rows),
+            level=_LOWEST_UPPER + level,
+            max_entries=max(self._target.max_entries, len(rows)),
+            base_file=compact_base([lsn for _, lsn in slots]),
+            slots=rows,
+            full_bin_entries=0,
+            full_bin_max_entries=0,
+            bloom_filter=None,
+            dup_key=None,
+            dup_count=None,
+        )
         body = encode_node(node, WRITTEN_VERSION, IN_TYPE)
         return self._writer.log(IN_TYPE, body, provisional=Provisional.NO if root else Provisional.YES)
 

@@ -42,7 +42,7 @@ group = command_group(
 def group_show(run: Run, env: str) -> int:
     """Print the group and its members, removed ones too, from the node's copy of the group database."""
     with open_to_read(run, env) as opened:
-        found = committed_members(opened)
+        found = committed_members(opened.engine)
     if found is None:
         raise NotFoundError(
             "the environment belongs to no replication group", file=env, hint="jetool info says what it is"

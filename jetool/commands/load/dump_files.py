@@ -106,9 +106,7 @@ def _database(env: Environment, name: str, reader: DumpReader, *, create: bool) 
     except NotFoundError as error:
         if create:
             return True, env.create_database(name, DatabaseOptions(duplicates=bool(reader.header.duplicates)))
-        raise NotFoundError(
-            f"no database of the name {name!r}", file=env.storage.root, hint="--create makes it"
-        ) from error
+        raise NotFoundError(f"no database of the name {name!r}", file=env.home, hint="--create makes it") from error
 
 
 def _load(
@@ -119,7 +117,7 @@ def _load(
         env.sync()
     except StorageError as error:
         error.consequence = f"{count.records} records were written, the last of them perhaps not to the disk"
-        error.hint = f"{error.hint}; jetool dbs {env.storage.root} --count says how many records are there"
+        error.hint = f"{error.hint}; jetool dbs {env.home} --count says how many records are there"
         raise
     except JetoolError as error:
         env.sync()

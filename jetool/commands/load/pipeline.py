@@ -19,9 +19,9 @@ from jetool.app.options import Run
 
 if TYPE_CHECKING:
     from engine.pipeline.load.bulk import Backend, LoadResult
-    from engine.pipeline.load.recipe import Recipe, RecipeRequest
+    from engine.pipeline.load.input.recipe import Recipe, RecipeRequest
+    from engine.pipeline.load.input.sources import Layout, OpenSource
     from engine.pipeline.load.session import LoadSession
-    from engine.pipeline.load.sources import Layout, OpenSource
 
 
 class LoadRequest(NamedTuple):
@@ -93,7 +93,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     from engine.pipeline.installed import require
 
     require("pyarrow", "numpy")
-    from engine.pipeline.load import sources
+    from engine.pipeline.load.input import sources
     from engine.pipeline.load.session import LoadSession, LoadStorage
 
     layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
@@ -186,8 +186,8 @@ def _backend(run: Run, request: LoadRequest) -> Iterator[Backend]:
 
 
 def _value_schema(opened: OpenSource, recipe: Recipe) -> str | None:
-    from engine.pipeline.load import values
-    from engine.pipeline.load.recipe import AVRO
+    from engine.pipeline.load.input import values
+    from engine.pipeline.load.input.recipe import AVRO
 
     if recipe.value_format != AVRO:
         return None
@@ -195,7 +195,7 @@ def _value_schema(opened: OpenSource, recipe: Recipe) -> str | None:
 
 
 def _wanted(request: LoadRequest) -> RecipeRequest:
-    from engine.pipeline.load.recipe import RecipeRequest
+    from engine.pipeline.load.input.recipe import RecipeRequest
 
     return RecipeRequest(
         request.key, request.value, request.key_format, request.data_format, request.value_format, request.order_by

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from engine.pipeline.load import endings
+from engine.pipeline.load.input import endings
 from jetool.commands.load import pipeline
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -140,10 +140,9 @@ def _run(run: Run, storage: Storage, tail: Tail, backup: BackupDirectory | None,
     # The engine looks again, under the lock.
     config = EnvironmentConfig(halt_on_commit_after_bad=not accept_loss)
     with Environment(storage, config, watch) as env:
-        result, index, writer = env.recovery, env.vlsn_index, env.writer
-        assert writer is not None
-        checkpoint = env.checkpointer.last_end
-        end = writer.next_lsn
+        engine = env.engine
+        result, index, end = engine.recovery, engine.vlsn_index, engine.end_lsn
+        checkpoint = engine.checkpointer.last_end
         vlsns = None if index is None else (index.range.first, index.range.last)
     saved = storage.saved_bytes if isinstance(storage, SavingStorage) else 0
     return RecoveryRun(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.db.vlsn_store import StoredIndex
 from engine.db.vlsn_view import IndexView, read_index
 from engine.rep.group import DATABASE_NAME as GROUP_DATABASE
@@ -38,20 +38,19 @@ def check_replication(run: Run, env: str) -> ReplicationCheck:
     """
     node = StreamNode(run, env)
     with open_to_read(run, env) as opened:
-        view = read_index(opened)
-        findings = list(check_stream(node.facts, _open_rollbacks(opened)))
+        view = read_index(opened.engine)
+        findings = list(check_stream(node.facts, _open_rollbacks(opened.engine)))
         state = IndexState(view.records, view.merged, view.refused)
-        findings += check_index(opened.ctx.access, node.facts, state)
+        findings += check_index(opened.engine.access, node.facts, state)
         if node.is_replicated:
-            findings += check_group(_group_records(opened), node.facts)
+            findings += check_group(_group_records(opened.engine), node.facts)
     return ReplicationCheck(findings, node, view)
 
 
-def _open_rollbacks(env: Environment) -> list[int]:
-    return [period.start_lsn for period in env.recovery.periods if period.is_open]
+def _open_rollbacks(engine: Engine) -> list[int]:
+    return [period.start_lsn for period in engine.rollback_periods if period.is_open]
 
 
-def _group_records(env: Environment) -> dict[bytes, bytes]:
-    with env.ctx.latch:
-        state = env.catalog.by_name(GROUP_DATABASE)
-    return {} if state is None else records_of(StoredIndex(env.parts, state))
+def _group_records(engine: Engine) -> dict[bytes, bytes]:
+    state = engine.database(GROUP_DATABASE)
+    return {} if state is None else records_of(StoredIndex(engine.parts, state))

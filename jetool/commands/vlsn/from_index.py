@@ -55,7 +55,7 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
 
 def _both(run: Run, env: str, node: StreamNode) -> int:
     with open_to_read(run, env) as opened:
-        view = read_index(opened)
+        view = read_index(opened.engine)
     if not has_stream(node, view):
         note_stand_alone(run, env)
     by_log = range_of_log(node.facts)
@@ -108,7 +108,7 @@ def vlsn_buckets(run: Run, env: str, offsets: bool) -> int:
     """Print the buckets of the VLSN index as recovery leaves them."""
     with open_to_read(run, env) as opened:
         found = list(index_of(run, opened).buckets())
-    paths = {file.number: file.path for file in list_log_files(opened.storage).files}
+    paths = {file.number: file.path for file in list_log_files(opened.engine.storage).files}
     shape = BUCKET if offsets else BUCKET._replace(fields=BUCKET.fields[:-1])
     run.out.table(shape, [bucket_row(bucket, paths, offsets=offsets) for bucket in found])
     return reading_code(opened)

@@ -42,11 +42,11 @@ def index_of(run: Run, env: Environment) -> VLSNIndex:
     Raises:
         DamageError: opening the environment for writing would fail.
     """
-    view = read_index(env)
+    view = read_index(env.engine)
     if view.refused is not None:
         raise view.refused
     if view.merged is None:
-        note_stand_alone(run, env.storage.root)
+        note_stand_alone(run, env.home)
         return VLSNIndex(MemoryIndex())
     return view.merged
 

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from engine.db.config import EnvironmentConfig
-from engine.db.environment import Environment
+from engine.db.engine import Engine
 from engine.verify.rep import check_merged
 from engine.verify.rep_rules import REP_RULES
 from engine.verify.report import ERROR, NOTE, WARNING, Finding
@@ -92,7 +92,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
         run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, None, dry_run=run.dry_run))
         return exits.DONE
     with repairing(run, env, COMMAND, EnvironmentConfig(rebuild_vlsn_index=True)) as repair:
-        made, disagrees = _look(repair.environment, before)
+        made, disagrees = _look(repair.environment.engine, before)
     made = made._replace(backup=repair.backup, saved_bytes=repair.saved_bytes)
     run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, made, dry_run=run.dry_run))
     if disagrees:
@@ -105,10 +105,10 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     return exits.DONE
 
 
-def _look(env: Environment, before: ReplicationCheck) -> tuple[RebuiltIndex, list[Finding]]:
+def _look(engine: Engine, before: ReplicationCheck) -> tuple[RebuiltIndex, list[Finding]]:
     """The new index, and what is wrong with it, while the environment is open."""
-    index = env.vlsn_index
+    index = engine.vlsn_index
     assert index is not None
-    found = check_merged(env.ctx.access, before.node.facts, index)
+    found = check_merged(engine.access, before.node.facts, index)
     wrong = [finding for finding in found if finding.severity == ERROR]
-    return RebuiltIndex(index.range, *size_of(index), env.parts.stream_gaps, None, 0), wrong
+    return RebuiltIndex(index.range, *size_of(index), engine.stream_gaps, None, 0), wrong

@@ -24,10 +24,11 @@ from functools import cmp_to_key
 from typing import Any, NamedTuple, Protocol
 
 from engine.errors import DamageError, NotFoundError
-from engine.format.entry.ln import ABORT_KNOWN_DELETED, ABORT_TOMBSTONE, LN, TOMBSTONE
+from engine.format.entry.ln import LN, TOMBSTONE
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.bin_node import UNTIMED, Times, times_from
+from engine.tree.bin_node import UNTIMED, times_from
+from engine.tree.record_version import RecordVersion, version_before
 
 
 class ChainEntry(NamedTuple):
@@ -64,33 +65,6 @@ class ChainLog(Protocol):
         """A database, or None when it has been removed since."""
 
 
-class RevertInfo(NamedTuple):
-    """What undoing one LN puts into the slot (R-REC-44); all but the first field as ``tree.apply.Version`` has them.
-
-    Attributes:
-        undone_lsn: the LN that is undone.
-        lsn: the version that the slot returns to; NULL_LSN when there was none.
-        known_deleted, pending_deleted: the slot's flags.
-        key: the key of that version when it may differ, else None.
-        data: the data of that version when it is embedded in the slot, else None.
-        vlsn: VLSN of an embedded version, else NULL_VLSN.
-        expiration: as LN entries store it; 0 is none.
-        times: of an embedded version, since v19.
-        tombstone: that version stands for a record that is gone (since v19).
-    """
-
-    undone_lsn: int
-    lsn: int
-    known_deleted: bool
-    pending_deleted: bool
-    key: bytes | None
-    data: bytes | None
-    vlsn: int
-    expiration: int
-    times: Times
-    tombstone: bool
-
-
 class TxnChain:
     """The part of a transaction that is rolled back, and the part that stays.
 
@@ -114,7 +88,7 @@ class TxnChain:
         self.txn_id = txn_id
         self.remaining_lsns: list[int] = []
         self.last_valid_vlsn = NULL_VLSN
-        self._reverts: dict[int, RevertInfo] = {}
+        self._reverts: dict[int, RecordVersion] = {}
         waiting = _PendingRecords()
         lsn = last_lsn
         while lsn != NULL_LSN:
@@ -135,7 +109,7 @@ class TxnChain:
         """The LN that must be undone next, the latest that is left; NULL_LSN when none is."""
         return self._order[0] if self._order else NULL_LSN
 
-    def take(self, lsn: int) -> RevertInfo:
+    def take(self, lsn: int) -> RecordVersion:
         """What undoing the LN puts into the slot. Each LN is taken once, latest first (R-RB-42).
 
         Raises:
@@ -161,10 +135,8 @@ class TxnChain:
         record = waiting.name(ln, database)
         later = waiting.latest.pop(record, None)
         if later is not None:
-            self._reverts[later] = RevertInfo(
-                undone_lsn=later,
+            self._reverts[later] = RecordVersion(
                 lsn=lsn,
-                known_deleted=False,
                 pending_deleted=ln.data is None,
                 key=ln.key if database.key_updates else None,
                 data=ln.data if ln.embedded else None,
@@ -174,7 +146,7 @@ class TxnChain:
                 tombstone=bool(ln.flags2 & TOMBSTONE),
             )
         if lsn > matchpoint_lsn:
-            self._reverts[lsn] = _before_transaction(lsn, ln)
+            self._reverts[lsn] = version_before(ln, lsn)
             waiting.latest[record] = lsn
             return
         self.remaining_lsns.append(lsn)
@@ -221,19 +193,3 @@ class _PendingRecords:
         if low == len(met) or compare(met[low], ln.key) != 0:
             met.insert(low, ln.key)
         return ln.db_id, met[low]
-
-
-def _before_transaction(lsn: int, ln: LN) -> RevertInfo:
-    """The version before the transaction, as an LN's abort information has it."""
-    return RevertInfo(
-        undone_lsn=lsn,
-        lsn=lsn if ln.blind_deletion else ln.abort_lsn,
-        known_deleted=bool(ln.flags & ABORT_KNOWN_DELETED),
-        pending_deleted=False,
-        key=ln.abort_key,
-        data=ln.abort_data,
-        vlsn=ln.abort_vlsn,
-        expiration=ln.abort_expiration,
-        times=times_from(ln.abort_modification_time, ln.abort_creation_time),
-        tombstone=bool(ln.flags2 & ABORT_TOMBSTONE),
-    )

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from engine.derby import loggable
 from engine.derby.cache import PageCache
-from engine.derby.compensate import place_of, undoable
 from engine.derby.format import instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import container as container_operations
@@ -29,7 +28,8 @@ from engine.derby.format.operations import registry
 from engine.derby.format.record import COMPENSATION, NEED_LOCK, RAW_STORE, Record
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DerbyLogWriter
-from engine.derby.redo import Redo, undrop
+from engine.derby.recovery.compensate import place_of, undoable
+from engine.derby.recovery.redo import Redo, undrop
 from engine.derby.xact import Xact, XactTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener

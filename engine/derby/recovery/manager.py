@@ -37,8 +37,8 @@ from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter, clear_tail
 from engine.derby.page_copies import PageCopies, mend
 from engine.derby.pages import LivePage
-from engine.derby.redo import Redo
-from engine.derby.undo import Undo, UndoResult
+from engine.derby.recovery.redo import Redo
+from engine.derby.recovery.undo import Undo, UndoResult
 from engine.derby.xact import XactTable
 from engine.events import SILENT, Listener
 from engine.storage import journal
@@ -259,21 +259,21 @@ class _Recovery:
         self, undone: list[UndoResult], undo_to: int, zeroed: int, checkpoint: CheckpointResult | None
     ) -> DerbyRecoveryResult:
         return DerbyRecoveryResult(
-            self._analysis,
-            self._analysis.clean,
-            self._redo.seen,
-            self._redo.applied,
-            self._redo.skipped,
-            tuple(undone),
-            self._analysis.end.append,
-            undo_to,
-            tuple(one.number for one in self._table.in_doubt()),
-            zeroed,
-            self._cache.written,
-            checkpoint,
-            self._analysis.behind.commits,
-            tuple(self.notes),
-            {},
+            analysis=self._analysis,
+            clean=self._analysis.clean,
+            redo_seen=self._redo.seen,
+            redo_applied=self._redo.applied,
+            redo_skipped=self._redo.skipped,
+            undone=tuple(undone),
+            undo_from=self._analysis.end.append,
+            undo_to=undo_to,
+            in_doubt=tuple(one.number for one in self._table.in_doubt()),
+            zeroed_bytes=zeroed,
+            pages_written=self._cache.written,
+            checkpoint=checkpoint,
+            lost_commits=self._analysis.behind.commits,
+            notes=tuple(self.notes),
+            changed={},
         )
 
     def _already_clean(self) -> DerbyRecoveryResult:

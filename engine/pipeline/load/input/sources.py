@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from engine.errors import JobError, NotFoundError, UsageError
-from engine.pipeline.load.endings import ending_of, is_local, local
-from engine.pipeline.load.lines import csv_names
-from engine.pipeline.load.recipe import CSV, JSON, TABLE
+from engine.pipeline.load.input.endings import ending_of, is_local, local
+from engine.pipeline.load.input.lines import csv_names
+from engine.pipeline.load.input.recipe import CSV, JSON, TABLE
 
 SAMPLE_LINES: Final = 100
 

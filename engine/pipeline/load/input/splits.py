@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.pipeline.load import columnar, endings, sources, text
-from engine.pipeline.load.reading import BLOCK_BITS, LINE, WHERE, PartRead, read
-from engine.pipeline.load.recipe import TABLE, Recipe
-from engine.pipeline.load.sources import Layout, OpenSource
+from engine.pipeline.load.input import columnar, endings, sources, text
+from engine.pipeline.load.input.reading import BLOCK_BITS, LINE, WHERE, PartRead, read
+from engine.pipeline.load.input.recipe import TABLE, Recipe
+from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.worker import settle_worker
 
 SPLIT_BYTES: Final = 32 << 20

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import StorageError
-from engine.pipeline.load.reading import PartRead
-from engine.pipeline.load.recipe import PLACE_BITS, TABLE, Recipe
+from engine.pipeline.load.input.reading import PartRead
+from engine.pipeline.load.input.recipe import PLACE_BITS, TABLE, Recipe
 
 FILE: Final = "rejects.jsonl"
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import JobError
-from engine.pipeline.load import columns, lines, values
-from engine.pipeline.load.recipe import CSV, JSON, PLACE_BITS, RAW, TABLE, Recipe
+from engine.pipeline.load.input import columns, lines, values
+from engine.pipeline.load.input.recipe import CSV, JSON, PLACE_BITS, RAW, TABLE, Recipe
 from engine.pipeline.load.runs import SCHEMA, RunWriter, SortedRun
 
 Numbers = npt.NDArray[np.int64]

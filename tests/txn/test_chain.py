@@ -11,8 +11,8 @@ from engine.format.entry.ln import EMBEDDED
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key
 from engine.format.vlsn import NULL_VLSN
-from engine.recovery.txn_chain import ChainDatabase, ChainEntry, RevertInfo, TxnChain
-from engine.tree.bin_node import UNTIMED
+from engine.tree.record_version import RecordVersion
+from engine.txn.chain import ChainDatabase, ChainEntry, TxnChain
 from tests.recovery.loglang import make_ln
 
 TXN = -20
@@ -59,8 +59,9 @@ def example() -> Log:
 def reverts(chain: TxnChain) -> list[tuple[int, int, bool, bool]]:
     found = []
     while chain:
-        info = chain.take(chain.next_lsn())
-        found.append((info.undone_lsn, info.lsn, info.known_deleted, info.pending_deleted))
+        undone = chain.next_lsn()
+        before = chain.take(undone)
+        found.append((undone, before.lsn, before.known_deleted, before.pending_deleted))
     return found
 
 
@@ -112,8 +113,8 @@ def test_abort_information_of_the_first_write() -> None:
         TXN, NULL_LSN, b"A", 10, abort_known_deleted=True, abort_data=b"old", abort_vlsn=9, abort_key=b"a",
         abort_expiration=77,
     )  # fmt: skip
-    assert TxnChain(31, TXN, 30, Log({31: ChainEntry(ln, 40)})).take(31) == RevertInfo(
-        31, 10, True, False, b"a", b"old", 9, 77, UNTIMED, False
+    assert TxnChain(31, TXN, 30, Log({31: ChainEntry(ln, 40)})).take(31) == RecordVersion(
+        lsn=10, key=b"a", data=b"old", expiration=77, vlsn=9, known_deleted=True
     )
 
 
@@ -129,10 +130,13 @@ def test_intermediate_version(key_updates: bool, embedded: bool) -> None:
         },
         {5: Database(key_updates=key_updates)},
     )
-    assert TxnChain(32, TXN, 30, log).take(32) == RevertInfo(
-        32, 31, False, False, b"A" if key_updates else None, b"one" if embedded else None,
-        61 if embedded else NULL_VLSN, 500, UNTIMED, False,
-    )  # fmt: skip
+    assert TxnChain(32, TXN, 30, log).take(32) == RecordVersion(
+        lsn=31,
+        key=b"A" if key_updates else None,
+        data=b"one" if embedded else None,
+        expiration=500,
+        vlsn=61 if embedded else NULL_VLSN,
+    )
 
 
 def test_records_are_told_apart_by_the_comparator() -> None:

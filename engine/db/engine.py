@@ -1,0 +1,505 @@
+"""An open environment from inside: its parts, connected, and what those who know them do with them.
+
+``Environment`` is the face of it for applications, and ``Environment.engine`` the door for insiders: replication, the
+pipeline, checks and repairs. They take an ``Engine`` and use its parts, one step deep: ``engine.records.put(...)``.
+Handles of databases and transactions are made by the Environment; they work on the Engine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from engine.catalog.replay import await_end
+from engine.checkpoint.checkpointer import CheckpointReport
+from engine.db.config import EnvironmentConfig, read_properties
+from engine.db.daemons import Daemons
+from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
+from engine.errors import RefusedError, UnsupportedError, UsageError
+from engine.events import Listener
+from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
+from engine.format.entry.ln import LN
+from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NEXT_VLSN
+from engine.log.access import LogAccess
+from engine.log.files import LogFile
+from engine.recovery.rollback_tracker import RollbackPeriod
+from engine.storage.base import Storage
+from engine.tree.context import NodeIds
+from engine.tree.database_state import DatabaseState
+from engine.txn.manager import CommitGate
+from engine.txn.txn import Durability, Isolation, Txn, TxnState
+from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+
+
+class EnvironmentStats(NamedTuple):
+    """Counters of an open environment; sizes in bytes."""
+
+    log_files: int
+    end_lsn: int
+    entries_logged: int
+    log_reads: int
+    file_flips: int
+    syncs: int
+    commits: int
+    aborts: int
+    active_transactions: int
+    locks: int
+    lock_waits: int
+    deadlocks: int
+    nodes_in_memory: int
+    cache_bytes: int
+    checkpoints: int
+
+
+def _nothing() -> None:
+    """What most naming operations have to do at one of the two ends."""
+
+
+class _AtEnd(NamedTuple):
+    """What a naming operation does when its transaction has ended."""
+
+    committed: Callable[[], None]
+    aborted: Callable[[], None]
+
+
+class Engine:
+    """The connected parts of an open environment, and the operations on them.
+
+    Arguments:
+        storage: holds the files.
+        config: how it is opened; ``je.properties`` overrides it.
+        listener: hears the steps of recovery and checkpoints.
+
+    Attributes:
+        config: as it was opened.
+        stopped: it has been closed.
+        latch, access, node_ids: of ``ctx``: held during every access to a tree; entries by LSN; ids of new nodes.
+        ctx, catalog, locks, txns, records, naming, compressor, checkpointer, evictor, utilization: the parts.
+        recovery, tail: what recovery found, and the end of the log as it was; ``tail`` is None in a new environment.
+        writer: None in a read-only environment.
+        vlsn_index: of a replicated environment that is open for writing.
+        stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew.
+
+    Raises:
+        NotFoundError, RefusedError, DamageError, UnsupportedError: see ``Environment``.
+    """
+
+    def __init__(self, storage: Storage, config: EnvironmentConfig, listener: Listener) -> None:
+        self.storage = storage
+        self.config = config.with_params(read_properties(storage)) if is_directory(storage) else config
+        self._lock: WriterLock | None = None
+        self.stopped = False
+        self._ends: dict[int, list[_AtEnd]] = {}
+        try:
+            if not self.config.read_only:
+                self._lock = lock_for_writing(storage, self.config)
+            self.parts = open_parts(storage, self.config, listener)
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
+        parts = self.parts
+        self.ctx, self.catalog, self.recovery, self.tail = parts.ctx, parts.catalog, parts.recovery, parts.tail
+        self.latch: threading.RLock = parts.ctx.latch
+        self.access: LogAccess = parts.ctx.access
+        self.node_ids: NodeIds = parts.ctx.node_ids
+        self.locks, self.txns, self.records, self.naming = parts.locks, parts.txns, parts.records, parts.naming
+        self.compressor, self.checkpointer, self.evictor = parts.compressor, parts.checkpointer, parts.evictor
+        self.utilization, self.writer, self.vlsn_index = parts.utilization, parts.writer, parts.vlsn_index
+        self.stream_gaps = parts.stream_gaps
+        # Whether records may be written here without asking a replication group.
+        self._on_its_own = not self.config.read_only and not self.replicated
+        self.daemons = Daemons(self.config, parts)
+        self.daemons.start()
+
+    @property
+    def home(self) -> str:
+        """The directory, as messages name it."""
+        return self.storage.root
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing is changed."""
+        return self.config.read_only
+
+    @property
+    def replicated(self) -> bool:
+        """Whether it belongs to a replication group."""
+        return bool(self.catalog.flags & ENV_REPLICATED)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the master of its group."""
+        return self.txns.gate is not None
+
+    @property
+    def end_lsn(self) -> int:
+        """Where the log ends now."""
+        return self.writer.next_lsn if self.writer is not None else self.recovery.end_lsn
+
+    @property
+    def log_version(self) -> int:
+        """The version of what is logged."""
+        return self.ctx.log_version
+
+    @property
+    def rollback_periods(self) -> list[RollbackPeriod]:
+        """The rollbacks that recovery met."""
+        return self.recovery.periods
+
+    def log_files(self) -> list[LogFile]:
+        """The files of the log."""
+        return self.access.files()
+
+    @property
+    def stream_range(self) -> VLSNRange:
+        """The VLSNs that are here; the empty range in an environment without an index."""
+        return self.vlsn_index.range if self.vlsn_index is not None else EMPTY_RANGE
+
+    def open_transactions(self) -> list[Txn]:
+        """The transactions that are neither committed nor aborted."""
+        return list(self.txns.registered.values())
+
+    def open_transaction(self, txn_id: int) -> Txn | None:
+        """The open transaction of an id."""
+        return self.txns.registered.get(txn_id)
+
+    def database(self, name: str) -> DatabaseState | None:
+        """The database of a name, committed or not."""
+        with self.latch:
+            return self.catalog.by_name(name)
+
+    def begin(
+        self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
+    ) -> Txn:
+        """Begin a transaction that writes."""
+        self.check_writes()
+        replicated = not self._on_its_own and self.replicated
+        return self.txns.begin(isolation=isolation, durability=durability, replicated=replicated)
+
+    def lead(self, gate: CommitGate) -> None:
+        """Become the master of the replication group: from now on transactions are replicated.
+
+        Transactions of an earlier master that recovery left open are aborted, as part of the stream.
+
+        Arguments:
+            gate: asked before and after every replicated commit.
+
+        Raises:
+            RefusedError: the environment is not replicated, is read-only, or has no VLSN index.
+            UnsupportedError: its slots keep VLSNs.
+        """
+        self.check_writable()
+        if self.vlsn_index is None:
+            raise RefusedError("the environment has no VLSN index", file=self.home)
+        if self.catalog.flags & ENV_PRESERVES_VLSN:
+            raise UnsupportedError(
+                "the environment preserves record versions (je.rep.preserveRecordVersion)",
+                file=self.home,
+                consequence="records cannot be written here without losing them",
+            )
+        self.txns.gate, self.txns.master_term = gate, self.now_ms()
+        for txn in [txn for txn in self.open_transactions() if txn.id < 0]:
+            txn.vlsn, txn.end = NEXT_VLSN, None
+            self.restore_actions(txn)
+            self.abort(txn)
+
+    def follow(self) -> None:
+        """Stop being the master: nobody but the replay of a stream writes from now on."""
+        self.txns.gate = None
+
+    def checkpoint(
+        self, *, force: bool = False, minimize: bool = False, kbytes: int = 0, minutes: int = 0, invoker: str = "api"
+    ) -> CheckpointReport | None:
+        """Take a checkpoint if one is due; see ``Checkpointer.run``."""
+        self.check_writable()
+        self.compressor.run()
+        return self.checkpointer.run(invoker, force=force, minimize=minimize, kbytes=kbytes, minutes=minutes)
+
+    def compress(self) -> int:
+        """Remove deleted slots and empty branches; returns how many slots went."""
+        self.check_writable()
+        return self.compressor.run()
+
+    def sync(self) -> None:
+        """Make everything logged so far durable."""
+        self.check_writable()
+        assert self.writer is not None
+        self.writer.flush(sync=True)
+
+    def stats(self) -> EnvironmentStats:
+        """The counters."""
+        locks = self.locks.stats()
+        writer = self.writer
+        return EnvironmentStats(
+            log_files=len(self.access.files()),
+            end_lsn=writer.next_lsn if writer is not None else self.recovery.end_lsn,
+            entries_logged=writer.entries if writer is not None else 0,
+            log_reads=self.access.reads,
+            file_flips=writer.flips if writer is not None else 0,
+            syncs=writer.syncs if writer is not None else 0,
+            commits=self.txns.commits,
+            aborts=self.txns.aborts,
+            active_transactions=len(self.txns.registered),
+            locks=locks.locks,
+            lock_waits=locks.waits,
+            deadlocks=locks.deadlocks,
+            nodes_in_memory=len(self.ctx.nodes),
+            cache_bytes=self.ctx.used_bytes,
+            checkpoints=self.checkpointer.last_id,
+        )
+
+    def close(self) -> None:
+        """Close: abort what is open, take a checkpoint if something was logged, release the lock (R-TXN-46).
+
+        Raises:
+            RefusedError: transactions were open; they have been aborted, prepared ones left open.
+            JetoolError: what a background thread has failed with; then there was no closing checkpoint.
+        """
+        if self.stopped:
+            return
+        self.stopped = True
+        self.daemons.stop()
+        left: list[int] = []
+        try:
+            writer = self.writer
+            if writer is not None and not writer.failed:
+                left = self._end_transactions()
+                self._remove_temporary()
+                if writer.last_lsn != self.checkpointer.last_end:
+                    self.compressor.run()
+                    self.checkpointer.run("close", force=True, minimize=True)
+            if writer is not None:
+                writer.close()
+        finally:
+            self._release()
+        if self.daemons.failure is not None:
+            raise self.daemons.failure
+        if left:
+            raise RefusedError(
+                f"the environment was closed with open transactions: {', '.join(map(str, left))}",
+                consequence="they have been aborted",
+                hint="commit or abort transactions before closing",
+            )
+
+    def crash(self) -> None:
+        """Stop without a word, as a crash would: nothing is written any more. For drills."""
+        self.stopped = True
+        if self.writer is not None:
+            self.writer.invalidate(RefusedError("the environment has been stopped"))
+        self.daemons.stop()
+        if self.writer is not None:
+            self.writer.close()
+        self._release()
+
+    def operation(
+        self, txn: Txn | None, *, db: DatabaseState | None = None, transactional: bool | None = None
+    ) -> WriteOperation:
+        """One writing operation, as a context whose value is its locker: see ``WriteOperation``.
+
+        Arguments:
+            db: what is written to; None for a naming operation.
+            transactional: whether there is a transaction of its own; when None, as the database says.
+
+        Raises:
+            UsageError: a transaction for a deferred-write database.
+            RefusedError: nothing can be written here.
+        """
+        self.check_writes()
+        if txn is not None:
+            if db is not None and db.deferred:
+                raise UsageError(f"database {db.label} is deferred-write and takes no transactions")
+            return WriteOperation(self, txn, given=True)
+        if transactional is None:
+            transactional = db is None or db.transactional
+        locker = self.txns.begin(transactional=transactional or self.replicated, replicated=self.replicated)
+        return WriteOperation(self, locker, given=False)
+
+    def commit(self, locker: Txn, durability: Durability | None = None) -> int:
+        """Commit and run what waits for the commit."""
+        try:
+            return self.txns.commit(locker, durability)
+        finally:
+            # A group that has not acknowledged it is told to the caller; it is committed here all the same.
+            if self._ends and locker.state is TxnState.COMMITTED:
+                for action in self._ends.pop(locker.id, []):
+                    action.committed()
+
+    def at_end(
+        self, locker: Txn, *, committed: Callable[[], None] = _nothing, aborted: Callable[[], None] = _nothing
+    ) -> None:
+        """Run an action when a transaction has committed, or when it has been aborted."""
+        self._ends.setdefault(locker.id, []).append(_AtEnd(committed, aborted))
+
+    def restore_actions(self, locker: Txn) -> None:
+        """Note again what waits for the end of a transaction that recovery or a rollback has left open."""
+        self._ends.pop(locker.id, None)
+        lsn = locker.last_lsn
+        while lsn != NULL_LSN:
+            with self.latch:
+                record = self.access.read(lsn).record()
+            assert isinstance(record, LN)
+            await_end(self.naming, record, locker, self.at_end)
+            lsn = record.last_lsn
+
+    def abort(self, locker: Txn) -> None:
+        """Abort a transaction, and run what waits for that."""
+        actions = self._ends.pop(locker.id, [])
+        self.txns.abort(locker)
+        if self.writer is not None and not self.writer.failed:
+            for action in actions:
+                action.aborted()
+
+    def after_write(self) -> None:
+        """Keep the cache within its budget, and checkpoint when enough was written; called without the latch."""
+        self.keep_budget()
+        if self.config.run_checkpointer is False or not self.checkpointer.is_due():
+            return
+        if self.daemons.checkpointer is not None:
+            self.daemons.checkpointer.wake()
+            return
+        self.compressor.run()
+        self.checkpointer.run("daemon", wait=False)
+
+    def keep_budget(self) -> None:
+        """Evict when the nodes in memory take more than the cache may."""
+        # As ``evictor.is_over``, without the call: every operation comes by.
+        if self.ctx.used_bytes <= self.evictor.budget_bytes:
+            return
+        if self.daemons.evictor is not None:
+            self.daemons.evictor.wake()
+            if not self.evictor.is_critical():
+                return
+        self.evictor.run()
+
+    def check_log(self) -> None:
+        """Refuse when nothing can be logged any more.
+
+        Raises:
+            JetoolError: why.
+        """
+        self.check_writable()
+        assert self.writer is not None
+        self.writer.check()
+
+    def evict(self) -> int:
+        """Evict everything that may leave; returns how many nodes did."""
+        self.check_open()
+        return self.evictor.run(0)
+
+    def passing_locker(self) -> Txn:
+        """A locker for one read without a transaction."""
+        return self.txns.begin(transactional=False)
+
+    def now_ms(self) -> int:
+        """The time by which records expire."""
+        return self.parts.clock()
+
+    def check_open(self) -> None:
+        """Refuse what needs an open environment."""
+        if self.stopped:
+            raise RefusedError("the environment is closed", file=self.home)
+
+    def check_writable(self) -> None:
+        """Refuse what needs an environment that is open for writing."""
+        self.check_open()
+        if self.read_only:
+            raise RefusedError("the environment is open for reading only", file=self.home)
+
+    def check_writes(self) -> None:
+        """Refuse to write records where that is not possible.
+
+        Those of a replicated environment come from its master; here it can be recovered and checkpointed.
+        """
+        if self._on_its_own and not self.stopped:
+            return
+        self.check_writable()
+        if self.replicated and not self.leads:
+            raise RefusedError(
+                "the environment belongs to a replication group",
+                file=self.home,
+                consequence="a write that the group does not know would part this node from it",
+                hint="write through the group's master",
+            )
+
+    def _remove_temporary(self) -> None:
+        """Temporary databases end with the environment (R-TREE-60)."""
+        for state in self.catalog.loaded():
+            if state.temporary and not self.replicated and state.name is not None:
+                state.handles = 0
+                txn = self.txns.begin(durability=Durability.NO_SYNC)
+                self.naming.remove(state.name, txn)
+                self.txns.commit(txn)
+                self.naming.finish_removal(state)
+
+    def _end_transactions(self) -> list[int]:
+        left = []
+        for txn in self.open_transactions():
+            if txn.state in (TxnState.OPEN, TxnState.ABORT_ONLY) and (txn.id > 0 or self.leads):
+                left.append(txn.id)
+                self.abort(txn)
+        return left
+
+    def _release(self) -> None:
+        self.access.close()
+        if self.ctx.spill is not None:
+            self.ctx.spill.close()
+        if self._lock is not None:
+            self._lock.release()
+
+
+class WriteOperation:
+    """One writing operation, a context whose value is its locker (R-TXN-34).
+
+    The locker is the transaction that the caller gave, which goes on afterwards; or a transaction of the operation's
+    own, which is committed when it ends well and aborted when it does not; or, in a database that is not transactional,
+    a locker that writes without a transaction id and gives its locks back at the end.
+
+    A class and not a generator: every put and delete goes through one, and this costs a third.
+
+    Arguments:
+        engine: where it works.
+        locker: what takes the locks.
+        given: it is the caller's transaction.
+    """
+
+    __slots__ = ("_engine", "_given", "_locker")
+
+    def __init__(self, engine: Engine, locker: Txn, *, given: bool) -> None:
+        self._engine = engine
+        self._locker = locker
+        self._given = given
+
+    def __enter__(self) -> Txn:
+        return self._locker
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._given:
+            if kind is None:
+                self._engine.keep_budget()
+        elif kind is None:
+            self._succeed()
+        else:
+            self._fail()
+
+    def _succeed(self) -> None:
+        engine, locker = self._engine, self._locker
+        if locker.transactional:
+            try:
+                engine.commit(locker)
+            finally:
+                if locker.state is TxnState.OPEN:
+                    engine.abort(locker)  # The group has refused the commit: nothing of it was logged.
+        else:
+            if locker.deleted:
+                engine.compressor.add(locker)
+            engine.txns.end_operation(locker)
+        engine.after_write()
+
+    def _fail(self) -> None:
+        if self._locker.transactional:
+            self._engine.abort(self._locker)
+        else:
+            self._engine.txns.end_operation(self._locker)

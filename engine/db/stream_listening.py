@@ -1,0 +1,44 @@
+"""The replication stream of a part of the log, told to a listener."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from engine.format.entry.rollback import RollbackStart, decode_rollback_start
+from engine.format.entry_types import BY_NUMBER, ROLLBACK_START
+from engine.format.header import REPLICATED, is_invisible
+from engine.format.lsn import NULL_LSN, file_of
+from engine.log.access import LogAccess
+from engine.log.passes import LogRange, RawEntry, forward
+
+_REPLICABLE = frozenset(number for number, kind in BY_NUMBER.items() if kind.replicable) | {ROLLBACK_START}
+
+
+class StreamListener(Protocol):
+    """Hears the stream in log order."""
+
+    def track(self, vlsn: int, lsn: int, type_number: int) -> None:
+        """A visible replicated entry."""
+
+    def roll_back(self, record: RollbackStart) -> None:
+        """A RollbackStart."""
+
+
+def tell_stream(access: LogAccess, extent: LogRange, listener: StreamListener) -> None:
+    """Hand the stream of a part of the log to a listener."""
+    for raw in _replicable(access, extent):
+        if raw.type_number == ROLLBACK_START:
+            listener.roll_back(decode_rollback_start(raw.body, raw.version))
+        elif raw.flags & REPLICATED and not is_invisible(raw.flags, raw.version):
+            listener.track(raw.vlsn, raw.lsn, raw.type_number)
+
+
+def _replicable(access: LogAccess, extent: LogRange) -> Iterator[RawEntry]:
+    """Entries that may matter, file by file, since cleaning leaves gaps in the numbers."""
+    first = 0 if extent.start == NULL_LSN else file_of(extent.start)
+    for file in access.files():
+        if first <= file.number <= file_of(extent.end):
+            start = extent.start if file.number == first and extent.start != NULL_LSN else file.number << 32
+            end = extent.end if file.number == file_of(extent.end) else (file.number << 32) | file.size_bytes
+            yield from forward(access, LogRange(start, end), _REPLICABLE)

@@ -1,0 +1,1 @@
+"""Recovery of a page store: where it starts, redo, undo, compensation."""

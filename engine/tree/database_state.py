@@ -1,0 +1,124 @@
+"""What the trees know of one database.
+
+``DatabaseState`` is the mutable counterpart of the ``DatabaseImpl`` of a MapLN. Its ``dirty`` flag means: the MapLN in
+the log no longer says what is here (R-TREE-3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from engine.format.entry.db_tree import (
+    DUPLICATES,
+    KEY_PREFIXING,
+    MAPPING_DB_ID,
+    NAMING_DB_ID,
+    TEMPORARY,
+    TWO_PART_KEYS,
+    DatabaseImpl,
+)
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import TWO_PART_DUPLICATES, WRITTEN_VERSION
+from engine.tree.keys import KeyOrder, SortKey, key_order
+
+DEFAULT_MAX_ENTRIES: Final = 128
+INTERNAL_PREFIX: Final = "_je"
+
+
+class Node:
+    """A node of a tree as its database knows it: that there is one. ``engine.tree.in_node`` says what it is."""
+
+    __slots__ = ()
+
+
+class DatabaseState:
+    """One database in memory.
+
+    Attributes:
+        impl: its persistent state without the root.
+        name: from the MapLN (since v16) or the naming tree; None while unknown.
+        root: the root node when in memory; ``engine.tree.in_node.root_in_memory`` says what it is.
+        root_lsn: where the root was last logged; NULL_LSN when never.
+        deferred: a deferred-write database: no LNs until sync (R-TREE-60).
+        transactional: operations without a transaction get one of their own.
+        dirty: the MapLN has to be written again.
+        deleted: the database is gone.
+        old_duplicates: it holds duplicates in the form of v6 and v7.
+    """
+
+    __slots__ = (
+        "deferred", "deleted", "dirty", "handles", "id", "impl", "max_entries", "name", "old_duplicates", "order",
+        "prefixing", "root", "root_lsn", "transactional",
+    )  # fmt: skip
+
+    def __init__(self, impl: DatabaseImpl, comparators: Mapping[str, SortKey]) -> None:
+        self.id = impl.db_id
+        self.impl = impl
+        self.name = impl.name
+        self.root: Node | None = None
+        self.root_lsn = impl.root_lsn
+        self.old_duplicates = is_old_duplicates(impl)
+        self.order: KeyOrder = key_order(
+            bool(impl.flags & DUPLICATES), impl.btree_comparator, impl.duplicate_comparator, comparators
+        )
+        self.prefixing = bool(impl.flags & KEY_PREFIXING)
+        self.max_entries = impl.max_entries or DEFAULT_MAX_ENTRIES
+        self.deferred = impl.temporary
+        self.transactional = False
+        self.dirty = False
+        self.deleted = False
+        self.handles = 0
+
+    @property
+    def duplicates(self) -> bool:
+        """Whether it holds sorted duplicates."""
+        return self.order.duplicates
+
+    @property
+    def temporary(self) -> bool:
+        """Whether recovery removes it."""
+        return bool(self.impl.flags & TEMPORARY)
+
+    @property
+    def internal(self) -> bool:
+        """Whether it is one of JE's own databases."""
+        return self.id in (MAPPING_DB_ID, NAMING_DB_ID) or (self.name or "").startswith(INTERNAL_PREFIX)
+
+    @property
+    def has_root(self) -> bool:
+        """Whether there is a tree."""
+        return self.root is not None or self.root_lsn != NULL_LSN
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.name if self.name is not None else f"database {self.id}"
+
+    def to_impl(self) -> DatabaseImpl:
+        """The persistent state now, in the form of the version that is written."""
+        return self.impl._replace(
+            name=None if self.id in (MAPPING_DB_ID, NAMING_DB_ID) else self.name or "",
+            root_exists=self.root_lsn != NULL_LSN,
+            root_key=b"" if self.root_lsn != NULL_LSN else None,
+            root_lsn=self.root_lsn,
+            root_state=0,
+            utilization=(),
+            max_dup_entries=0,
+        )
+
+    def converted(self) -> None:
+        """From now on the duplicates are in two-part keys, as JE 5 and later keep them."""
+        self.impl = self.impl._replace(
+            flags=self.impl.flags | TWO_PART_KEYS | KEY_PREFIXING, created_at_version=WRITTEN_VERSION
+        )
+        self.prefixing = True
+        self.old_duplicates = False
+        self.dirty = True
+
+
+def is_old_duplicates(impl: DatabaseImpl) -> bool:
+    """Whether a database keeps duplicates in trees of their own, as v6 and v7 did (je-log-format.md 9.1)."""
+    return bool(
+        impl.flags & DUPLICATES and not impl.flags & TWO_PART_KEYS and impl.created_at_version < TWO_PART_DUPLICATES
+    )

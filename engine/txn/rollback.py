@@ -1,0 +1,119 @@
+"""Taking open transactions back to a matchpoint: what recovery and a running replica share (R-RB-30 to R-RB-36).
+
+* ``TxnChain`` (``engine.txn.chain``) says what each LN after the matchpoint returns to; ``ChainReader`` reads for it.
+* What was taken back becomes invisible in the files, with the Matchpoints among it: JE leaves these as they are, and
+  then the same VLSN is found twice. Nothing needs them, and every reader skips what is invisible.
+* A transaction of which something remains keeps its locks on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from engine.errors import DamageError
+from engine.format.entry.ln import LN
+from engine.format.entry_types import MATCHPOINT
+from engine.format.header import FLAGS_AT, INVISIBLE, is_invisible
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
+from engine.log.access import LogAccess
+from engine.log.passes import LogRange, forward
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.record_version import version_before
+from engine.txn.chain import ChainEntry
+from engine.txn.lock_types import LockType
+from engine.txn.locks import LockTable
+from engine.txn.txn import Txn
+from engine.txn.undo import DatabaseFinder
+
+_MATCHPOINTS: Final = frozenset((MATCHPOINT,))
+
+
+class ChainDb:
+    """A database as transaction chains see it."""
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: DatabaseState) -> None:
+        self._db = db
+
+    @property
+    def comparator(self) -> Callable[[bytes, bytes], int] | None:
+        """None while keys that differ in bytes are different records."""
+        if self._db.order.comparator is None:
+            return None
+        wrap = self._db.order.wrap
+
+        def compare(a: bytes, b: bytes) -> int:
+            first, second = wrap(a), wrap(b)
+            return 0 if first == second else -1 if first < second else 1
+
+        return compare
+
+    @property
+    def key_updates(self) -> bool:
+        """Only a comparator can make keys with different bytes the same record."""
+        return self._db.order.comparator is not None
+
+
+class ChainReader:
+    """Entries and databases for transaction chains."""
+
+    __slots__ = ("_ctx", "_find")
+
+    def __init__(self, ctx: TreeContext, find: DatabaseFinder) -> None:
+        self._ctx = ctx
+        self._find = find
+
+    def read_ln(self, lsn: int) -> ChainEntry:
+        """The LN at an LSN, invisible or not."""
+        entry = self._ctx.access.read(lsn, allow_invisible=True)
+        record = entry.record()
+        if not isinstance(record, LN):
+            raise DamageError("a transaction chain leads to no LN", lsn=format_lsn(lsn), found=entry.type_name)
+        return ChainEntry(record, entry.vlsn)
+
+    def database(self, db_id: int) -> ChainDb | None:
+        """A database, or None when it is gone."""
+        db = self._find.by_id(db_id)
+        return None if db is None else ChainDb(db)
+
+
+def visible_matchpoints(access: LogAccess, matchpoint_lsn: int, end_lsn: int) -> list[int]:
+    """LSNs of the Matchpoints in ``(matchpoint_lsn, end_lsn)`` that are not invisible yet.
+
+    Arguments:
+        matchpoint_lsn: where a rollback went back to; its file may have been deleted since.
+    """
+    there = any(file.number == file_of(matchpoint_lsn) for file in access.files())
+    extent = LogRange(matchpoint_lsn if there else NULL_LSN, end_lsn)
+    return [
+        raw.lsn
+        for raw in forward(access, extent, _MATCHPOINTS, gaps=True)
+        if raw.lsn > matchpoint_lsn and not is_invisible(raw.flags, raw.version)
+    ]
+
+
+def set_invisible(access: LogAccess, lsns: list[int]) -> None:
+    """Mark entries of rollback periods, durably (R-LOG-46, R-RB-32); their checksums do not cover the bit."""
+    by_file: dict[int, list[int]] = {}
+    for lsn in sorted(lsns):
+        by_file.setdefault(file_of(lsn), []).append(offset_of(lsn))
+    paths = {file.number: file.path for file in access.files()}
+    for number, offsets in by_file.items():
+        file = access.storage.open_rw(paths[number])
+        for offset in offsets:
+            flags = file.read(offset + FLAGS_AT, 1)[0]
+            file.write(offset + FLAGS_AT, bytes((flags | INVISIBLE,)))
+        file.sync()
+        file.close()
+
+
+def relock(locks: LockTable, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
+    """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
+    locks.lock(lsn, txn, LockType.WRITE, wait=False)
+    txn.locks[lsn] = None
+    txn.writes[lsn] = (db, version_before(record, lsn)._replace(size=record.prior_size))
+    if record.data is None:
+        txn.deleted.append((db, db.order.wrap(record.key)))

@@ -1,0 +1,60 @@
+"""Records on their way in and out, whatever the kind of the environment: what ``put``, ``scan`` and ``dump`` share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from jetool.app.options import Run
+from jetool.output.je_dump import JeDumpEncoder
+from jetool.output.shape import Field, Shape
+from jetool.rows.record_rows import RECORD, text_line, write_records
+
+DUMP_END: Final = Shape(
+    "summary",
+    "The end of the dump.",
+    (
+        Field("db", "text", "name of the database"),
+        Field("duplicates", "bool", "whether it holds sorted duplicates"),
+        Field("records", "int", "how many records there are"),
+    ),
+)
+
+SCAN_END: Final = Shape(
+    "summary",
+    "The end of the scan.",
+    (
+        Field("records", "int", "how many were printed"),
+        Field("complete", "bool", "false when --limit left some out"),
+    ),
+)
+
+
+def read_data(data: bytes) -> bytes:
+    """The data: as given, or what is on standard input for ``-``."""
+    return sys.stdin.buffer.read() if data == b"-" else data
+
+
+def end_of_range(last: bytes | None) -> bytes | None:
+    """The smallest key after the last one: in the order of bytes that is the same with a zero byte."""
+    return None if last is None else last + b"\0"
+
+
+def print_range(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None) -> None:
+    """Print records up to a limit, and whether those were all."""
+    with run.out.stream(RECORD, line=text_line) as stream:
+        count = write_records(stream, islice(records, limit))
+        complete = limit is None or count < limit or next(records, None) is None
+        stream.end(SCAN_END.row((count, complete)))
+
+
+def print_dump(
+    run: Run, name: str, records: Iterable[tuple[bytes, bytes]], *, duplicates: bool, printable: bool
+) -> None:
+    """Print the records of a database, and how many there are."""
+    encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
+    with run.out.stream(RECORD, encoder=encoder) as stream:
+        count = write_records(stream, records)
+        stream.end(DUMP_END.row((name, duplicates, count)))
