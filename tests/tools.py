@@ -55,7 +55,7 @@ def _java() -> bool:
 
 
 def _native_build() -> bool:
-    from engine.format import kernel
+    from engine.format.fast import kernel
 
     return kernel.is_compiled()
 

@@ -14,7 +14,7 @@ Example, create ``orders``: ``NameLN_TX (op create, id 6) | MapLN (key "6", no r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from engine.catalog.catalog import Catalog
 from engine.errors import NotFoundError, RefusedError, UsageError
@@ -30,6 +30,7 @@ from engine.format.entry.db_tree import (
     encode_db_tree,
 )
 from engine.format.entry.ln_content import DatabaseConfig, MapLN, NameLN, NameOperation
+from engine.format.entry_types import DB_TREE
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.context import TreeContext
@@ -39,7 +40,6 @@ from engine.txn.manager import TxnManager
 from engine.txn.records import MAP, NAME, Payload, PutMode, Records
 from engine.txn.txn import Durability, Txn
 
-DB_TREE_TYPE: Final = 16
 _NONE, _CREATE, _REMOVE, _TRUNCATE, _RENAME = range(5)
 
 
@@ -239,7 +239,7 @@ class NamingOperations:
         assert writer is not None
         with self._ctx.latch:
             body = encode_db_tree(self._catalog.root_record(), writer.version)
-            self.root_lsn = writer.log(DB_TREE_TYPE, body)
+            self.root_lsn = writer.log(DB_TREE, body)
             self._catalog.mapping.dirty = self._catalog.naming.dirty = False
         return self.root_lsn
 

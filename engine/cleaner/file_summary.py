@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from engine.format.entry.ln_content import FileSummary
-from engine.format.entry_types import BY_NUMBER, LN, NODE
+from engine.format.entry_types import LNS, NODE_ENTRIES
 
-IS_NODE: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == NODE)
-IS_LN: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN)
 EMPTY: Final = FileSummary(
     total_count=0,
     total_size=0,
@@ -82,10 +80,10 @@ class Counters:
         self.changed = True
         self.total_count += 1
         self.total_size += size
-        if type_number in IS_NODE:
+        if type_number in NODE_ENTRIES:
             self.total_in_count += 1
             self.total_in_size += size
-        elif type_number in IS_LN:
+        elif type_number in LNS:
             self.total_ln_count += 1
             self.total_ln_size += size
             if size > self.max_ln_size:
@@ -96,10 +94,10 @@ class Counters:
         self.changed = True
         self.total_count += entries
         self.total_size += size_bytes
-        if type_number in IS_NODE:
+        if type_number in NODE_ENTRIES:
             self.total_in_count += entries
             self.total_in_size += size_bytes
-        elif type_number in IS_LN:
+        elif type_number in LNS:
             self.total_ln_count += entries
             self.total_ln_size += size_bytes
             self.max_ln_size = max(self.max_ln_size, largest)

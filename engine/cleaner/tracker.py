@@ -15,18 +15,22 @@ from typing import Final
 
 from engine.catalog.catalog import Catalog
 from engine.catalog.naming import DatabaseOptions, NamingOperations
-from engine.cleaner.file_summary import IS_LN, Counters
+from engine.cleaner.file_summary import Counters
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import FileSummaryLN
 from engine.format.entry.node import (
-    DELTA_TYPE,
     KNOWN_DELETED,
     PENDING_DELETED,
     SLOT_EMBEDDED,
     NodeRecord,
     decode_node,
 )
-from engine.format.entry_types import FILE_HEADER
+from engine.format.entry_types import (
+    DELTA_TYPE,
+    FILE_HEADER,
+    LNS,
+    TREE_NODES,
+)
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import PRIOR_VERSION
 from engine.log.passes import RawEntry
@@ -44,7 +48,6 @@ DATABASE_NAME: Final = "_jeUtilization"
 _SEQUENCE_TOP: Final = 0x7FFFFFFF
 # Slots whose LN is obsolete already: deleted, or embedded.
 _NO_LN: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED
-_NODES_WITH_VERSIONS: Final = frozenset((12, 13, DELTA_TYPE))
 
 
 class UtilizationTracker:
@@ -82,7 +85,7 @@ class UtilizationTracker:
         """An entry has got its LSN."""
         counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)
-        if born_obsolete and type_number in IS_LN:
+        if born_obsolete and type_number in LNS:
             counters.count_obsolete_ln(size, None)
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:  # noqa: ARG002
@@ -113,7 +116,7 @@ class UtilizationTracker:
             return
         counters = self.counters(file_of(raw.lsn))
         counters.count_new(raw.type_number, raw.size)
-        if raw.type_number in _NODES_WITH_VERSIONS:
+        if raw.type_number in TREE_NODES:
             node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
             self._saw_node(raw, node)
             if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:

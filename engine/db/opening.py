@@ -55,7 +55,6 @@ LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
 # What nodes may take of the cache during recovery; the rest is for what is kept of transactions and the checkpoint.
 _RECOVERY_PART: Final = 0.6
-_FLAGS_AT: Final = 5
 _INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
 _STAND_ALONE: Final = (*_INTERNAL, EXTINCTIONS)
 _REPLICATED: Final = (*_INTERNAL, VLSN_DATABASE)

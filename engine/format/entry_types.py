@@ -1,19 +1,24 @@
-"""The registry: one line for each type of log entry (je-log-format.md section 5).
+"""The registry: one line for each type of log entry (je-log-format.md section 5), and the sets that follow from it.
 
 Scanner, dump, statistics, verification and recovery all read this table. The name is what ``DbPrintLog`` of JE 18.3
 prints. ``since`` is the first log version in which the number is valid, ``until`` the last in which JE wrote it (None:
-it still does). Groups are the words that ``--type`` of the command line takes. What reads and writes the bodies is in
-``codecs``.
+it still does). Groups are the words that ``--type`` of the command line takes. ``codecs`` loads what reads and writes
+the bodies.
+
+Whoever asks for several types asks for a named set, and whoever needs a new one adds it here: each follows from what
+the lines say, so that a type of a later version has one line to be written and is in every set that it belongs to.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
-from engine.format.codecs import Record, codec_of
-from engine.format.versions import HIGHEST_TYPE
+from engine.format import codecs
+from engine.format.codecs import Codec, Record
+from engine.format.versions import HIGHEST_TYPE, TWO_PART_DUPLICATES
 
 # Families: how a body is read, and what a pass over the log does with it.
 LN: Final = "ln"
@@ -21,6 +26,27 @@ NODE: Final = "in"
 OTHER: Final = "other"
 
 GROUPS: Final = ("ln", "in", "txn", "ckpt", "rep", "rollback", "cleaner", "meta")
+
+# Traits of a type, as bits.
+# The body has transaction fields.
+TXN: Final = 0x001
+# It can be part of the replication stream, and it can be the matchpoint of a syncup (R-SYNC-1).
+STREAM: Final = 0x002
+SYNC: Final = 0x004
+# What it does to a record; types before v8 leave that to the data.
+INSERTS: Final = 0x008
+UPDATES: Final = 0x010
+DELETES: Final = 0x020
+# A node whose slots lead to records, or a delta of one.
+BOTTOM: Final = 0x040
+# What changed in a node since its last full version.
+DELTA: Final = 0x080
+# The body says when it was written.
+TIMED: Final = 0x100
+# Few in any log, and each says something about the log as a whole.
+RARE: Final = 0x200
+# A closing JE writes it for itself after the last checkpoint.
+OWN: Final = 0x400
 
 
 class EntryType(NamedTuple):
@@ -31,9 +57,9 @@ class EntryType(NamedTuple):
         name: JE's name.
         family: ``ln`` (has a key and belongs to a database), ``in`` (a tree node or an old delta) or ``other``.
         groups: words of ``--type`` that include it.
-        transactional: the body has transaction fields.
-        replicable: it can be part of the replication stream.
-        sync_point: it can be the matchpoint of a syncup (R-SYNC-1).
+        codec: makes the codec, from the number and whether there are transaction fields; types of the same content
+            have the same.
+        traits: bits.
         since, until: log versions.
     """
 
@@ -41,78 +67,218 @@ class EntryType(NamedTuple):
     name: str
     family: str
     groups: tuple[str, ...]
-    transactional: bool
-    replicable: bool
-    sync_point: bool
+    codec: Callable[[int, bool], Codec]
+    traits: int
     since: int
     until: int | None
 
+    @property
+    def transactional(self) -> bool:
+        """Whether the body has transaction fields."""
+        return bool(self.traits & TXN)
 
-# number, name, family, groups, transactional, replicable, sync point, since, until
-ENTRY_TYPES: Final[tuple[EntryType, ...]] = (
-    EntryType(1, "LN_TX", LN, ("ln",), True, True, False, 6, 7),
-    EntryType(2, "LN", LN, ("ln",), False, True, False, 6, 7),
-    EntryType(3, "MapLN_TX", LN, ("ln", "meta"), True, False, False, 6, 7),
-    EntryType(4, "MapLN", LN, ("ln", "meta"), False, False, False, 6, None),
-    EntryType(5, "NameLN_TX", LN, ("ln", "meta"), True, True, False, 6, None),
-    EntryType(6, "NameLN", LN, ("ln", "meta"), False, True, False, 6, None),
-    EntryType(7, "DelDupLN_TX", LN, ("ln",), True, True, False, 6, 7),
-    EntryType(8, "DelDupLN", LN, ("ln",), False, True, False, 6, 7),
-    EntryType(9, "DupCountLN_TX", LN, ("ln",), True, False, False, 6, 7),
-    EntryType(10, "DupCountLN", LN, ("ln",), False, False, False, 6, 7),
-    EntryType(11, "FileSummaryLN", LN, ("ln", "cleaner"), False, False, False, 6, None),
-    EntryType(12, "IN", NODE, ("in",), False, False, False, 6, None),
-    EntryType(13, "BIN", NODE, ("in",), False, False, False, 6, None),
-    EntryType(14, "DIN", NODE, ("in",), False, False, False, 6, 7),
-    EntryType(15, "DBIN", NODE, ("in",), False, False, False, 6, 7),
-    EntryType(16, "DbTree", OTHER, ("meta",), False, False, False, 6, None),
-    EntryType(17, "Commit", OTHER, ("txn",), True, True, True, 6, None),
-    EntryType(18, "Abort", OTHER, ("txn",), True, True, True, 6, None),
-    EntryType(19, "CkptStart", OTHER, ("ckpt",), False, False, False, 6, None),
-    EntryType(20, "CkptEnd", OTHER, ("ckpt",), False, False, False, 6, None),
-    EntryType(21, "INDelete", OTHER, ("in",), False, False, False, 6, 7),
-    EntryType(22, "BINDelta", NODE, ("in",), False, False, False, 6, 8),
-    EntryType(23, "DupBINDelta", NODE, ("in",), False, False, False, 6, 7),
-    EntryType(24, "Trace", OTHER, ("meta",), False, True, False, 6, None),
-    EntryType(25, "FileHeader", OTHER, ("meta",), False, False, False, 6, None),
-    EntryType(26, "INDupDelete", OTHER, ("in",), False, False, False, 6, 7),
-    EntryType(27, "Prepare", OTHER, ("txn",), True, False, False, 6, 17),
-    EntryType(28, "RollbackStart", OTHER, ("rollback", "rep"), False, False, False, 7, None),
-    EntryType(29, "RollbackEnd", OTHER, ("rollback", "rep"), False, False, False, 7, None),
-    EntryType(30, "Matchpoint", OTHER, ("rep",), False, True, True, 7, None),
-    EntryType(31, "DEL_LN_TX", LN, ("ln",), True, True, False, 8, None),
-    EntryType(32, "DEL_LN", LN, ("ln",), False, True, False, 8, None),
-    EntryType(33, "INS_LN_TX", LN, ("ln",), True, True, False, 8, None),
-    EntryType(34, "INS_LN", LN, ("ln",), False, True, False, 8, None),
-    EntryType(35, "UPD_LN_TX", LN, ("ln",), True, True, False, 8, None),
-    EntryType(36, "UPD_LN", LN, ("ln",), False, True, False, 8, None),
-    EntryType(37, "NewBINDelta", NODE, ("in",), False, False, False, 9, None),
-    EntryType(38, "ImmutableFile", OTHER, ("meta",), False, False, False, 11, None),
-    EntryType(39, "RestoreRequired", OTHER, ("meta",), False, False, False, 14, None),
-    EntryType(40, "ReservedFileLN", LN, ("ln", "cleaner"), False, False, False, 15, None),
-    EntryType(41, "ExtinctScanLN", LN, ("ln", "cleaner"), False, False, False, 16, None),
-    EntryType(42, "ExtinctScanLN_TX", LN, ("ln", "cleaner"), True, True, False, 16, None),
-    EntryType(43, "Erased", OTHER, ("cleaner",), False, False, False, 17, None),
-    EntryType(44, "UPD_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), True, True, False, 25, None),
-    EntryType(45, "DEL_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), True, True, False, 25, None),
-)  # fmt: skip
+    @property
+    def replicable(self) -> bool:
+        """Whether it can be part of the replication stream."""
+        return bool(self.traits & STREAM)
 
-BY_NUMBER: Final[dict[int, EntryType]] = {entry_type.number: entry_type for entry_type in ENTRY_TYPES}
-BY_NAME: Final[dict[str, EntryType]] = {entry_type.name.lower(): entry_type for entry_type in ENTRY_TYPES}
+    @property
+    def sync_point(self) -> bool:
+        """Whether it can be the matchpoint of a syncup (R-SYNC-1)."""
+        return bool(self.traits & SYNC)
 
+
+LN_TX: Final = 1
+LN_TYPE: Final = 2
+MAP_LN_TX: Final = 3
+MAP_LN: Final = 4
+NAME_LN_TX: Final = 5
+NAME_LN: Final = 6
+DEL_DUP_LN_TX: Final = 7
+DEL_DUP_LN: Final = 8
+DUP_COUNT_LN_TX: Final = 9
+DUP_COUNT_LN: Final = 10
 FILE_SUMMARY_LN: Final = 11
+IN_TYPE: Final = 12
+BIN_TYPE: Final = 13
+DIN_TYPE: Final = 14
+DBIN_TYPE: Final = 15
 DB_TREE: Final = 16
 COMMIT: Final = 17
 ABORT: Final = 18
 CKPT_START: Final = 19
 CKPT_END: Final = 20
+IN_DELETE: Final = 21
+OLD_DELTA_TYPE: Final = 22
+DUP_DELTA_TYPE: Final = 23
 TRACE: Final = 24
 FILE_HEADER: Final = 25
+IN_DUP_DELETE: Final = 26
 PREPARE: Final = 27
 ROLLBACK_START: Final = 28
 ROLLBACK_END: Final = 29
+MATCHPOINT: Final = 30
+DEL_LN_TX: Final = 31
+DEL_LN: Final = 32
+INS_LN_TX: Final = 33
+INS_LN: Final = 34
+UPD_LN_TX: Final = 35
+UPD_LN: Final = 36
+DELTA_TYPE: Final = 37
+IMMUTABLE_FILE: Final = 38
+RESTORE_REQUIRED: Final = 39
 RESERVED_FILE_LN: Final = 40
+EXTINCT_SCAN_LN: Final = 41
+EXTINCT_SCAN_LN_TX: Final = 42
 ERASED: Final = 43
+UPD_IMAGE: Final = 44
+DEL_IMAGE: Final = 45
+
+# number, name, family, groups, codec, traits, since, until
+ENTRY_TYPES: Final[tuple[EntryType, ...]] = (
+    EntryType(LN_TX, "LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM, 6, 7),
+    EntryType(LN_TYPE, "LN", LN, ("ln",), codecs.user_ln, STREAM, 6, 7),
+    EntryType(MAP_LN_TX, "MapLN_TX", LN, ("ln", "meta"), codecs.map_ln, TXN, 6, 7),
+    EntryType(MAP_LN, "MapLN", LN, ("ln", "meta"), codecs.map_ln, 0, 6, None),
+    EntryType(NAME_LN_TX, "NameLN_TX", LN, ("ln", "meta"), codecs.name_ln, TXN | STREAM, 6, None),
+    EntryType(NAME_LN, "NameLN", LN, ("ln", "meta"), codecs.name_ln, STREAM, 6, None),
+    EntryType(DEL_DUP_LN_TX, "DelDupLN_TX", LN, ("ln",), codecs.del_dup_ln, TXN | STREAM, 6, 7),
+    EntryType(DEL_DUP_LN, "DelDupLN", LN, ("ln",), codecs.del_dup_ln, STREAM, 6, 7),
+    EntryType(DUP_COUNT_LN_TX, "DupCountLN_TX", LN, ("ln",), codecs.dup_count_ln, TXN, 6, 7),
+    EntryType(DUP_COUNT_LN, "DupCountLN", LN, ("ln",), codecs.dup_count_ln, 0, 6, 7),
+    EntryType(FILE_SUMMARY_LN, "FileSummaryLN", LN, ("ln", "cleaner"), codecs.file_summary_ln, RARE | OWN, 6, None),
+    EntryType(IN_TYPE, "IN", NODE, ("in",), codecs.node, 0, 6, None),
+    EntryType(BIN_TYPE, "BIN", NODE, ("in",), codecs.node, BOTTOM, 6, None),
+    EntryType(DIN_TYPE, "DIN", NODE, ("in",), codecs.node, 0, 6, 7),
+    EntryType(DBIN_TYPE, "DBIN", NODE, ("in",), codecs.node, BOTTOM, 6, 7),
+    EntryType(DB_TREE, "DbTree", OTHER, ("meta",), codecs.db_tree, 0, 6, None),
+    EntryType(COMMIT, "Commit", OTHER, ("txn",), codecs.txn_end, TXN | SYNC | STREAM | TIMED, 6, None),
+    EntryType(ABORT, "Abort", OTHER, ("txn",), codecs.txn_end, TXN | SYNC | STREAM | TIMED, 6, None),
+    EntryType(CKPT_START, "CkptStart", OTHER, ("ckpt",), codecs.ckpt_start, TIMED, 6, None),
+    EntryType(CKPT_END, "CkptEnd", OTHER, ("ckpt",), codecs.ckpt_end, TIMED | RARE, 6, None),
+    EntryType(IN_DELETE, "INDelete", OTHER, ("in",), codecs.in_delete, 0, 6, 7),
+    EntryType(OLD_DELTA_TYPE, "BINDelta", NODE, ("in",), codecs.old_delta, BOTTOM | DELTA, 6, 8),
+    EntryType(DUP_DELTA_TYPE, "DupBINDelta", NODE, ("in",), codecs.old_delta, BOTTOM | DELTA, 6, 7),
+    EntryType(TRACE, "Trace", OTHER, ("meta",), codecs.trace, STREAM | TIMED | OWN, 6, None),
+    EntryType(FILE_HEADER, "FileHeader", OTHER, ("meta",), codecs.file_header, TIMED | OWN, 6, None),
+    EntryType(IN_DUP_DELETE, "INDupDelete", OTHER, ("in",), codecs.in_dup_delete, 0, 6, 7),
+    EntryType(PREPARE, "Prepare", OTHER, ("txn",), codecs.prepare, TXN | TIMED, 6, 17),
+    EntryType(ROLLBACK_START, "RollbackStart", OTHER, ("rollback", "rep"), codecs.roll_start, TIMED | RARE, 7, None),
+    EntryType(ROLLBACK_END, "RollbackEnd", OTHER, ("rollback", "rep"), codecs.roll_end, TIMED | RARE, 7, None),
+    EntryType(MATCHPOINT, "Matchpoint", OTHER, ("rep",), codecs.matchpoint, SYNC | STREAM | TIMED, 7, None),
+    EntryType(DEL_LN_TX, "DEL_LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM | DELETES, 8, None),
+    EntryType(DEL_LN, "DEL_LN", LN, ("ln",), codecs.user_ln, STREAM | DELETES, 8, None),
+    EntryType(INS_LN_TX, "INS_LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM | INSERTS, 8, None),
+    EntryType(INS_LN, "INS_LN", LN, ("ln",), codecs.user_ln, STREAM | INSERTS, 8, None),
+    EntryType(UPD_LN_TX, "UPD_LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM | UPDATES, 8, None),
+    EntryType(UPD_LN, "UPD_LN", LN, ("ln",), codecs.user_ln, STREAM | UPDATES, 8, None),
+    EntryType(DELTA_TYPE, "NewBINDelta", NODE, ("in",), codecs.node, BOTTOM | DELTA, 9, None),
+    EntryType(IMMUTABLE_FILE, "ImmutableFile", OTHER, ("meta",), codecs.immutable_file, 0, 11, None),
+    EntryType(RESTORE_REQUIRED, "RestoreRequired", OTHER, ("meta",), codecs.restore_required, 0, 14, None),
+    EntryType(RESERVED_FILE_LN, "ReservedFileLN", LN, ("ln", "cleaner"), codecs.reserved_ln, RARE | OWN, 15, None),
+    EntryType(EXTINCT_SCAN_LN, "ExtinctScanLN", LN, ("ln", "cleaner"), codecs.scan_ln, 0, 16, None),
+    EntryType(EXTINCT_SCAN_LN_TX, "ExtinctScanLN_TX", LN, ("ln", "cleaner"), codecs.scan_ln, TXN | STREAM, 16, None),
+    EntryType(ERASED, "Erased", OTHER, ("cleaner",), codecs.erased, RARE, 17, None),
+    EntryType(UPD_IMAGE, "UPD_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), codecs.image_ln, TXN | STREAM | UPDATES, 25, None),
+    EntryType(DEL_IMAGE, "DEL_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), codecs.image_ln, TXN | STREAM | DELETES, 25, None),
+)  # fmt: skip
+
+BY_NUMBER: Final[dict[int, EntryType]] = {entry_type.number: entry_type for entry_type in ENTRY_TYPES}
+BY_NAME: Final[dict[str, EntryType]] = {entry_type.name.lower(): entry_type for entry_type in ENTRY_TYPES}
+
+
+def _family(family: str) -> frozenset[int]:
+    return frozenset(t.number for t in ENTRY_TYPES if t.family == family)
+
+
+def _group(group: str) -> frozenset[int]:
+    return frozenset(t.number for t in ENTRY_TYPES if group in t.groups)
+
+
+def _with(traits: int) -> frozenset[int]:
+    return frozenset(t.number for t in ENTRY_TYPES if t.traits & traits)
+
+
+def _read_by(*loaders: Callable[[int, bool], Codec]) -> frozenset[int]:
+    return frozenset(t.number for t in ENTRY_TYPES if t.codec in loaders)
+
+
+# Everything that has a key and belongs to a database.
+LNS: Final = _family(LN)
+# Bodies with transaction fields: LNs, and the ends of transactions.
+TRANSACTIONAL: Final = _with(TXN)
+# Records of users: not of the trees that JE keeps for itself.
+USER_LNS: Final = _read_by(codecs.user_ln, codecs.del_dup_ln, codecs.image_ln)
+# User records that no Commit has to follow: durable by themselves.
+PLAIN_LNS: Final = USER_LNS - TRANSACTIONAL
+# User records that JE writes since v8, without a before-image: what the fast readers of ``fast.ln`` read.
+COMMON_LNS: Final = frozenset(n for n in _read_by(codecs.user_ln) if BY_NUMBER[n].until is None)
+# Those of them that put a record: what redo takes without making a record.
+COMMON_PUTS: Final = COMMON_LNS & _with(INSERTS | UPDATES)
+# User records whose type says that the record is new, or gone.
+INSERTIONS: Final = _with(INSERTS)
+DELETIONS: Final = _with(DELETES)
+# They replace a record, and so repeat since v26 when that was made.
+REPLACEMENTS: Final = _with(UPDATES | DELETES)
+# They name the main key and the item that goes, until v7.
+DEL_DUP_LNS: Final = _read_by(codecs.del_dup_ln)
+# Records of the mapping tree: one for each database.
+MAP_LNS: Final = _read_by(codecs.map_ln)
+# Records of the naming tree.
+NAME_LNS: Final = _read_by(codecs.name_ln)
+# Counters of the trees of duplicates, until v7; nothing reads them.
+DUP_COUNT_LNS: Final = _read_by(codecs.dup_count_ln)
+# Records of the cleaner's databases.
+FILE_SUMMARY_LNS: Final = _read_by(codecs.file_summary_ln)
+RESERVED_FILE_LNS: Final = _read_by(codecs.reserved_ln)
+EXTINCT_SCAN_LNS: Final = _read_by(codecs.scan_ln)
+# What recovery brings in again, and what it takes back: MapLNs have a pass of their own.
+REDO_LNS: Final = LNS - MAP_LNS - DUP_COUNT_LNS
+UNDO_LNS: Final = REDO_LNS & TRANSACTIONAL
+# LNs that followers get: they tell to which group a log belongs.
+STREAM_LNS: Final = LNS & _with(STREAM)
+
+# Nodes and deltas of nodes.
+NODE_ENTRIES: Final = _family(NODE)
+# Those that ``node.decode_node`` reads: all but the old deltas, which hold nothing but slots.
+NODES: Final = _read_by(codecs.node)
+OLD_DELTAS: Final = _read_by(codecs.old_delta)
+# Of the trees of duplicates that there were until v7, and of all other trees.
+DUP_NODE_ENTRIES: Final = frozenset(n for n in NODE_ENTRIES if BY_NUMBER[n].until == TWO_PART_DUPLICATES - 1)
+TREE_NODE_ENTRIES: Final = NODE_ENTRIES - DUP_NODE_ENTRIES
+# Of both, what ``node.decode_node`` reads.
+DUP_NODES: Final = NODES & DUP_NODE_ENTRIES
+TREE_NODES: Final = NODES & TREE_NODE_ENTRIES
+# Nodes that need no other entry to be read, unlike deltas.
+FULL_NODES: Final = TREE_NODES - _with(DELTA)
+# Nodes and deltas whose slots lead to records, of trees and of trees of duplicates.
+BOTTOM_NODES: Final = NODES & _with(BOTTOM)
+# BINs and their deltas.
+BINS: Final = BOTTOM_NODES & TREE_NODES
+
+# They say how a transaction ended.
+TXN_ENDS: Final = _group("txn") & _with(SYNC)
+# The same with Prepare, after which it is not decided: the fate of a transaction.
+TXN_FATES: Final = _group("txn")
+# A checkpoint: its two ends and the root between them.
+CKPT_ENTRIES: Final = _group("ckpt") | _read_by(codecs.db_tree)
+# Begin and end of a rollback.
+ROLLBACKS: Final = _group("rollback")
+# What a syncup can match at.
+SYNC_POINTS: Final = _with(SYNC)
+# Outside the stream, but they say how far back it can be followed: a rollback turns it, a checkpoint may bar the way.
+STREAM_MARKS: Final = _read_by(codecs.roll_start, codecs.ckpt_end)
+# What an index of VLSNs is made from: the stream, and where it turns.
+STREAM_ENTRIES: Final = _with(STREAM) | _read_by(codecs.roll_start)
+
+# The body says when it was written.
+TIMED_ENTRIES: Final = _with(TIMED)
+# The checking walks hand them over one by one.
+RARE_ENTRIES: Final = _with(RARE)
+# What a closing JE writes for itself after the last checkpoint, besides records of its own databases.
+OWN_ENTRIES: Final = _with(OWN)
+# What is durable by itself: damage in front of it is no torn tail.
+DURABLE_ENTRIES: Final = PLAIN_LNS | _read_by(codecs.ckpt_end) | (TXN_ENDS - {ABORT})
 
 
 def type_name(number: int) -> str:
@@ -124,6 +290,17 @@ def type_name(number: int) -> str:
 def is_valid_type(number: int, version: int) -> bool:
     """Whether a file of the log version may hold the type; otherwise the entry ends the log (R-LOG-31)."""
     return 1 <= number <= HIGHEST_TYPE.get(version, 0)
+
+
+_loaded: Final[dict[int, Codec]] = {}
+
+
+def codec_of(number: int) -> Codec | None:
+    """The codec of a type, None when there is no such type."""
+    codec = _loaded.get(number)
+    if codec is None and (entry_type := BY_NUMBER.get(number)) is not None:
+        codec = _loaded[number] = entry_type.codec(number, entry_type.transactional)
+    return codec
 
 
 def decode_body(number: int, version: int, body: bytes) -> Record:

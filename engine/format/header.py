@@ -11,6 +11,10 @@ offset  type  field
 14      i64   VLSN, only when the flags say so
 ======  ====  =====================================================================
 
+The checksum has the start value 1. The INVISIBLE bit is cleared before the sum is taken (since log version 7), so that
+it can be set in place later (R-LOG-41). Entries of type ``Erased`` keep the checksum of what they were; it must not be
+checked.
+
 Flags: 0x80 provisional YES, 0x40 provisional BEFORE_CKPT_END (ignored under 0x80), 0x20 replicated, 0x10 invisible
 (since v7), 0x08 VLSN present (since v8). Version 6 keeps the log version in the low five bits instead.
 """
@@ -20,21 +24,34 @@ from __future__ import annotations
 from enum import Enum
 from struct import Struct
 from typing import Final, NamedTuple
+from zlib import adler32
 
-from engine.format.checksum import INVISIBLE, entry_checksum
 from engine.format.versions import INVISIBLE_BIT, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
 
+# The fields, as the codec reads them. Plain numbers besides: compiled code has them for nothing.
 HEADER: Final = Struct("<IBBIi")
 VLSN_FIELD: Final = Struct("<q")
-HEADER_BYTES: Final = HEADER.size
-HEADER_WITH_VLSN_BYTES: Final = HEADER_BYTES + VLSN_FIELD.size
-assert HEADER_BYTES == 14
-assert HEADER_WITH_VLSN_BYTES == 22
+HEADER_BYTES: Final = 14
+HEADER_WITH_VLSN_BYTES: Final = 22
+# Where single fields begin, for those who need one of them; the checksum is of all from the type on.
+CHECKSUM_BYTES: Final = 4
+TYPE_AT: Final = 4
+FLAGS_AT: Final = 5
+PREV_AT: Final = 6
+SIZE_AT: Final = 10
+VLSN_AT: Final = 14
+assert HEADER.pack(1, 2, 3, 4, 5) == b"".join((
+    (1).to_bytes(TYPE_AT, "little"), (2).to_bytes(FLAGS_AT - TYPE_AT, "little"),
+    (3).to_bytes(PREV_AT - FLAGS_AT, "little"), (4).to_bytes(SIZE_AT - PREV_AT, "little"),
+    (5).to_bytes(VLSN_AT - SIZE_AT, "little"),
+))  # fmt: skip
+assert (TYPE_AT, HEADER_BYTES, HEADER_BYTES + VLSN_FIELD.size) == (CHECKSUM_BYTES, VLSN_AT, HEADER_WITH_VLSN_BYTES)
 
 PROVISIONAL: Final = 0x80
 BEFORE_CKPT_END: Final = 0x40
 REPLICATED: Final = 0x20
+INVISIBLE: Final = 0x10
 VLSN_PRESENT: Final = 0x08
 VERSION_BITS_V6: Final = 0x1F
 
@@ -78,6 +95,11 @@ def has_vlsn(flags: int, version: int) -> bool:
     return bool(flags & (REPLICATED | VLSN_PRESENT)) if version >= VLSN_PRESENT_BIT else bool(flags & REPLICATED)
 
 
+def header_bytes(flags: int, version: int) -> int:
+    """Bytes of the header of an entry."""
+    return HEADER_WITH_VLSN_BYTES if has_vlsn(flags, version) else HEADER_BYTES
+
+
 def is_invisible(flags: int, version: int) -> bool:
     """Whether replication has rolled the entry back; version 6 has no such bit."""
     return version >= INVISIBLE_BIT and bool(flags & INVISIBLE)
@@ -94,6 +116,22 @@ def decode_header(data: bytes, pos: int, version: int) -> EntryHeader:
     return EntryHeader(checksum, type_number, flags, prev_offset, item_size, vlsn)
 
 
+def entry_checksum(entry: bytes | memoryview, version: int) -> int:
+    """The checksum that the entry should have, as an unsigned 32-bit number.
+
+    An entry larger than the read window is summed in pieces: the first one here, the others with
+    ``zlib.adler32(piece, sum)``.
+
+    Arguments:
+        entry: header and body; the first four bytes, the stored checksum, are left out of the sum.
+        version: log version of the file.
+    """
+    flags = entry[FLAGS_AT]
+    if flags & INVISIBLE and version >= INVISIBLE_BIT:
+        return adler32(entry[FLAGS_AT + 1 :], adler32(bytes((entry[TYPE_AT], flags & ~INVISIBLE))))
+    return adler32(entry[CHECKSUM_BYTES:])
+
+
 def encode_entry(header: EntryHeader, body: bytes, version: int) -> bytes:
     """A whole entry with the right checksum.
 
@@ -104,4 +142,4 @@ def encode_entry(header: EntryHeader, body: bytes, version: int) -> bytes:
     """
     tail = VLSN_FIELD.pack(header.vlsn) + body if has_vlsn(header.flags, version) else body
     entry = HEADER.pack(0, header.type_number, header.flags, header.prev_offset, len(body)) + tail
-    return entry_checksum(entry, version).to_bytes(4, "little") + entry[4:]
+    return entry_checksum(entry, version).to_bytes(CHECKSUM_BYTES, "little") + entry[CHECKSUM_BYTES:]

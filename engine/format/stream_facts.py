@@ -29,13 +29,16 @@ from typing import Final, NamedTuple
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, CkptEnd
 from engine.format.entry.rollback import Matchpoint, RollbackStart
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import ABORT, BY_NUMBER, CKPT_END, COMMIT, ROLLBACK_START, decode_body
+from engine.format.entry_types import (
+    COMMIT,
+    STREAM_MARKS,
+    SYNC_POINTS,
+    TXN_ENDS,
+    decode_body,
+)
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-
-_SYNC_TYPES: Final = frozenset(number for number, entry_type in BY_NUMBER.items() if entry_type.sync_point)
-_OTHER_TYPES: Final = frozenset((ROLLBACK_START, CKPT_END))
 
 
 class SyncPoint(NamedTuple):
@@ -65,7 +68,7 @@ class SyncPoint(NamedTuple):
     @property
     def is_txn_end(self) -> bool:
         """Whether it is a Commit or an Abort."""
-        return self.type_number in (COMMIT, ABORT)
+        return self.type_number in TXN_ENDS
 
     def same_as(self, other: SyncPoint) -> bool:
         """Whether it is the same entry of the stream, on another node (R-SYNC-2)."""
@@ -190,9 +193,9 @@ class StreamFacts:
             elif vlsn > self.last + 1:
                 self.gaps.append((self.last + 1, vlsn - 1, lsn))
             self.last = vlsn
-            if type_number in _SYNC_TYPES:
+            if type_number in SYNC_POINTS:
                 self.sync_points.append(decode_sync_point(lsn, type_number, version, vlsn, body))
-        elif type_number in _OTHER_TYPES:
+        elif type_number in STREAM_MARKS:
             record: object = decode_body(type_number, version, body)
             if isinstance(record, RollbackStart):
                 self.rollbacks.append((lsn, record.matchpoint_vlsn))
@@ -229,7 +232,7 @@ class StreamFacts:
 
 def matters(type_number: int, flags: int) -> bool:
     """Whether ``StreamFacts.add`` looks at an entry."""
-    return bool(flags & REPLICATED) or type_number in _OTHER_TYPES
+    return bool(flags & REPLICATED) or type_number in STREAM_MARKS
 
 
 def joined(parts: Iterable[StreamFacts]) -> StreamFacts:

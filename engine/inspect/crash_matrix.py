@@ -16,8 +16,14 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
 from engine.format.entry.ln import LN
-from engine.format.entry_types import ABORT, BY_NUMBER, COMMIT, type_name
-from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import (
+    ABORT,
+    COMMIT,
+    DB_TREE,
+    LNS,
+    TXN_ENDS,
+    type_name,
+)
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key
 from engine.format.versions import TWO_PART_DUPLICATES
@@ -25,7 +31,6 @@ from engine.inspect.crash_points import CrashPoint, apply_crash
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, list_log_files
 from engine.log.log_reader import LogReader
-from engine.log.tail import DB_TREE
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
@@ -102,11 +107,11 @@ class CommittedModel:
     def _take(self, entry: LogEntry) -> None:
         if entry.version < TWO_PART_DUPLICATES or entry.replicated:
             self.usable = False
-        if entry.type_number in (COMMIT, ABORT):
+        if entry.type_number in TXN_ENDS:
             self._steps.append(
                 _ModelChange(entry.lsn, entry.type_number, getattr(entry.record(), "id", 0), 0, b"", None)
             )
-        elif BY_NUMBER[entry.type_number].family == LN_FAMILY:
+        elif entry.type_number in LNS:
             record = entry.record()
             if isinstance(record, LN) and record.content is None:
                 self.usable = self.usable and not record.expiration

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import NotFoundError, UsageError
 from engine.format.entry_types import CKPT_END
+from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
@@ -28,7 +29,6 @@ from engine.storage.base import Storage
 
 MODES: Final = ("lost-tail", "torn-write", "no-fsync", "bit-flip", "zero-page", "missing-file")
 PAGE: Final = 4096
-_HEADER: Final = 14
 
 
 class CrashPoint(NamedTuple):
@@ -92,7 +92,7 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
     if mode == "missing-file":
         return _remove(storage, files, path)
     if mode == "bit-flip":
-        start = min(_HEADER, point.size - 1) if point.size > _HEADER else 0
+        start = min(HEADER_BYTES, point.size - 1) if point.size > HEADER_BYTES else 0
         return _flip(storage, path, offset_of(point.lsn) + chosen.randrange(start, point.size), chosen.randrange(8))
     if mode == "zero-page":
         return _zero(storage, path, offset_of(point.lsn) // PAGE * PAGE)

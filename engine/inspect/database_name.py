@@ -15,7 +15,8 @@ from engine.errors import FormatError
 from engine.format.entry.db_tree import DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, KNOWN_DELETED, NodeRecord
+from engine.format.entry.node import KNOWN_DELETED, NodeRecord
+from engine.format.entry_types import BINS, DELTA_TYPE
 from engine.format.lsn import NULL_LSN
 from engine.log.log_reader import LogReader
 
@@ -45,7 +46,7 @@ def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
             return (
                 record.content.database.name if isinstance(record, LN) and isinstance(record.content, MapLN) else None
             )
-        is_bin = entry.type_number in (BIN_TYPE, DELTA_TYPE)
+        is_bin = entry.type_number in BINS
         lsn = _bin_slot(record, key) if is_bin else _child(record, key)
         if lsn == NULL_LSN and entry.type_number == DELTA_TYPE:
             lsn = record.prev_full_lsn

@@ -34,18 +34,16 @@ from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN
 from engine.format.entry_types import (
     ABORT,
-    BY_NUMBER,
-    CKPT_END,
+    CKPT_ENTRIES,
     CKPT_START,
     COMMIT,
-    DB_TREE,
     FILE_SUMMARY_LN,
+    LNS,
+    MAP_LNS,
+    NODE_ENTRIES,
     PREPARE,
-    ROLLBACK_END,
-    ROLLBACK_START,
+    ROLLBACKS,
 )
-from engine.format.entry_types import LN as LN_FAMILY
-from engine.format.entry_types import NODE as NODE_FAMILY
 from engine.format.header import BEFORE_CKPT_END, PROVISIONAL
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.access import LogAccess
@@ -53,7 +51,6 @@ from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
 from engine.log.passes import RawEntry
 from engine.log.tail import find_end
-from engine.recovery.analysis import MAP_LN_TYPES
 from engine.recovery.manager import Recovery
 from engine.recovery.rollback_tracker import RollbackPeriod
 from engine.storage.base import Storage
@@ -124,20 +121,19 @@ class Explainer:
         result, number, lsn = self._result, entry.type_number, entry.lsn
         if lsn >= result.end_lsn:
             return EntryExplanation(BEHIND, f"the log ends at {format_lsn(result.end_lsn)}; what follows is cut off")
-        family = BY_NUMBER[number].family
-        if number in (CKPT_START, CKPT_END, DB_TREE):
+        if number in CKPT_ENTRIES:
             return self._checkpoint(entry)
         if lsn < result.first_active_lsn:
             return EntryExplanation(
                 UNREAD, f"in front of firstActive {format_lsn(result.first_active_lsn)}: not needed"
             )
-        if family == NODE_FAMILY:
+        if number in NODE_ENTRIES:
             return self._node(entry)
-        if family == LN_FAMILY:
+        if number in LNS:
             return self._ln(entry)
         if number in _ENDS:
             return EntryExplanation(READ, f"its transaction is {_ENDS[number]}")
-        if number in (ROLLBACK_START, ROLLBACK_END):
+        if number in ROLLBACKS:
             return self._rollback(entry)
         return EntryExplanation(NONE, "changes no database")
 
@@ -195,7 +191,7 @@ class Explainer:
             return EntryExplanation(
                 UNDO, f"transaction {record.txn_id} {self._end_of(record.txn_id)}: {_before(record)}"
             )
-        if lsn in self._heard.redone_lsns or (entry.type_number in MAP_LN_TYPES and lsn >= result.ckpt_start_lsn):
+        if lsn in self._heard.redone_lsns or (entry.type_number in MAP_LNS and lsn >= result.ckpt_start_lsn):
             return EntryExplanation(
                 REDO, f"{self._end_of(record.txn_id)}: its slot takes it, unless a later one is there"
             )

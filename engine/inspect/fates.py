@@ -26,8 +26,13 @@ from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
-from engine.format.entry_types import ABORT, BY_NUMBER, COMMIT, ROLLBACK_END, ROLLBACK_START
-from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import (
+    ABORT,
+    COMMIT,
+    LNS,
+    ROLLBACKS,
+    TRANSACTIONAL,
+)
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
@@ -155,7 +160,7 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
                 found.end_lsn = item.lsn
             continue
         found.entries += 1
-        if BY_NUMBER[item.type_number].transactional or item.type_number in (ROLLBACK_START, ROLLBACK_END):
+        if item.type_number in TRANSACTIONAL or item.type_number in ROLLBACKS:
             _take(found, item, lns)
     listener.step("read", total, total)
     for lsn, txn_id in lns if found.periods else ():
@@ -167,7 +172,7 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
 def versions(storage: Storage, files: LogFiles, dbs: frozenset[int]) -> Iterator[tuple[LogEntry, LN]]:
     """Every record entry of some databases, in log order, rolled-back ones too."""
     for item in LogReader(storage, files._replace(marker=None)).forward():
-        if isinstance(item, LogEntry) and BY_NUMBER[item.type_number].family == LN_FAMILY:
+        if isinstance(item, LogEntry) and item.type_number in LNS:
             record = _record(item)
             if isinstance(record, LN) and record.db_id in dbs:
                 yield item, record

@@ -27,9 +27,15 @@ from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry.rollback import Matchpoint, RollbackEnd, RollbackStart
 from engine.format.entry.trace import Trace
 from engine.format.entry.txn_end import Prepare, TxnEnd
-from engine.format.entry_types import BY_NUMBER
-from engine.format.entry_types import LN as LN_FAMILY
-from engine.format.entry_types import NODE as NODE_FAMILY
+from engine.format.entry_types import (
+    LNS,
+    NAME_LNS,
+    NODE_ENTRIES,
+    NODES,
+    ROLLBACK_START,
+    TIMED_ENTRIES,
+    TRANSACTIONAL,
+)
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, make_lsn
 from engine.log.entry import LogEntry
@@ -37,10 +43,7 @@ from engine.log.files import LogFiles
 from engine.log.log_reader import LogReader
 from engine.storage.base import Storage
 
-_NAME_LNS: Final = (5, 6)
-_NODES_WITH_HEAD: Final = (12, 13, 14, 15, 37)
 _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)
-_TIMED_TYPES: Final = frozenset((17, 18, 19, 20, 24, 25, 27, 28, 29, 30))
 
 
 # No file has this number: nothing is wanted.
@@ -161,7 +164,7 @@ def _body_tests(s: Selection) -> list[Test]:
 
 def txn_of(entry: LogEntry) -> int | None:
     """The transaction that an entry belongs to, None when it belongs to none or cannot be decoded."""
-    if not BY_NUMBER[entry.type_number].transactional:
+    if entry.type_number not in TRANSACTIONAL:
         return None
     record = _record(entry)
     if isinstance(record, LN):
@@ -171,7 +174,7 @@ def txn_of(entry: LogEntry) -> int | None:
 
 def db_of(entry: LogEntry) -> int | None:
     """The database that an entry belongs to, None when it belongs to none or cannot be decoded."""
-    if BY_NUMBER[entry.type_number].family not in (LN_FAMILY, NODE_FAMILY):
+    if entry.type_number not in LNS and entry.type_number not in NODE_ENTRIES:
         return None
     record = _record(entry)
     db_id = getattr(record, "db_id", None)
@@ -180,19 +183,19 @@ def db_of(entry: LogEntry) -> int | None:
 
 def time_of(entry: LogEntry) -> int | None:
     """The time (ms) that an entry carries, or None."""
-    if entry.type_number not in _TIMED_TYPES:
+    if entry.type_number not in TIMED_ENTRIES:
         return None
     record = _record(entry)
     return record.time if isinstance(record, _TIMED_RECORDS) else None
 
 
 def _node_of(entry: LogEntry) -> int | None:
-    record = _record(entry) if BY_NUMBER[entry.type_number].family == NODE_FAMILY else None
+    record = _record(entry) if entry.type_number in NODE_ENTRIES else None
     return record.node_id if isinstance(record, NodeRecord) else None
 
 
 def _has_key(entry: LogEntry, s: Selection) -> bool:
-    record = _record(entry) if BY_NUMBER[entry.type_number].family == LN_FAMILY else None
+    record = _record(entry) if entry.type_number in LNS else None
     if not isinstance(record, LN):
         return False
     return record.key in s.keys or (bool(s.key_prefixes) and record.key.startswith(s.key_prefixes))
@@ -202,7 +205,7 @@ def _is_rolled_back(entry: LogEntry, s: Selection) -> bool:
     if entry.invisible:
         return True
     inside = [active for matchpoint, start, active in s.periods if matchpoint < entry.lsn < start]
-    if not inside or BY_NUMBER[entry.type_number].family != LN_FAMILY:
+    if not inside or entry.type_number not in LNS:
         return False
     txn = txn_of(entry)
     return any(txn in active for active in inside)
@@ -210,7 +213,7 @@ def _is_rolled_back(entry: LogEntry, s: Selection) -> bool:
 
 def _record(entry: LogEntry) -> Record | None:
     try:
-        if entry.type_number in _NODES_WITH_HEAD:
+        if entry.type_number in NODES:
             return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
         return entry.record()
     except (FormatError, IndexError, ValueError):
@@ -221,7 +224,7 @@ def _ids_of(names: tuple[str, ...], storage: Storage, files: LogFiles) -> frozen
     ids = set()
     known: set[str] = set()
     for item in LogReader(storage, files).forward():
-        if isinstance(item, LogEntry) and item.type_number in _NAME_LNS:
+        if isinstance(item, LogEntry) and item.type_number in NAME_LNS:
             record = _record(item)
             if isinstance(record, LN) and isinstance(record.content, NameLN):
                 name = record.key.decode("utf-8", "surrogateescape")
@@ -242,7 +245,7 @@ def _ids_of(names: tuple[str, ...], storage: Storage, files: LogFiles) -> frozen
 def _periods(storage: Storage, files: LogFiles) -> tuple[tuple[int, int, frozenset[int]], ...]:
     periods = []
     for item in LogReader(storage, files).forward():
-        if isinstance(item, LogEntry) and item.type_name == "RollbackStart":
+        if isinstance(item, LogEntry) and item.type_number == ROLLBACK_START:
             record = _record(item)
             if isinstance(record, RollbackStart):
                 periods.append((record.matchpoint_lsn, item.lsn, frozenset(record.active_txn_ids)))

@@ -30,12 +30,10 @@ from engine.format.entry_types import (
     CKPT_END,
     COMMIT,
     DB_TREE,
-    FILE_HEADER,
-    FILE_SUMMARY_LN,
+    OWN_ENTRIES,
+    PLAIN_LNS,
     PREPARE,
-    RESERVED_FILE_LN,
     ROLLBACK_END,
-    TRACE,
 )
 from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.entry_types import NODE as NODE_FAMILY
@@ -56,9 +54,6 @@ LOCK_FILE: Final = "je.lck"
 WRITER_BYTE: Final = 0
 T = TypeVar("T")
 
-_HOUSEKEEPING: Final = frozenset((TRACE, FILE_HEADER, FILE_SUMMARY_LN, RESERVED_FILE_LN))
-# INS_LN, DEL_LN, UPD_LN.
-_PLAIN_LNS: Final = frozenset((8, 32, 34, 36))
 # JE has nine databases of its own.
 _MOST_OWN_DBS: Final = 9
 
@@ -324,9 +319,9 @@ class _EntriesAfterCkpt:
 
     def add(self, item: LogEntry) -> None:
         """Take note of one entry."""
-        if item.type_number in _HOUSEKEEPING:
+        if item.type_number in OWN_ENTRIES:
             return
-        db = db_of(item) if item.type_number in _PLAIN_LNS and not item.replicated else None
+        db = db_of(item) if item.type_number in PLAIN_LNS and not item.replicated else None
         if db is None:
             self._other = True
         else:

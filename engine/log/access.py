@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, Protocol
-from zlib import adler32
 
 from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
-from engine.format.checksum import INVISIBLE, entry_checksum
-from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.format.entry.ln_fields import USER_TYPES
-from engine.format.entry_types import ERASED, is_valid_type
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, decode_header, has_vlsn
+from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
+from engine.format.entry_types import COMMON_LNS, ERASED, is_valid_type
+from engine.format.fast.header import is_intact, item_size
+from engine.format.header import (
+    FLAGS_AT,
+    HEADER_BYTES,
+    HEADER_WITH_VLSN_BYTES,
+    INVISIBLE,
+    SIZE_AT,
+    TYPE_AT,
+    VLSN_AT,
+    decode_header,
+    entry_checksum,
+    header_bytes,
+)
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry, log_entry
@@ -24,7 +33,6 @@ from engine.log.files import LogFile
 from engine.storage.base import ReadFile, Storage
 
 _FIRST_READ_BYTES: Final = 2048
-_VERSION_AT: Final = FILE_HEADER_BYTES - 4
 # Entries that are read together: how far one may be behind the other, and how much at most.
 _GAP_BYTES: Final = 4096
 _GROUP_BYTES: Final = 256 << 10
@@ -175,7 +183,7 @@ class LogAccess:
         version = self._versions.get(number)
         if version is None:
             head = self._handle(number, lsn).read(0, FILE_HEADER_BYTES)
-            version = int.from_bytes(head[_VERSION_AT:], "little", signed=True)
+            version = int.from_bytes(head[VERSION_AT:], "little", signed=True)
             if not is_supported(version):
                 raise UnsupportedError("log version not supported", file=self._name(number), found=str(version))
             self._versions[number] = version
@@ -222,8 +230,8 @@ class LogAccess:
         handle = self._handle(number, lsn)
         data = handle.read(offset, _FIRST_READ_BYTES)
         if len(data) >= HEADER_WITH_VLSN_BYTES:
-            size = int.from_bytes(data[10:14], "little", signed=True)
-            length = HEADER_WITH_VLSN_BYTES if has_vlsn(data[5], version) else HEADER_BYTES
+            size = int.from_bytes(data[SIZE_AT:VLSN_AT], "little", signed=True)
+            length = header_bytes(data[FLAGS_AT], version)
             if size + length > len(data) and length + size <= handle.size() - offset:
                 data = handle.read(offset, length + size)
         try:
@@ -234,9 +242,9 @@ class LogAccess:
             raise
 
     def _entry_of(self, data: bytes, lsn: int, version: int) -> LogEntry:
-        if len(data) < HEADER_BYTES or not is_valid_type(data[4], version):
+        if len(data) < HEADER_BYTES or not is_valid_type(data[TYPE_AT], version):
             raise self._bad(lsn, "no entry begins here")
-        length = HEADER_WITH_VLSN_BYTES if has_vlsn(data[5], version) else HEADER_BYTES
+        length = header_bytes(data[FLAGS_AT], version)
         if len(data) < length:
             raise self._bad(lsn, "the file ends inside the entry")
         header = decode_header(data, 0, version)
@@ -278,8 +286,11 @@ class LogAccess:
 
 def _is_user_entry(data: bytes, size: int, version: int) -> bool:
     """Whether bytes are a whole visible entry of a user's record, with the right checksum."""
-    if len(data) != size or size < HEADER_WITH_VLSN_BYTES or data[4] not in USER_TYPES or data[5] & INVISIBLE:
+    if (
+        len(data) != size
+        or size < HEADER_WITH_VLSN_BYTES
+        or data[TYPE_AT] not in COMMON_LNS
+        or data[FLAGS_AT] & INVISIBLE
+    ):
         return False
-    item = data[10] | data[11] << 8 | data[12] << 16 | data[13] << 24
-    length = HEADER_WITH_VLSN_BYTES if has_vlsn(data[5], version) else HEADER_BYTES
-    return length + item == size and adler32(data[4:]) == data[0] | data[1] << 8 | data[2] << 16 | data[3] << 24
+    return header_bytes(data[FLAGS_AT], version) + item_size(data, 0) == size and is_intact(data)

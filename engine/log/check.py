@@ -1,8 +1,8 @@
 """Checking one log file in bulk: what ``verify --log``, ``dump-log --stats`` and ``vlsn map`` need, and no more.
 
-Almost all entries go through one tight loop (``scan.check_plain``). It stops where something is rare or wrong; that
-entry is looked at here and the loop goes on after it. The first replicated entry of a file counts as rare, which is
-how its VLSN becomes known.
+Almost all entries go through one tight loop (``fast.loops.check_plain``). It stops where something is rare or wrong;
+that entry is looked at here and the loop goes on after it. The first replicated entry of a file counts as rare, which
+is how its VLSN becomes known.
 
 VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they begin
 again after its matchpoint; entries that the rollback made invisible do not count.
@@ -13,21 +13,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from engine.errors import FormatError
-from engine.format.entry.summarised import summarised_file
 from engine.format.entry_types import (
     CKPT_END,
     COMMIT,
+    DURABLE_ENTRIES,
     ERASED,
     FILE_SUMMARY_LN,
+    PLAIN_LNS,
+    RARE_ENTRIES,
     RESERVED_FILE_LN,
-    ROLLBACK_END,
     ROLLBACK_START,
+    ROLLBACKS,
     decode_body,
 )
+from engine.format.fast.file_summary import summarised_file
+from engine.format.fast.header import header_lengths
+from engine.format.fast.walks import walk_of
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, RARE_TYPES, EntryCheck, header_lengths
+from engine.format.scan import BAD_PREV, GOOD, EntryCheck
 from engine.format.vlsn import NULL_VLSN
-from engine.format.walks import walk_of
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
@@ -38,12 +42,6 @@ if TYPE_CHECKING:
     from engine.format.entry.file_header import FileHeader
     from engine.format.entry.ln import LN
     from engine.format.entry.rollback import RollbackEnd, RollbackStart
-
-# Types of user records outside transactions.
-_PLAIN_LNS: Final = (2, 8, 32, 34, 36)
-
-# Entries that make something durable, by themselves.
-DURABLE_TYPES: Final = frozenset((COMMIT, CKPT_END, *_PLAIN_LNS))
 
 # Keys of _jeReservedFilesDb hold the file number with its sign bit flipped.
 _LONG_BIAS: Final = 1 << 63
@@ -282,7 +280,7 @@ class _CheckPass:
         if is_invisible(header.flags, self._reader.version):
             self._invisible.append((offset, header.vlsn))
             return
-        if header.type_number in RARE_TYPES:
+        if header.type_number in RARE_ENTRIES:
             self._control(offset, header, examined)
         if header.flags & REPLICATED:
             before = NULL_VLSN if self._stream == STOP_AT_FIRST else self._stream
@@ -307,7 +305,7 @@ class _CheckPass:
         number = header.type_number
         if number == CKPT_END:
             self._checkpoint = LoggedCkptEnd(lsn, cast("CkptEnd", record))
-        elif number in (ROLLBACK_START, ROLLBACK_END):
+        elif number in ROLLBACKS:
             self._rollbacks.append(LoggedRollback(lsn, cast("RollbackStart | RollbackEnd", record)))
             if number == ROLLBACK_START and self._stream != STOP_AT_FIRST:
                 self._stream = min(self._stream, cast("RollbackStart", record).matchpoint_vlsn)
@@ -322,11 +320,11 @@ class _CheckPass:
         self._totals[pair] = total if known is None else known.plus(total)
 
     def _evidence(self) -> Evidence:
-        counts = dict.fromkeys((COMMIT, CKPT_END, *_PLAIN_LNS), 0)
+        counts = dict.fromkeys(DURABLE_ENTRIES, 0)
         for pair, total in self._totals.items():
             if pair & 0xFF in counts:
                 counts[pair & 0xFF] += total.entries
-        return Evidence(counts[COMMIT], counts[CKPT_END], sum(counts[number] for number in _PLAIN_LNS))
+        return Evidence(counts[COMMIT], counts[CKPT_END], sum(counts[number] for number in PLAIN_LNS))
 
     def _result(self) -> FileCheck:
         reader = self._reader

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.log.check import DURABLE_TYPES, DamagedStretch, Evidence
+from engine.format.entry_types import DURABLE_ENTRIES
+from engine.log.check import DamagedStretch, Evidence
 
 # A file from this part of the longest one on was ended because the next entry did not fit.
 _FULL: Final = 0.99
@@ -39,7 +40,7 @@ def was_durable(seen: DamagedStretch) -> bool:
     Arguments:
         seen: as for ``is_harmless``.
     """
-    return seen.damage.has_next and seen.damage.type_number in DURABLE_TYPES
+    return seen.damage.has_next and seen.damage.type_number in DURABLE_ENTRIES
 
 
 def is_damaged_header(seen: DamagedStretch, end_file: int) -> bool:

@@ -6,15 +6,7 @@ from typing import Final, NamedTuple
 
 from engine.format.codecs import Record
 from engine.format.entry_types import decode_body, type_name
-from engine.format.header import (
-    HEADER_BYTES,
-    HEADER_WITH_VLSN_BYTES,
-    REPLICATED,
-    Provisional,
-    has_vlsn,
-    is_invisible,
-    provisional_of,
-)
+from engine.format.header import REPLICATED, Provisional, header_bytes, is_invisible, provisional_of
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 
 _new_tuple: Final = tuple.__new__
@@ -85,7 +77,7 @@ class LogEntry(NamedTuple):
     @property
     def total_bytes(self) -> int:
         """Header and body."""
-        length = HEADER_WITH_VLSN_BYTES if has_vlsn(self.flags, self.version) else HEADER_BYTES
+        length = header_bytes(self.flags, self.version)
         return length + self.item_size
 
     def record(self) -> Record:

@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import NotFoundError, StorageError
-from engine.format.checksum import CHECKSUM_BYTES, entry_checksum
-from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
 from engine.format.entry_types import FILE_HEADER
+from engine.format.header import CHECKSUM_BYTES, TYPE_AT, entry_checksum
 from engine.format.versions import NEWEST_VERSION, is_supported
 from engine.log.files import log_file_number
 from engine.storage.base import Storage
 
-VERSION_AT: Final = FILE_HEADER_BYTES - 4
 # Files looked at on each side.
 _MOST_ASKED: Final = 16
 
@@ -50,7 +49,7 @@ def header_version(start: bytes) -> int | None:
         start: the first bytes of a file.
     """
     header = start[:FILE_HEADER_BYTES]
-    if len(header) < FILE_HEADER_BYTES or header[4] != FILE_HEADER:
+    if len(header) < FILE_HEADER_BYTES or header[TYPE_AT] != FILE_HEADER:
         return None
     version = int.from_bytes(header[VERSION_AT:], "little", signed=True)
     stored = int.from_bytes(header[:CHECKSUM_BYTES], "little")

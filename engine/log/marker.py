@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
 from engine.format.entry.markers import RestoreRequired, encode_restore_required
-from engine.format.entry_types import BY_NAME, FILE_HEADER
+from engine.format.entry_types import FILE_HEADER, RESTORE_REQUIRED
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
@@ -20,7 +20,6 @@ from engine.storage.base import Storage
 
 MARKER: Final = "7fffffff.jdb"
 _NUMBER: Final = 0x7FFFFFFF
-_RESTORE_REQUIRED: Final = BY_NAME["restorerequired"].number
 
 
 def write_marker(storage: Storage, why: RestoreRequired) -> None:
@@ -33,7 +32,7 @@ def write_marker(storage: Storage, why: RestoreRequired) -> None:
     body = encode_restore_required(why, WRITTEN_VERSION)
     content = encode_entry(EntryHeader(0, FILE_HEADER, 0, 0, len(header), NULL_VLSN), header, WRITTEN_VERSION)
     assert len(content) == FILE_HEADER_BYTES
-    content += encode_entry(EntryHeader(0, _RESTORE_REQUIRED, 0, 0, len(body), NULL_VLSN), body, WRITTEN_VERSION)
+    content += encode_entry(EntryHeader(0, RESTORE_REQUIRED, 0, 0, len(body), NULL_VLSN), body, WRITTEN_VERSION)
     file = storage.open_rw(MARKER, create=True)
     try:
         file.truncate(0)

@@ -16,11 +16,12 @@ from typing import Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.format.header import HEADER_BYTES, VLSN_FIELD
+from engine.format.fast.header import PAIRS, PLAIN_HEADER, TYPES, header_lengths
+from engine.format.fast.loops import KEEP
+from engine.format.fast.walks import sift
+from engine.format.header import HEADER_BYTES, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
-from engine.format.scan import KEEP, PLAIN_HEADER, header_lengths
 from engine.format.vlsn import NULL_VLSN
-from engine.format.walks import sift
 from engine.log.access import LogAccess
 from engine.log.check import check_file
 from engine.log.entry import Damage
@@ -28,9 +29,8 @@ from engine.log.files import LogFile
 from engine.log.reader import FileReader
 
 _PIECE_BYTES: Final = 1 << 20
-_TYPES: Final = 256
 _new_tuple: Final = tuple.__new__
-_PASS_BY: Final = [0] * (_TYPES * _TYPES)
+_PASS_BY: Final = [0] * PAIRS
 _keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
 
 
@@ -147,8 +147,8 @@ def positions(piece: RangePiece, wanted: frozenset[int] | None) -> list[int]:
     """Where the entries of some types begin in a piece, ascending; None for those of all types."""
     actions = _keeping.get(wanted)
     if actions is None:
-        row = [KEEP if wanted is None or number in wanted else 0 for number in range(_TYPES)]
-        actions = _keeping[wanted] = row * _TYPES
+        row = [KEEP if wanted is None or number in wanted else 0 for number in range(TYPES)]
+        actions = _keeping[wanted] = row * (PAIRS // TYPES)
     found: list[int] = []
     sift(piece.data, 0, len(piece.data), actions, header_lengths(piece.version), found, [])
     return found
@@ -160,7 +160,7 @@ def raw_at(piece: RangePiece, pos: int) -> RawEntry:
     _, pair, _, size = PLAIN_HEADER.unpack_from(data, pos)
     length = header_lengths(version)[pair]
     body = pos + length
-    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
     # As Raw(...), without the call of a Python function that a NamedTuple's constructor is.
     return _new_tuple(
         RawEntry, (lsn + pos, pair & 0xFF, version, pair >> 8, vlsn, data[body : body + size], length + size)

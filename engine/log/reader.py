@@ -19,24 +19,25 @@ from collections.abc import Iterator
 from zlib import adler32
 
 from engine.errors import UnsupportedError
-from engine.format.checksum import CHECKSUM_BYTES, entry_checksum
-from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, decode_file_header
+from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, VLSN_FIELD, EntryHeader
-from engine.format.lsn import NULL_LSN
-from engine.format.scan import (
-    BAD_PREV,
-    CUT,
-    GOOD,
-    PLAIN_HEADER,
-    EntryCheck,
-    header_lengths,
-    plain_pairs,
+from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
+from engine.format.header import (
+    CHECKSUM_BYTES,
+    HEADER_BYTES,
+    HEADER_WITH_VLSN_BYTES,
+    TYPE_AT,
+    VLSN_AT,
+    VLSN_FIELD,
+    EntryHeader,
+    entry_checksum,
 )
+from engine.format.lsn import NULL_LSN
+from engine.format.scan import BAD_PREV, CUT, GOOD, EntryCheck
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, log_entry
-from engine.log.file_version import VERSION_AT, version_beside
+from engine.log.file_version import version_beside
 from engine.log.files import LogFile
 from engine.log.resync import SearchBudget, look, next_good
 from engine.log.window import WINDOW_BYTES, Window
@@ -116,7 +117,7 @@ class FileReader:
                     and prev == prev_offset
                     and (adler32(data[pos + CHECKSUM_BYTES : after]) == checksum)
                 ):
-                    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + HEADER_BYTES)[0]
+                    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
                     yield log_entry(
                         lsn=lsn_base | offset, type_number=pair & 0xFF, version=version, flags=pair >> 8,
                         prev_offset=prev, item_size=size, vlsn=vlsn, checksum=checksum, checksum_ok=True,
@@ -156,7 +157,7 @@ class FileReader:
         if len(start) < FILE_HEADER_BYTES:
             return None, fallback or version_beside(storage, self.file.path)
         version = int.from_bytes(start[VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
-        intact = start[4] == FILE_HEADER and _header_sum_matches(start, version)
+        intact = start[TYPE_AT] == FILE_HEADER and _header_sum_matches(start, version)
         if not intact:
             likely = _likely_version(start, version)
             return None, likely or fallback or version_beside(storage, self.file.path)

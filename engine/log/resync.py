@@ -29,10 +29,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from engine.format.checksum import entry_checksum
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import ERASED
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, PREV_AT, SIZE_AT, TYPE_AT, entry_checksum
 from engine.format.scan import BAD_CHECKSUM, GOOD, MORE, EntryCheck, examine
 from engine.format.versions import HIGHEST_TYPE
 from engine.log.entry import BY_PREV_OFFSET, BY_SEARCH, BY_SIZE_CHAIN
@@ -41,7 +40,6 @@ from engine.log.window import Window
 # Pieces of the file that are searched: most hits are near, so they begin small.
 _FIRST_PIECE_BYTES: Final = 4 << 10
 _LARGEST_PIECE_BYTES: Final = 4 << 20
-_PREV_AT: Final = 6
 # Sums that do not match may cover this many times the file's size, and at least this many bytes.
 _WASTE_FACTOR: Final = 4
 _LEAST_WASTE: Final = 16 << 20
@@ -132,7 +130,7 @@ def _linked_places(piece: bytes, link: bytes | None) -> Iterator[int]:
     """Where a header would begin whose prevOffset is the link."""
     at = -1 if link is None else piece.find(link)
     while link is not None and at >= 0:
-        yield at - _PREV_AT
+        yield at - PREV_AT
         at = piece.find(link, at + 1)
 
 
@@ -157,7 +155,7 @@ def _is_confirmed(window: Window, offset: int, version: int) -> bool:
 
 def _links_behind(piece: bytes, place: int, start: int, bad: int) -> bool:
     """Whether the header at ``place`` of a piece points to the bad entry or to one between it and the header."""
-    return bad <= int.from_bytes(piece[place + _PREV_AT : place + _PREV_AT + 4], "little") < start + place
+    return bad <= int.from_bytes(piece[place + PREV_AT : place + SIZE_AT], "little") < start + place
 
 
 def _claimed_bytes(examined: EntryCheck) -> int:
@@ -168,9 +166,9 @@ def _claimed_bytes(examined: EntryCheck) -> int:
 def _candidate_bytes(piece: bytes, place: int, start: int, version: int, file_bytes: int) -> int:
     """Bytes that will be summed for a candidate: 0 when its header rules it out before that."""
     header = piece[place : place + HEADER_BYTES]
-    if len(header) < HEADER_BYTES or not 1 <= header[4] <= HIGHEST_TYPE[version]:
+    if len(header) < HEADER_BYTES or not 1 <= header[TYPE_AT] <= HIGHEST_TYPE[version]:
         return 0
-    size = int.from_bytes(header[10:], "little", signed=True)
+    size = int.from_bytes(header[SIZE_AT:], "little", signed=True)
     return size if 0 <= size <= file_bytes - start - place else 0
 
 

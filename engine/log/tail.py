@@ -8,12 +8,20 @@ ends at 0x260. JE cuts there in silence; ``Tail.commits_at_risk`` is 1, and whoe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.format.entry_types import CKPT_END, CKPT_START, COMMIT
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
+from engine.format.entry_types import (
+    CKPT_END,
+    CKPT_ENTRIES,
+    CKPT_START,
+    COMMIT,
+    DB_TREE,
+    IMMUTABLE_FILE,
+    RESTORE_REQUIRED,
+)
+from engine.format.header import header_bytes
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.log.access import LogAccess
 from engine.log.damage import is_full
@@ -22,11 +30,6 @@ from engine.log.files import LogFile, LogFiles
 from engine.log.passes import LogRange, backward
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
-
-DB_TREE: Final = 16
-IMMUTABLE_FILE: Final = 38
-RESTORE_REQUIRED: Final = 39
-_CHECKPOINT: Final = frozenset((CKPT_START, CKPT_END, DB_TREE))
 
 
 class Tail(NamedTuple):
@@ -117,9 +120,8 @@ def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
     """The last CkptEnd of the whole log, and the newest root (R-REC-4, R-REC-5)."""
     notes = CheckpointNotes(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
     if notes.ckpt_end_lsn == NULL_LSN:
-        for raw in backward(
-            access, LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES)), _CHECKPOINT
-        ):
+        before = LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES))
+        for raw in backward(access, before, CKPT_ENTRIES):
             if notes.before(raw.lsn, raw.type_number):
                 break
     return LastCheckpoint(notes.ckpt_end_lsn, notes.partial_ckpt_start, notes.root_lsn)
@@ -184,7 +186,7 @@ class _TailNotes:
         self.count += 1
         self.last = entry.lsn
         self.immutable = entry.type_number == IMMUTABLE_FILE
-        if entry.type_number in _CHECKPOINT:
+        if entry.type_number in CKPT_ENTRIES:
             self.checkpoint.after(entry.lsn, entry.type_number)
 
 
@@ -230,5 +232,5 @@ def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:
             "the log ends with a request to restore the environment", file=name, lsn=format_lsn(entry.lsn)
         )
     seen.good(entry)
-    header = HEADER_WITH_VLSN_BYTES if has_vlsn(entry.flags, entry.version) else HEADER_BYTES
+    header = header_bytes(entry.flags, entry.version)
     seen.end = offset_of(entry.lsn) + header + entry.item_size

@@ -25,23 +25,13 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from struct import Struct
 from typing import Final, Protocol
-from zlib import adler32
 
 from engine.errors import JetoolError, RefusedError, caused_by
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
 from engine.format.entry_types import FILE_HEADER
-from engine.format.header import (
-    BEFORE_CKPT_END,
-    HEADER_BYTES,
-    HEADER_WITH_VLSN_BYTES,
-    PROVISIONAL,
-    REPLICATED,
-    VLSN_FIELD,
-    VLSN_PRESENT,
-    Provisional,
-)
+from engine.format.fast.header import sealed
+from engine.format.header import BEFORE_CKPT_END, HEADER_BYTES, HEADER_WITH_VLSN_BYTES, PROVISIONAL, Provisional
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
@@ -58,8 +48,6 @@ _FLAGS: Final = {
     Provisional.YES: PROVISIONAL,
     Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
 }
-# The header after its checksum.
-_REST: Final = Struct("<BBIi")
 
 Marshal = Callable[[], bytes]
 Clock = Callable[[], int]
@@ -341,14 +329,11 @@ class LogWriter:
                 self._access.unwritten = None
 
     def _append(self, type_number: int, flags: int, body: bytes, vlsn: int = NULL_VLSN) -> None:
-        if vlsn != NULL_VLSN:
-            flags |= REPLICATED | VLSN_PRESENT
-        rest = _REST.pack(type_number, flags, self._prev_offset, len(body))
-        rest += VLSN_FIELD.pack(vlsn) + body if vlsn != NULL_VLSN else body
+        entry = sealed(type_number, flags, self._prev_offset, body, vlsn)
         self._starts.append(self._offset)
-        self._entries.append(adler32(rest).to_bytes(4, "little") + rest)
+        self._entries.append(entry)
         self._prev_offset = self._offset
-        self._offset += 4 + len(rest)
+        self._offset += len(entry)
 
     def _flip(self) -> None:
         """Begin a new file (R-LOG-12 to R-LOG-15); an empty environment begins with file 0."""

@@ -43,7 +43,7 @@ class ExportReport(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """How keys and data look: names of ``keyformats.FORMATS``; ``hex`` leaves bytes as they are where a form can."""
+    """How keys and data look: names of ``key_formats.FORMATS``; ``hex`` leaves bytes as they are where a form can."""
 
     key_format: str = _RAW
     data_format: str = _RAW

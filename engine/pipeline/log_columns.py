@@ -29,15 +29,12 @@ from engine.format.codecs import Record
 from engine.format.describe import SHAPES
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, decode_node
-from engine.format.entry_types import BY_NUMBER, decode_body
-from engine.format.entry_types import NODE as NODE_FAMILY
+from engine.format.entry_types import NODES, decode_body
 from engine.format.lsn import format_lsn, is_null
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage, LogEntry
 
 Item = LogEntry | Damage
-
-_NODES: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == NODE_FAMILY) - {22, 23}
 
 
 class ColumnLimits(NamedTuple):
@@ -271,7 +268,7 @@ def _decoded(items: Sequence[Item]) -> tuple[list[Record | None], list[str | Non
         if isinstance(item, LogEntry):
             try:
                 number = item.type_number
-                if number in _NODES:
+                if number in NODES:
                     record = decode_node(item.body, item.version, number, with_slots=False)
                 else:
                     record = decode_body(number, item.version, item.body)

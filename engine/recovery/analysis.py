@@ -15,46 +15,53 @@ from typing import Final
 
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN, NameLN
-from engine.format.entry.txn_end import ended_transaction
-from engine.format.entry_types import ABORT, COMMIT, PREPARE, ROLLBACK_END, ROLLBACK_START, decode_body
-from engine.format.header import REPLICATED
+from engine.format.entry_types import (
+    EXTINCT_SCAN_LNS,
+    FILE_SUMMARY_LN,
+    FILE_SUMMARY_LNS,
+    MAP_LNS,
+    NAME_LNS,
+    NODE_ENTRIES,
+    ROLLBACK_START,
+    ROLLBACKS,
+    TXN_ENDS,
+    TXN_FATES,
+    decode_body,
+)
+from engine.format.fast.header import TYPES, header_lengths
+from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY
+from engine.format.fast.txn_end import ended_transaction
+from engine.format.fast.walks import sift
+from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of
 from engine.format.packed import sorted_unpack
-from engine.format.scan import COUNT, KEEP, STOP, TALLY, header_lengths
-from engine.format.walks import sift
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RangePiece, RawEntry, forward_pieces, raw_at
 from engine.recovery.hooks import RecoveryHook
-from engine.recovery.node_replay import IN_TYPES, OLD_DUP_TYPES, NodeLog, is_provisional, logged_node
+from engine.recovery.node_replay import NodeLog, is_provisional, logged_node
 from engine.recovery.result import RecoveryResult
 
-MAP_LN_TYPES: Final = frozenset((3, 4))
-NAME_LN_TYPES: Final = frozenset((5, 6))
-EXTINCTION_TYPES: Final = frozenset((41, 42))
-FILE_SUMMARY_LN: Final = 11
-_END_TYPES: Final = frozenset((COMMIT, ABORT, PREPARE, ROLLBACK_START, ROLLBACK_END))
+_ENDS: Final = TXN_FATES | ROLLBACKS
 # Entries that say something of others: earlier versions of a node, the counters of a file.
-_WITH_CONSEQUENCES: Final = IN_TYPES | OLD_DUP_TYPES | {FILE_SUMMARY_LN}
-_NODES: Final = IN_TYPES | OLD_DUP_TYPES
-_LOOKED_AT: Final = _NODES | MAP_LN_TYPES | NAME_LN_TYPES | EXTINCTION_TYPES | _END_TYPES
+_WITH_CONSEQUENCES: Final = NODE_ENTRIES | FILE_SUMMARY_LNS
+_LOOKED_AT: Final = NODE_ENTRIES | MAP_LNS | NAME_LNS | EXTINCT_SCAN_LNS | _ENDS
 # What the hook hears of one by one; of the others it hears how many there are.
 _TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
-_TYPES: Final = 256
 
 
 def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
-    """What the walk does with an entry, by ``type | flags << 8``, as ``scan.sift`` takes it."""
-    kept = [number in (_END_TYPES if ends_only else _LOOKED_AT) for number in range(_TYPES)]
+    """What the walk does with an entry, by ``type | flags << 8``, as ``loops.sift`` takes it."""
+    kept = [number in (_ENDS if ends_only else _LOOKED_AT) for number in range(TYPES)]
     if not hook:
-        return [KEEP if keep else 0 for keep in kept] * _TYPES
-    told = [number in _TOLD for number in range(_TYPES)]
-    stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(_TYPES)]
+        return [KEEP if keep else 0 for keep in kept] * TYPES
+    told = [number in _TOLD for number in range(TYPES)]
+    stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(TYPES)]
     local = [
         KEEP | after if one else COUNT | (KEEP if keep else 0)
         for one, keep, after in zip(told, kept, stop, strict=True)
     ]
     shared = [KEEP | after for after in stop]
-    return [action for flags in range(_TYPES) for action in (shared if flags & REPLICATED else local)]
+    return [action for flags in range(TYPES) for action in (shared if flags & REPLICATED else local)]
 
 
 _ENDS_ONLY: Final = _actions(hook=False, ends_only=True)
@@ -121,7 +128,7 @@ class Analysis:
     def run(self) -> None:
         """Walk."""
         result = self._result
-        tallies = [0] * (_TYPES * TALLY)
+        tallies = [0] * (TYPES * TALLY)
         for piece in forward_pieces(self._access, LogRange(result.first_active_lsn, result.end_lsn)):
             start = min(max(result.ckpt_start_lsn - piece.lsn, 0), len(piece.data))
             lengths = header_lengths(piece.version)
@@ -143,9 +150,9 @@ class Analysis:
         lsn_base, version, data = piece
         lengths = header_lengths(version)
         for pos in found:
-            number, flags = data[pos + 4], data[pos + 5]
+            number, flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
             lsn = self._access.at_lsn = lsn_base + pos
-            if number in (COMMIT, ABORT):
+            if number in TXN_ENDS:
                 self.ends.add(lsn, number, ended_transaction(data, pos + lengths[number | flags << 8], version))
                 if hook is not None and flags & REPLICATED and lsn >= result.ckpt_start_lsn:
                     self._tell(hook, raw_at(piece, pos))
@@ -153,14 +160,14 @@ class Analysis:
             raw = raw_at(piece, pos)
             if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
                 self._tell(hook, raw)
-            if number in _END_TYPES:
+            if number in _ENDS:
                 self.ends.add_other(raw)
-            elif number in MAP_LN_TYPES:
+            elif number in MAP_LNS:
                 self.map_lns.append(lsn)
                 self._saw_id(raw)
-            elif number in NAME_LN_TYPES or number in EXTINCTION_TYPES:
+            elif number in NAME_LNS or number in EXTINCT_SCAN_LNS:
                 self._saw_id(raw)
-            elif number in _NODES:
+            elif number in NODE_ENTRIES:
                 node, node_id = logged_node(raw)
                 result.ids.saw_node(node_id)
                 if not is_provisional(raw, result.ckpt_end_lsn):
@@ -189,13 +196,13 @@ class Analysis:
                 self._result.temporary.add(record.content.database.db_id)
         elif isinstance(record.content, NameLN):
             self._result.ids.saw_db(record.content.db_id)
-        elif raw.type_number in EXTINCTION_TYPES:
+        elif raw.type_number in EXTINCT_SCAN_LNS:
             self._result.ids.saw_extinction(sorted_unpack(record.key)[0])
 
 
 def _tell_tallies(hook: RecoveryHook, file_number: int, tallies: list[int]) -> None:
     """Tell of the entries that were only counted, and begin again."""
-    for number in range(_TYPES):
+    for number in range(TYPES):
         entries, size_bytes, largest = tallies[number * TALLY : number * TALLY + TALLY]
         if entries:
             hook.saw_entries(file_number, number, entries, size_bytes, largest)

@@ -19,6 +19,12 @@ from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.node import KNOWN_DELETED, NodeRecord
+from engine.format.entry_types import (
+    DEL_DUP_LNS,
+    DIN_TYPE,
+    DUP_DELTA_TYPE,
+    DUP_NODES,
+)
 from engine.format.lsn import NULL_LSN, format_lsn, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.passes import RawEntry
@@ -29,10 +35,6 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.split import bin_for_insert
 from engine.tree.tree import bins
 
-_DIN: Final = 14
-_DBIN: Final = 15
-_DUP_DELTA: Final = 23
-_DEL_DUP: Final = frozenset((7, 8))
 _MAX_DEPTH: Final = 64
 
 
@@ -91,7 +93,7 @@ class LegacyDuplicates:
     def redo(self, db: DatabaseState, raw: RawEntry, record: LN) -> None:
         """Bring one LN in."""
         versions = self._keys[db.id].setdefault(record.key, _Versions())
-        if raw.type_number in _DEL_DUP:
+        if raw.type_number in DEL_DUP_LNS:
             item = record.tail if isinstance(record.tail, bytes) else b""
             self._spread(versions)
             if versions.items.get(item, NULL_LSN) < raw.lsn:
@@ -146,10 +148,10 @@ class LegacyDuplicates:
     def _overlay(self, nodes: Iterable[LoggedNode]) -> None:
         """The newest version of every DIN and DBIN of the recovery range, and the newest delta of every DBIN."""
         for logged in nodes:
-            if logged.type_number in (_DIN, _DBIN):
+            if logged.type_number in DUP_NODES:
                 record = self._node(logged.lsn)
                 self._newest[(record.db_id, record.node_id)] = logged.lsn
-            elif logged.type_number == _DUP_DELTA:
+            elif logged.type_number == DUP_DELTA_TYPE:
                 delta = self._ctx.access.read(logged.lsn).record()
                 assert isinstance(delta, OldDelta)
                 self._deltas[delta.last_full_lsn] = logged.lsn
@@ -167,7 +169,7 @@ class LegacyDuplicates:
     def _versions_at(self, node: BIN, index: int) -> _Versions:
         versions = _Versions()
         entry = self._ctx.access.read(node.lsns[index])
-        if entry.type_number == _DIN:
+        if entry.type_number == DIN_TYPE:
             self._items(entry.lsn, versions.items, 0)
         else:
             versions.single = entry.lsn
@@ -183,7 +185,7 @@ class LegacyDuplicates:
             raise DamageError("a duplicates tree is too deep", lsn=format_lsn(lsn))
         entry = self._ctx.access.read(lsn)
         for slot in record.slots:
-            if entry.type_number == _DIN:
+            if entry.type_number == DIN_TYPE:
                 self._items(slot.lsn, items, depth + 1)
             elif slot.lsn != NULL_LSN and not slot.state & KNOWN_DELETED:
                 items[record.full_key(slot)] = slot.lsn
@@ -199,6 +201,6 @@ class LegacyDuplicates:
     def _node(self, lsn: int) -> NodeRecord:
         entry = self._ctx.access.read(lsn)
         record = entry.record()
-        if not isinstance(record, NodeRecord) or entry.type_number not in (_DIN, _DBIN):
+        if not isinstance(record, NodeRecord) or entry.type_number not in DUP_NODES:
             raise DamageError("a duplicates tree leads to no node of its kind", lsn=format_lsn(lsn))
         return record

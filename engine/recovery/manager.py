@@ -23,14 +23,19 @@ from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare
-from engine.format.entry_types import ABORT, COMMIT, decode_body
+from engine.format.entry_types import (
+    ABORT,
+    COMMIT,
+    TREE_NODE_ENTRIES,
+    decode_body,
+)
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.passes import RawEntry, verify
 from engine.log.tail import Tail, find_last_checkpoint
 from engine.recovery.analysis import Analysis, TxnEndLog
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
-from engine.recovery.node_replay import IN_TYPES, NodeLog, replay
+from engine.recovery.node_replay import NodeLog, replay
 from engine.recovery.redo_undo import LNPasses, leaf_of
 from engine.recovery.result import PassCount, RecoveryResult
 from engine.recovery.rollback_tracker import RollbackTracker
@@ -162,7 +167,7 @@ class Recovery:
         self._listener.step(name, 0, 0)
         for roots in (True, False):
             count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
-            chosen = (n for n in self._seen.nodes if (n.db_id == 0) == mapping and n.type_number in IN_TYPES)
+            chosen = (n for n in self._seen.nodes if (n.db_id == 0) == mapping and n.type_number in TREE_NODE_ENTRIES)
             replay(self._ctx, chosen, catalog, count, roots=roots, keeper=self._keeper)
 
     def _sets(self) -> None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta, decode_old_delta
 from engine.format.entry.node import NodeRecord, decode_node
+from engine.format.entry_types import OLD_DELTA_TYPE, OLD_DELTAS
 from engine.format.header import BEFORE_CKPT_END, PROVISIONAL
 from engine.format.lsn import NULL_LSN
 from engine.log.passes import RawEntry
@@ -27,11 +28,8 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import PLAIN
 from engine.tree.spill import is_spilled
-from engine.tree.tree import OLD_DELTA_TYPE, child_of, delist, find_parent
+from engine.tree.tree import child_of, delist, find_parent
 from engine.txn.undo import DatabaseFinder
-
-IN_TYPES: Final = frozenset((12, 13, 22, 37))
-OLD_DUP_TYPES: Final = frozenset((14, 15, 23))
 
 
 class LoggedNode(NamedTuple):
@@ -81,7 +79,7 @@ def is_provisional(raw: RawEntry, ckpt_end_lsn: int) -> bool:
 
 def logged_node(raw: RawEntry) -> tuple[LoggedNode, int]:
     """What a node entry says of itself, and the node's id (0 for old deltas, which have none)."""
-    if raw.type_number in (OLD_DELTA_TYPE, 23):
+    if raw.type_number in OLD_DELTAS:
         delta = decode_old_delta(raw.body, raw.version)
         return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, delta.db_id, False), 0
     node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)

@@ -12,17 +12,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.format.checksum import INVISIBLE
-from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE
 from engine.format.entry.ln_content import NameLN
-from engine.format.entry.ln_fields import TRANSACTIONAL_TYPES, plain_fields, transaction_of
-from engine.format.entry_types import BY_NUMBER
-from engine.format.entry_types import LN as LN_FAMILY
-from engine.format.header import BEFORE_CKPT_END, PROVISIONAL, REPLICATED, is_invisible
+from engine.format.entry_types import (
+    COMMON_PUTS,
+    REDO_LNS,
+    TRANSACTIONAL,
+    UNDO_LNS,
+    codec_of,
+)
+from engine.format.fast.header import header_lengths, item_size
+from engine.format.fast.ln import plain_fields, transaction_of
+from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible
 from engine.format.lsn import NULL_LSN
-from engine.format.scan import header_lengths
 from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
 from engine.log.passes import LogRange, RangePiece, RawEntry, backward_pieces, forward_pieces, positions, raw_at
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
@@ -39,15 +42,8 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.record_version import RecordVersion, record_version, version_before
 from engine.tree.redo import Redo, redo_sorted
 
-_ALL_LNS: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY)
-_MAP_LNS: Final = frozenset((3, 4))
-_DUP_COUNTS: Final = frozenset((9, 10))
-UNDO_TYPES: Final = frozenset(n for n in _ALL_LNS if BY_NUMBER[n].transactional) - _MAP_LNS - _DUP_COUNTS
-REDO_TYPES: Final = _ALL_LNS - _MAP_LNS - _DUP_COUNTS
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__
-# Insertions and updates of users' records: what redo takes without making a record.
-_COMMON: Final = (33, 34, 35, 36)
 # Versions that the hook has to hear of, or of which redo needs more than key and LSN.
 _NOT_PLAIN: Final = EMBEDDED | HAS_PRIOR_SIZE << 8
 _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
@@ -130,13 +126,13 @@ class LNPasses:
         committed, idle = self._result.fate.committed, self._rollback.is_idle
         lsn, version, data = piece
         lengths = header_lengths(version)
-        for pos in reversed(positions(piece, UNDO_TYPES)):
+        for pos in reversed(positions(piece, UNDO_LNS)):
             self._ctx.access.at_lsn = lsn + pos
-            flags = data[pos + 5]
+            flags = data[pos + FLAGS_AT]
             if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
                 # Most entries are of committed transactions: their id is enough.
                 count.read += 1
-                peeked = transaction_of(data, pos + lengths[data[pos + 4] | flags << 8], version)
+                peeked = transaction_of(data, pos + lengths[data[pos + TYPE_AT] | flags << 8], version)
                 if peeked is None or peeked not in committed:
                     yield raw_at(piece, pos)
                 continue
@@ -183,7 +179,7 @@ class LNPasses:
         count = self._count("REDO_LNS")
         closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
         for piece in forward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
-            found = positions(piece, REDO_TYPES)
+            found = positions(piece, REDO_LNS)
             if closely:
                 for pos in found:
                     self._redo_one(piece, pos, count)
@@ -201,12 +197,12 @@ class LNPasses:
         waiting: list[Redo] = []
         for pos in found:
             lsn = access.at_lsn = lsn_base + pos
-            number, header_flags = data[pos + 4], data[pos + 5]
+            number, header_flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
             at = pos + lengths[number | header_flags << 8]
-            end = at + (data[pos + 10] | data[pos + 11] << 8 | data[pos + 12] << 16 | data[pos + 13] << 24)
+            end = at + item_size(data, pos)
             flags, db_id, txn_id, length, in_txn = -1, 0, 0, 0, False
-            if number in _COMMON and not header_flags & _INVISIBLE_OR_PROVISIONAL:
-                in_txn = number in TRANSACTIONAL_TYPES
+            if number in COMMON_PUTS and not header_flags & _INVISIBLE_OR_PROVISIONAL:
+                in_txn = number in TRANSACTIONAL
                 flags, db_id, txn_id, length, at = plain_fields(data, at, end, version, in_txn)
             if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or (in_txn and txn_id not in committed)):
                 count.read += 1

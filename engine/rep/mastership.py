@@ -22,6 +22,7 @@ from typing import Final
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.format.entry.rollback import Matchpoint, encode_matchpoint
+from engine.format.entry_types import MATCHPOINT
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN
 from engine.rep import messages
@@ -31,7 +32,6 @@ from engine.rep.group import Membership, add_member, check_name, read_membership
 from engine.rep.handshake import Identity
 from engine.rep.messages import Message, ReplicaProgress
 from engine.rep.settings import NodeConfig
-from engine.rep.stream import MATCHPOINT
 from engine.rep.terms import NO_TERMS, Terms, encode_terms
 from engine.rep.voting import Election
 from engine.rep.wire import Channel

@@ -23,11 +23,19 @@ from engine.errors import DamageError, FormatError
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import ABORT, COMMIT, decode_body, type_name
+from engine.format.entry_types import (
+    BY_NUMBER,
+    COMMIT,
+    COMMON_LNS,
+    MATCHPOINT,
+    TXN_ENDS,
+    decode_body,
+    type_name,
+)
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
-from engine.rep.stream import MATCHPOINT, StreamEntry
+from engine.rep.stream import StreamEntry
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import find_bin
@@ -35,10 +43,9 @@ from engine.txn.records import LeafKind, Payload, PutMode
 from engine.txn.txn import Durability, StreamEnd, Txn
 
 _LOCK_TIMEOUT_MS: Final = 500
-_USER_TYPES: Final = range(31, 37)
 _KINDS: Final = {
-    n: LeafKind(insert=n, insert_tx=n, update=n, update_tx=n, delete=n, delete_tx=n, embeds=n in _USER_TYPES)
-    for n in range(1, 46)
+    n: LeafKind(insert=n, insert_tx=n, update=n, update_tx=n, delete=n, delete_tx=n, embeds=n in COMMON_LNS)
+    for n in BY_NUMBER
 }
 
 
@@ -161,7 +168,7 @@ class Replay:
     def _end(self, entry: StreamEntry, record: TxnEnd) -> None:
         engine = self._engine
         txn = engine.open_transaction(record.id)
-        if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in (COMMIT, ABORT):
+        if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in TXN_ENDS:
             raise self._parted(entry, f"no entry of transaction {record.id} is here")
         txn.vlsn = entry.vlsn
         txn.end = StreamEnd(record.time, record.master_id, record.dtvlsn)

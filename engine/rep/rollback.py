@@ -34,7 +34,7 @@ from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN, NameOperation
 from engine.format.entry.rollback import RollbackEnd, RollbackStart, encode_rollback_end, encode_rollback_start
-from engine.format.entry_types import BY_NAME
+from engine.format.entry_types import ROLLBACK_END, ROLLBACK_START
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.files import list_log_files
 from engine.log.writer import LogWriter
@@ -47,8 +47,6 @@ from engine.txn.txn import Txn
 from engine.txn.undo import count_undone
 from engine.vlsn.index import VLSNIndex
 
-_ROLLBACK_START: Final = BY_NAME["rollbackstart"].number
-_ROLLBACK_END: Final = BY_NAME["rollbackend"].number
 _MAKES_DATABASE: Final = (1, 3)
 _PIECE_BYTES: Final = 1 << 20
 
@@ -112,7 +110,7 @@ class SoftRollback:
         active = {txn.id: txn for txn in engine.open_transactions() if txn.id < 0}
         self._step("RollbackStart")
         begun = RollbackStart(vlsn, lsn, engine.now_ms(), tuple(active))
-        start = writer.log(_ROLLBACK_START, encode_rollback_start(begun, writer.version))
+        start = writer.log(ROLLBACK_START, encode_rollback_start(begun, writer.version))
         writer.flush(sync=True)
         self._step("undo")
         for txn in active.values():
@@ -122,7 +120,7 @@ class SoftRollback:
         set_invisible(engine.access, self._hidden)
         self._step("RollbackEnd")
         ended = RollbackEnd(lsn, start, engine.now_ms())
-        writer.log(_ROLLBACK_END, encode_rollback_end(ended, writer.version))
+        writer.log(ROLLBACK_END, encode_rollback_end(ended, writer.version))
         writer.flush(sync=True)
         self._step("VLSN index")
         index.truncate_tail(vlsn + 1, lsn)

@@ -25,7 +25,14 @@ from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedEr
 from engine.format.entry.ln import HAS_EXPIRATION, LN
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import TxnEnd, decode_txn_end
-from engine.format.entry_types import ABORT, BY_NAME, COMMIT, ROLLBACK_START, decode_body, encode_body, type_name
+from engine.format.entry_types import (
+    MATCHPOINT,
+    ROLLBACK_START,
+    TXN_ENDS,
+    decode_body,
+    encode_body,
+    type_name,
+)
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import WRITTEN_VERSION
@@ -35,8 +42,6 @@ from engine.log.passes import LogRange, RawEntry, forward
 from engine.vlsn.scanner import ForwardScanner
 from engine.vlsn.waiting import LogItem
 
-MATCHPOINT: Final = BY_NAME["matchpoint"].number
-SYNCABLE: Final = frozenset((COMMIT, ABORT, MATCHPOINT))
 _LEAST_VERSION: Final = 8
 
 
@@ -51,7 +56,7 @@ class StreamEntry(NamedTuple):
         """Whether another node's entry is the same (R-SYNC-2)."""
         if other is None or self[:2] != other[:2]:
             return False
-        if self.type_number in (COMMIT, ABORT):
+        if self.type_number in TXN_ENDS:
             return _without_time(self.body) == _without_time(other.body)
         return self.body == other.body
 

@@ -33,19 +33,27 @@ from engine.errors import DamageError, RefusedError
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, decode_ckpt_end
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import decode_txn_end
-from engine.format.entry_types import ABORT, CKPT_END, COMMIT, ROLLBACK_START
+from engine.format.entry_types import (
+    CKPT_END,
+    COMMIT,
+    MATCHPOINT,
+    ROLLBACK_START,
+    STREAM_MARKS,
+    SYNC_POINTS,
+    TXN_ENDS,
+)
 from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, backward
 from engine.rep.rollback import MatchpointLocation, RollbackProhibitedError
-from engine.rep.stream import MATCHPOINT, SYNCABLE, StreamEntry, entry_at, form_of
+from engine.rep.stream import StreamEntry, entry_at, form_of
 from engine.rep.terms import NO_TERMS, Terms
 from engine.vlsn import decision
 
 DEFAULT_ROLLBACK_LIMIT: Final = 10
-_LOOKED_AT: Final = frozenset((COMMIT, ABORT, MATCHPOINT, CKPT_END, ROLLBACK_START))
+_LOOKED_AT: Final = SYNC_POINTS | STREAM_MARKS
 _END_OF_LOG: Final = 1 << 64
 
 
@@ -161,7 +169,7 @@ class LocalLog:
             if raw.type_number == CKPT_END:
                 end = decode_ckpt_end(raw.body, raw.version)
                 self._deleted_files = self._deleted_files or bool(end.flags & CLEANED_FILES_TO_DELETE)
-            elif raw.type_number in SYNCABLE and raw.vlsn != NULL_VLSN:
+            elif raw.type_number in SYNC_POINTS and raw.vlsn != NULL_VLSN:
                 self.current = MatchpointLocation(raw.vlsn, raw.lsn)
                 self._form = form_of(raw)
                 # The form of the stream has no LSNs.
@@ -197,7 +205,7 @@ class LocalLog:
         return raw.type_number == MATCHPOINT and raw.lsn > self._taken_back_to
 
     def _pass_current(self) -> None:
-        if self.current is None or self.form.type_number not in (COMMIT, ABORT):
+        if self.current is None or self.form.type_number not in TXN_ENDS:
             return
         end = decode_txn_end(self.form.body, 17)
         if self._first_dtvlsn is None:

@@ -24,16 +24,14 @@ from engine.format.entry.node import (
     HAS_PREFIX,
     HAS_SIZES,
     HAS_VLSNS,
-    KNOWN_DELETED,
     MAPPING_TREE,
-    PENDING_DELETED,
     ROOT,
     SLOT_EMBEDDED,
     SLOT_NO_DATA,
-    SLOT_TOMBSTONE,
     NodeRecord,
     Slot,
 )
+from engine.format.fast.bin import PERSISTENT, compact_base
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES
 from engine.tree.bin_node import BIN, Times
@@ -41,10 +39,7 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import PLAIN, Key
 
-_PERSISTENT: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
 _HOURS_A_DAY: Final = 24
-_COMPACT_OFFSETS: Final = 0xFFFFFE
-_COMPACT_FILES: Final = 127
 _NO_BASE: Final = -1
 # compactMaxKeySize: how JE may keep the keys in memory; without it JE finds out.
 _NO_HINT: Final = -1
@@ -90,7 +85,7 @@ def apply_old_delta(node: BIN, delta: OldDelta) -> None:
     for slot in delta.slots:
         key = order.wrap(slot.key)
         index, exact = node.find(key)
-        node.put(index, key, exact, slot.lsn, slot.state & _PERSISTENT, None, 0, 0)
+        node.put(index, key, exact, slot.lsn, slot.state & PERSISTENT, None, 0, 0)
     node.dirty = False
 
 
@@ -170,17 +165,6 @@ def common_prefix(keys: list[bytes]) -> bytes:
     return low[:length]
 
 
-def compact_base(lsns: list[int]) -> int | None:
-    """The base file number of the compact LSN form, or None when LSNs have to be stored in full."""
-    known = [lsn for lsn in lsns if lsn != NULL_LSN]
-    if not known:
-        return _NO_BASE
-    low, high = min(known) >> 32, max(known) >> 32
-    if low < 0 or high - low > _COMPACT_FILES or any(lsn & 0xFFFFFFFF > _COMPACT_OFFSETS for lsn in known):
-        return None
-    return low
-
-
 def expiration_base(node: BIN) -> tuple[int, bool]:
     """The expiration base of a node and whether it counts hours; -1 when nothing in it expires."""
     used = [value for value in node.expirations if value]
@@ -230,7 +214,7 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
     if slot.expiration:
         value = record.expiration_base + slot.expiration - 1
         expiration = -value if record.flags & EXPIRES_IN_HOURS else value
-    state = (slot.state & _PERSISTENT) | dirt
+    state = (slot.state & PERSISTENT) | dirt
     value_now = slot.data
     if slot.state & SLOT_EMBEDDED and slot.state & SLOT_NO_DATA:
         value_now = b""
@@ -273,7 +257,7 @@ def _with_times(slot: Slot, times: Times, modified_base: int, created_base: int)
 
 
 def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours: bool) -> Slot:
-    state = node.states[index] & (_PERSISTENT | DIRTY)
+    state = node.states[index] & (PERSISTENT | DIRTY)
     data = None
     if state & SLOT_EMBEDDED:
         data = node.values[index]

@@ -8,11 +8,16 @@ parent when it is YES, since a crash may bring them back.
 
 from __future__ import annotations
 
-from typing import Final
-
-from engine.format.entry.ln import EMBEDDED, LN, creation_flag, encode_user_ln
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, DIRTY, IN_TYPE, SLOT_EMBEDDED, encode_node
-from engine.format.entry_types import encode_body
+from engine.format.entry.ln import EMBEDDED, LN, creation_flag
+from engine.format.entry.node import DIRTY, SLOT_EMBEDDED, encode_node
+from engine.format.entry_types import (
+    BIN_TYPE,
+    DELTA_TYPE,
+    IN_TYPE,
+    INS_LN,
+    encode_body,
+)
+from engine.format.fast.ln import encode_user_ln
 from engine.format.header import HEADER_BYTES, Provisional
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import LN_KEY_FIRST
@@ -20,11 +25,9 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.context import ExpirationListener, TreeContext
+from engine.tree.fast_codec import encode_usual
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.node_codec import node_to
-from engine.tree.usual import encode_usual
-
-INSERTION: Final = 34
 
 
 def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delta: bool = False) -> int:
@@ -95,16 +98,16 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
         modified, created = node.times_of(index)
         record = LN(
             flags=EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, flags2=0,
-            flags3=creation_flag(INSERTION, modified, created), db_id=node.db.id, abort_lsn=NULL_LSN, txn_id=None,
+            flags3=creation_flag(INS_LN, modified, created), db_id=node.db.id, abort_lsn=NULL_LSN, txn_id=None,
             last_lsn=NULL_LSN, abort_key=None, abort_data=None, abort_vlsn=NULL_VLSN, abort_expiration=0,
             abort_modification_time=0, abort_creation_time=0, expiration=0, modification_time=modified,
             creation_time=created, prior_size=0, prior_file=-1, node_id=None, data=data, content=None,
             key=node.db.order.unwrap(node.keys[index]), tail=None,
         )  # fmt: skip
         old = writer.version < LN_KEY_FIRST
-        body = encode_user_ln(record) if old else encode_body(INSERTION, writer.version, record)
+        body = encode_user_ln(record) if old else encode_body(INS_LN, writer.version, record)
         born = bool(node.states[index] & SLOT_EMBEDDED) or node.db.duplicates
-        node.lsns[index] = writer.log(INSERTION, body, provisional=provisional, born_obsolete=born)
+        node.lsns[index] = writer.log(INS_LN, body, provisional=provisional, born_obsolete=born)
         node.sizes[index] = HEADER_BYTES + len(body)
         if not node.states[index] & SLOT_EMBEDDED:
             node.times.pop(node.keys[index], None)

@@ -12,20 +12,26 @@ from typing import Final
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_fields import plain_data
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, SLOT_EMBEDDED, NodeRecord
+from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
+from engine.format.entry_types import (
+    BIN_TYPE,
+    DELTA_TYPE,
+    FULL_NODES,
+    IN_TYPE,
+    OLD_DELTA_TYPE,
+)
+from engine.format.fast.ln import plain_data
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
+from engine.tree.fast_codec import decode_usual
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, level_base, node_from
 from engine.tree.spill import is_spilled
-from engine.tree.usual import decode_usual
 
-OLD_DELTA_TYPE: Final = 22
 _MAX_LEVELS: Final = 64
 
 
@@ -47,7 +53,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
             _check_order(db, usual, entry)
             return usual
     record = entry.record()
-    if isinstance(record, NodeRecord) and entry.type_number in (IN_TYPE, BIN_TYPE):
+    if isinstance(record, NodeRecord) and entry.type_number in FULL_NODES:
         node = node_from(db, record)
         node.full_lsn, node.full_size = entry.lsn, entry.total_bytes
     elif isinstance(record, NodeRecord) and entry.type_number == DELTA_TYPE:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from engine.errors import JetoolError, RefusedError, UnsupportedError
-from engine.format.entry.txn_end import Prepare, TxnEnd, encode_local_end, encode_prepare, encode_txn_end
+from engine.format.entry.txn_end import Prepare, TxnEnd, encode_prepare, encode_txn_end
 from engine.format.entry_types import ABORT, COMMIT, PREPARE
+from engine.format.fast.txn_end import encode_local_end
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import LAST_WITH_PREPARE
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN

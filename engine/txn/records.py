@@ -22,7 +22,20 @@ from engine.errors import RefusedError
 from engine.format.entry import ln as ln_codec
 from engine.format.entry.ln import Content, Tail
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
-from engine.format.entry_types import encode_body
+from engine.format.entry_types import (
+    DEL_LN,
+    DEL_LN_TX,
+    FILE_SUMMARY_LN,
+    INS_LN,
+    INS_LN_TX,
+    MAP_LN,
+    NAME_LN,
+    NAME_LN_TX,
+    UPD_LN,
+    UPD_LN_TX,
+    encode_body,
+)
+from engine.format.fast.ln import encode_rare, encode_user_fields
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
@@ -72,10 +85,42 @@ class LeafKind(NamedTuple):
     embeds: bool
 
 
-USER: Final = LeafKind(insert=34, insert_tx=33, update=36, update_tx=35, delete=32, delete_tx=31, embeds=True)
-MAP: Final = LeafKind(insert=4, insert_tx=4, update=4, update_tx=4, delete=4, delete_tx=4, embeds=False)
-NAME: Final = LeafKind(insert=6, insert_tx=5, update=6, update_tx=5, delete=6, delete_tx=5, embeds=False)
-FILE_SUMMARY: Final = LeafKind(insert=11, insert_tx=11, update=11, update_tx=11, delete=11, delete_tx=11, embeds=False)
+USER: Final = LeafKind(
+    insert=INS_LN,
+    insert_tx=INS_LN_TX,
+    update=UPD_LN,
+    update_tx=UPD_LN_TX,
+    delete=DEL_LN,
+    delete_tx=DEL_LN_TX,
+    embeds=True,
+)
+MAP: Final = LeafKind(
+    insert=MAP_LN,
+    insert_tx=MAP_LN,
+    update=MAP_LN,
+    update_tx=MAP_LN,
+    delete=MAP_LN,
+    delete_tx=MAP_LN,
+    embeds=False,
+)
+NAME: Final = LeafKind(
+    insert=NAME_LN,
+    insert_tx=NAME_LN_TX,
+    update=NAME_LN,
+    update_tx=NAME_LN_TX,
+    delete=NAME_LN,
+    delete_tx=NAME_LN_TX,
+    embeds=False,
+)
+FILE_SUMMARY: Final = LeafKind(
+    insert=FILE_SUMMARY_LN,
+    insert_tx=FILE_SUMMARY_LN,
+    update=FILE_SUMMARY_LN,
+    update_tx=FILE_SUMMARY_LN,
+    delete=FILE_SUMMARY_LN,
+    delete_tx=FILE_SUMMARY_LN,
+    embeds=False,
+)
 
 
 class Payload(NamedTuple):
@@ -396,11 +441,9 @@ def _user_body(
 ) -> bytes:
     """The LN of a user record, encoded without making the record."""
     flags, flags2, prior_size, prior_file = marks
-    rare = ln_codec.encode_rare(
-        flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file
-    )
+    rare = encode_rare(flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file)
     txn = before.lsn, locker.id if locker.transactional else None, locker.last_lsn
-    return ln_codec.encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
+    return encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
 
 
 def _record(

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.errors import DamageError
-from engine.format.checksum import INVISIBLE
 from engine.format.entry.ln import LN
-from engine.format.entry_types import BY_NAME
-from engine.format.header import is_invisible
+from engine.format.entry_types import MATCHPOINT
+from engine.format.header import FLAGS_AT, INVISIBLE, is_invisible
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, forward
@@ -28,8 +27,7 @@ from engine.txn.locks import LockTable
 from engine.txn.txn import Txn
 from engine.txn.undo import DatabaseFinder
 
-_MATCHPOINTS: Final = frozenset((BY_NAME["matchpoint"].number,))
-_FLAGS_AT: Final = 5
+_MATCHPOINTS: Final = frozenset((MATCHPOINT,))
 
 
 class ChainDb:
@@ -106,8 +104,8 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
     for number, offsets in by_file.items():
         file = access.storage.open_rw(paths[number])
         for offset in offsets:
-            flags = file.read(offset + _FLAGS_AT, 1)[0]
-            file.write(offset + _FLAGS_AT, bytes((flags | INVISIBLE,)))
+            flags = file.read(offset + FLAGS_AT, 1)[0]
+            file.write(offset + FLAGS_AT, bytes((flags | INVISIBLE,)))
         file.sync()
         file.close()
 

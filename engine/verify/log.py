@@ -30,9 +30,9 @@ from typing import Final, NamedTuple
 
 from engine.errors import NotFoundError, StorageError
 from engine.events import SILENT, Listener
-from engine.format.checksum import entry_checksum
 from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
-from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, has_vlsn
+from engine.format.fast.header import item_size
+from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTES, TYPE_AT, entry_checksum, header_bytes
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.parallel import map_small
@@ -265,12 +265,12 @@ def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
 def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
     for offset in check.erased:
         head = reader.window.bytes_at(offset, HEADER_WITH_VLSN_BYTES)
-        length = HEADER_WITH_VLSN_BYTES if has_vlsn(head[5], check.version) else HEADER_BYTES
-        entry = bytearray(reader.window.bytes_at(offset, length + int.from_bytes(head[10:14], "little")))
+        length = header_bytes(head[FLAGS_AT], check.version)
+        entry = bytearray(reader.window.bytes_at(offset, length + item_size(head, 0)))
         if not any(entry[length:]):
             continue
         lsn = make_lsn(check.file.number, offset)
-        stored = int.from_bytes(entry[:4], "little")
+        stored = int.from_bytes(entry[:CHECKSUM_BYTES], "little")
         old = _type_that_fits(entry, stored, check.version)
         if old:
             message = f"its checksum is that of a {type_name(old)}"
@@ -285,7 +285,7 @@ def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
     """The type with which the stored checksum matches, 0 when there is none."""
     for number in range(1, 256):
         if number != ERASED and is_valid_type(number, version):
-            entry[4] = number
+            entry[TYPE_AT] = number
             if entry_checksum(bytes(entry), version) == stored:
                 return number
     return 0

@@ -11,7 +11,8 @@ from typing import Final
 
 from engine.errors import DamageError, FormatError
 from engine.format.entry.legacy import OldDelta
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, NodeRecord
+from engine.format.entry.node import NodeRecord
+from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, TREE_NODE_ENTRIES
 from engine.format.lsn import format_lsn, is_null
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
@@ -20,7 +21,6 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import apply_delta, apply_old_delta, node_from
-from engine.tree.tree import OLD_DELTA_TYPE
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
 
@@ -76,7 +76,7 @@ class NodeReader:
             return None
 
     def _record(self, db: DatabaseState, entry: LogEntry) -> NodeRecord | OldDelta | None:
-        if entry.type_number not in (IN_TYPE, BIN_TYPE, DELTA_TYPE, OLD_DELTA_TYPE):
+        if entry.type_number not in TREE_NODE_ENTRIES:
             self._findings.add(rules.WRONG_TYPE, f"found {entry.type_name}", lsn=entry.lsn, db=db)
             return None
         try:

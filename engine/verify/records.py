@@ -18,17 +18,30 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
+from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_fields import database_of
 from engine.format.entry.node import SLOT_EMBEDDED
-from engine.format.entry_types import BY_NUMBER, ERASED, is_valid_type, type_name
-from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import (
+    DELETIONS,
+    ERASED,
+    EXTINCT_SCAN_LNS,
+    FILE_SUMMARY_LNS,
+    LNS,
+    MAP_LNS,
+    NAME_LNS,
+    RESERVED_FILE_LNS,
+    USER_LNS,
+    is_valid_type,
+    type_name,
+)
+from engine.format.fast.ln import database_of
 from engine.format.header import (
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
+    TYPE_AT,
     Provisional,
     decode_header,
-    has_vlsn,
+    header_bytes,
     is_invisible,
     provisional_of,
 )
@@ -49,15 +62,12 @@ from engine.verify.report import Rule
 _HEAD_BYTES: Final = 64
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
-_DELETIONS: Final = frozenset((31, 32, 45))
-_BY_ID: Final = {0: frozenset((3, 4)), 1: frozenset((5, 6))}
+_BY_ID: Final = {MAPPING_DB_ID: MAP_LNS, NAMING_DB_ID: NAME_LNS}
 _BY_NAME: Final = {
-    "_jeUtilization": frozenset((11,)),
-    "_jeReservedFilesDb": frozenset((40,)),
-    "_jeExtinctScansDb": frozenset((41, 42)),
+    "_jeUtilization": FILE_SUMMARY_LNS,
+    "_jeReservedFilesDb": RESERVED_FILE_LNS,
+    "_jeExtinctScansDb": EXTINCT_SCAN_LNS,
 }
-_INTERNAL: Final = frozenset((3, 4, 5, 6, 9, 10, 11, 40, 41, 42))
-_USER: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY) - _INTERNAL
 
 
 class _Head(NamedTuple):
@@ -116,7 +126,7 @@ class RecordCheck:
             rule, message = head
             self._report(rule, message, db, node, index)
             return False
-        wanted = _BY_ID.get(db.id) or _BY_NAME.get(db.name or "") or _USER
+        wanted = _BY_ID.get(db.id) or _BY_NAME.get(db.name or "") or USER_LNS
         if head.type_number not in wanted:
             self._report(rules.WRONG_TYPE, f"found {type_name(head.type_number)}", db, node, index)
             return False
@@ -147,14 +157,14 @@ class RecordCheck:
         except DamageError as error:
             return rules.NO_FILE, error.what
         data = handle.read(offset, _HEAD_BYTES)
-        if len(data) < HEADER_BYTES or not is_valid_type(data[4], version):
+        if len(data) < HEADER_BYTES or not is_valid_type(data[TYPE_AT], version):
             return rules.NO_ENTRY, "no entry begins here"
         header = decode_header(data.ljust(HEADER_WITH_VLSN_BYTES, b"\0"), 0, version)
-        length = HEADER_WITH_VLSN_BYTES if has_vlsn(header.flags, version) else HEADER_BYTES
+        length = header_bytes(header.flags, version)
         if header.item_size < 0 or offset + length + header.item_size > self._size_of(number):
             return rules.NO_ENTRY, f"an entry of {header.item_size} bytes does not fit into the file"
         db_id = 0
-        if BY_NUMBER[header.type_number].family == LN_FAMILY:
+        if header.type_number in LNS:
             try:
                 db_id = database_of(data[length:], version)
             except (FormatError, IndexError):
@@ -201,7 +211,7 @@ class RecordCheck:
         # In v6 and v7 a slot does not tell a deletion, and a duplicate has its item in the data.
         old = entry.version < TWO_PART_DUPLICATES
         # A blind deletion that was taken back stands for the record itself (``tree.apply.version_before``).
-        deleted = (record.data is None or entry.type_number in _DELETIONS) and not record.blind_deletion
+        deleted = (record.data is None or entry.type_number in DELETIONS) and not record.blind_deletion
         if deleted and not old:
             self._report(rules.DELETION, entry.type_name, db, node, index)
             return

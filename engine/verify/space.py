@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
-from engine.cleaner.file_summary import IS_LN, IS_NODE, obsolete_bytes
+from engine.cleaner.file_summary import obsolete_bytes
 from engine.errors import DamageError, FormatError, NotFoundError, StorageError
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import SLOT_EMBEDDED
-from engine.format.entry_types import FILE_HEADER
+from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES
 from engine.format.lsn import file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.check import FileCheck, check_file
@@ -168,7 +168,7 @@ def _totals(check: FileCheck) -> _Totals:
             continue
         entries += found.entries
         total_bytes += found.total_bytes
-        nodes += found.entries if number in IS_NODE else 0
-        node_bytes += found.total_bytes if number in IS_NODE else 0
-        lns += found.entries if number in IS_LN else 0
+        nodes += found.entries if number in NODE_ENTRIES else 0
+        node_bytes += found.total_bytes if number in NODE_ENTRIES else 0
+        lns += found.entries if number in LNS else 0
     return _Totals(entries, total_bytes, nodes, lns, node_bytes)

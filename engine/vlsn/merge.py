@@ -14,18 +14,14 @@ Example (E-VLSN-2), stride 4: stored {1..10: 1 5 9}, RollbackStart to 7@1/70 and
 
 from __future__ import annotations
 
-from typing import Final
-
 from engine.errors import DamageError
-from engine.format.entry_types import BY_NAME
+from engine.format.entry_types import MATCHPOINT
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
 from engine.vlsn.index import DEFAULT_CACHE_SIZE, VLSNIndex
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 from engine.vlsn.vlsn_range import next_vlsn
-
-_MATCHPOINT_TYPE: Final = BY_NAME["matchpoint"].number
 
 
 def open_index(
@@ -55,7 +51,7 @@ def open_index(
     if recovered.is_empty:
         if recovered.last_matchpoint_vlsn == NULL_VLSN:
             return index
-        recovered.track(recovered.last_matchpoint_vlsn, recovered.last_matchpoint_lsn, _MATCHPOINT_TYPE)
+        recovered.track(recovered.last_matchpoint_vlsn, recovered.last_matchpoint_lsn, MATCHPOINT)
     first, last = recovered.tracker.range.first, index.range.last
     if first > next_vlsn(last) and not (converting and index.range.is_empty):
         raise DamageError(

@@ -17,11 +17,9 @@ from typing import Final, NamedTuple
 
 from engine.errors import JetoolError
 from engine.format.entry.internal_db import VLSNRangeRecord
-from engine.format.entry_types import ABORT, BY_NUMBER, COMMIT
+from engine.format.entry_types import SYNC_POINTS, TXN_ENDS
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 
-_SYNC_TYPES: Final = frozenset(number for number, entry_type in BY_NUMBER.items() if entry_type.sync_point)
-_TXN_END_TYPES: Final = frozenset((COMMIT, ABORT))
 # A range is made for every entry that is registered: without the detour through its constructor.
 _new_range: Final = tuple.__new__
 
@@ -60,9 +58,9 @@ class VLSNRange(NamedTuple):
             last = vlsn
         if first == NULL_VLSN or vlsn < first:
             first = vlsn
-        if type_number in _SYNC_TYPES:
+        if type_number in SYNC_POINTS:
             last_sync = max(last_sync, vlsn)
-            if type_number in _TXN_END_TYPES:
+            if type_number in TXN_ENDS:
                 last_txn_end = max(last_txn_end, vlsn)
         return _new_range(VLSNRange, (first, last, last_sync, last_txn_end))
 

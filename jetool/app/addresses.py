@@ -12,12 +12,10 @@ from engine.format.lsn import format_lsn
 from engine.inspect.survey import survey
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
-from jetool.app import kinds
 from jetool.app.params import Address
 from jetool.output.values import instant_text
 
 _LIST: Final = "list"
-_ONLY_DERBY: Final = {"containers": "--container", "pages": "--page"}
 
 
 class EntryTypes(NamedTuple):
@@ -120,14 +118,3 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
         )
     record = found.checkpoint.record
     return record.ckpt_start_lsn if address.symbol == "ckpt" else record.first_active_lsn
-
-
-def refuse_derby(options: dict[str, Any]) -> None:
-    """UsageError for options of ``dump-log`` that mean nothing for a JE environment; the message names all of them."""
-    wrong = [shown for name, shown in _ONLY_DERBY.items() if options[name]]
-    if options["stats"] == "container":
-        wrong.append("--stats=container")
-    wrong += [f"--type {word}" for types in options["types"] for word in types.only_derby]
-    wrong += [f"--file with log{file.number}.dat" for file in options["numbers"] if file.kind == kinds.DERBY]
-    if wrong:
-        raise kinds.not_for(kinds.JE, ", ".join(wrong))

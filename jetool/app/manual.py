@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from engine.format.checksum import INVISIBLE
 from engine.format.entry.file_header import FILE_HEADER_BODY
 from engine.format.entry_types import ENTRY_TYPES, GROUPS
 from engine.format.header import (
     BEFORE_CKPT_END,
     HEADER,
     HEADER_BYTES,
+    INVISIBLE,
     PROVISIONAL,
     REPLICATED,
     VLSN_FIELD,

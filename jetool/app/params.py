@@ -280,11 +280,11 @@ class BytesType(click.ParamType[bytes]):
         """The bytes that a text stands for. Raises BadParameter."""
         if isinstance(value, bytes):
             return value
-        from jetool.output import keyformats
+        from engine.inspect import key_formats
 
         style = _given(ctx, self._option) or "utf8"
         try:
-            return keyformats.parse(value, style)
+            return key_formats.parse(value, style)
         except ValueError as error:
             self.fail(f"{error} (--{self._option.replace('_', '-')} {style})", param, ctx)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.format.kernel import is_compiled
+from engine.format.fast.kernel import is_compiled
 from engine.format.versions import JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
 from engine.version import VERSION
 

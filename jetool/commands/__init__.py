@@ -1,4 +1,7 @@
-'''Commands: one module each, under 150 lines: options, one call of the engine, one renderer.
+'''Commands: options, one call of the engine, one renderer.
+
+A command is a module; one that needs several is a package with the module ``command``, and the rows that it prints, its
+ways of working and so on beside that. What several commands share is in ``jetool.app`` and ``jetool.rows``.
 
 How to write one:
 
@@ -10,9 +13,9 @@ How to write one:
 4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.app.exits``. It raises the errors
    of ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
    ``run.messages``, steps to ``run.listener``.
-
-5. ENV may be a JE environment or a Derby database: ask ``jetool.app.kinds`` before reading. A verb that serves one kind
-   raises ``kinds.no_verb`` for the other. The part for Derby is a module of ``jetool.derby``, loaded where called.
+5. The function serves JE environments, and a Derby database is refused before it is called. A command that Derby has,
+   too, is a method of ``jetool.app.verbs.Verbs`` and a function of ``jetool.derby.verbs``, with the parameters of the
+   command; no command asks for the kind. What is wrong with the options on either is for ``check`` to say.
 
 A complete command::
 
@@ -26,6 +29,7 @@ A complete command::
     from engine.storage.disk import DiskStorage
     from jetool.app import exits, params
     from jetool.app.command import Outputs, command, environment
+    from jetool.app.opening import require_je
     from jetool.app.options import Run
     from jetool.output.shape import Field, Shape
 
@@ -50,7 +54,9 @@ A complete command::
     @click.option("--since", type=params.TIME, help="Leave out transactions that ended before TIME.")
     def count(run: Run, env: str, since: int | None) -> int:
         """Count the entries of the log by type."""
-        counts = count_entries(DiskStorage(env), since_ms=since, listener=run.listener)
+        storage = DiskStorage(env)
+        require_je(storage)
+        counts = count_entries(storage, since_ms=since, listener=run.listener)
         run.out.table(COUNTED, [COUNTED.row(record) for record in counts])
         return exits.DONE
 

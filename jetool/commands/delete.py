@@ -7,11 +7,11 @@ from typing import Final
 import click
 
 from engine.errors import NotFoundError
+from engine.inspect.key_formats import show
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
 from jetool.app.options import Run
-from jetool.output.keyformats import show
 from jetool.output.shape import Field, Shape
 
 DELETED: Final = Shape(

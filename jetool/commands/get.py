@@ -6,11 +6,11 @@ import click
 
 from engine.db.database import Database
 from engine.errors import NotFoundError
+from engine.inspect.key_formats import show
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
-from jetool.output.keyformats import show
 from jetool.rows.record_rows import RECORD, record_row
 
 

@@ -11,6 +11,7 @@ from engine.errors import FormatError, NotFoundError
 from engine.format.entry.ln import LN
 from engine.format.packed import split_two_part_key
 from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_fates, versions
+from engine.inspect.key_formats import show
 from engine.inspect.selection import Selection
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -20,7 +21,6 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.opening import require_je
 from jetool.app.options import Run
-from jetool.output.keyformats import show
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
 

@@ -1,5 +1,5 @@
-"""The verbs on Derby databases, one module each; the command of the same name calls them.
+"""Derby databases and page stores on the command line.
 
-A command asks ``jetool.app.kinds`` what the directory is and loads the module only when it is a Derby database, so that
-runs on JE environments do not pay for it. Shapes are in ``jetool.output.derby_*``.
+``verbs`` is what ``jetool.app.verbs`` calls for a Derby database; each verb loads its own module here, so that runs on
+JE environments pay for none of them. What they print stands in the modules ``*_rows``.
 """

@@ -16,6 +16,7 @@ from engine.derby.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.derby.store.transaction import StoreTransaction
 from engine.errors import JetoolError, NotFoundError, RefusedError, UsageError
+from engine.inspect.key_formats import show
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -26,7 +27,6 @@ from jetool.derby.ends import note_holder
 from jetool.derby.record_rows import CREATED, DELETED, TABLE, WRITTEN
 from jetool.derby.recover import wait_for_lock
 from jetool.derby.saving import backup_of, has_saved
-from jetool.output.keyformats import show
 from jetool.rows.record_rows import RECORD, record_row
 
 _ONLY_JE: Final = ("node-max", "replicated", "group", "node", "address")

@@ -36,7 +36,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, NamedTuple, cast
 
 from engine.format.lsn import format_lsn, is_null
-from jetool.output import keyformats
+from engine.inspect.key_formats import show
 
 # (name, kind, value) in the order of printing. The value's type follows from the kind.
 Row = Sequence[tuple[str, str, Any]]
@@ -51,7 +51,7 @@ class Style(NamedTuple):
 
     Attributes:
         tz: time zone of printed times.
-        key_format: a name of ``keyformats.FORMATS``, for kind ``key``.
+        key_format: a name of ``engine.inspect.key_formats.FORMATS``, for kind ``key``.
         data_format: the same for kind ``data``.
         color: whether text may carry terminal colours.
     """
@@ -128,11 +128,11 @@ def size_text(size: int) -> str:
 
 def printable(text: str) -> str:
     """Text without control characters: names come from disk and must not steer the operator's terminal."""
-    return text if text.isprintable() else keyformats.show(text.encode("utf-8", "surrogateescape"), "utf8")
+    return text if text.isprintable() else show(text.encode("utf-8", "surrogateescape"), "utf8")
 
 
 def _bytes_text(data: bytes, form: str) -> str:
-    shown = keyformats.show(data, form)
+    shown = show(data, form)
     return f"0x{shown}" if form == "hex" else shown
 
 
@@ -187,10 +187,8 @@ KINDS: Final[dict[str, ValueKind]] = {
     "bytes": ValueKind(
         lambda v, _: f"0x{v.hex()}", lambda v, _: v.hex(), {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
     ),
-    "key": ValueKind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: keyformats.show(v, s.key_format), _STRING),
-    "data": ValueKind(
-        lambda v, s: _bytes_text(v, s.data_format), lambda v, s: keyformats.show(v, s.data_format), _STRING
-    ),
+    "key": ValueKind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: show(v, s.key_format), _STRING),
+    "data": ValueKind(lambda v, s: _bytes_text(v, s.data_format), lambda v, s: show(v, s.data_format), _STRING),
     "lsn": ValueKind(lambda v, _: _or_dash(lsn_text(v)), lambda v, _: lsn_text(v), _LSN_SCHEMA, null=True),
     "instant": ValueKind(
         lambda v, _: _or_dash(instant_text(v)), lambda v, _: instant_text(v), _INSTANT_SCHEMA, null=True

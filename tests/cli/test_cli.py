@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.format.kernel import is_compiled
+from engine.format.fast.kernel import is_compiled
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
 from engine.version import VERSION
 from jetool.app import table

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.format import fields
+from engine.inspect import key_formats
 from jetool.app.options import KEY_FORMATS
-from jetool.output import keyformats, values
+from jetool.output import values
 from jetool.output.values import Style, to_json, to_text
 
 BERLIN = timezone(timedelta(hours=1))
@@ -104,22 +105,22 @@ def test_key_and_data_formats_are_separate() -> None:
 
 
 def test_formats_are_those_of_the_option() -> None:
-    assert keyformats.FORMATS == KEY_FORMATS
+    assert key_formats.FORMATS == KEY_FORMATS
 
 
 @given(st.binary(max_size=40) | st.binary(max_size=8).map(lambda data: b"0x" + data), st.sampled_from(KEY_FORMATS))
 def test_what_is_shown_can_be_read_back(data: bytes, form: str) -> None:
-    shown = keyformats.show(data, form)
+    shown = key_formats.show(data, form)
     assert shown.isprintable()
-    assert keyformats.parse(shown, form) == data
+    assert key_formats.parse(shown, form) == data
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
 def test_tuple_long_sorts_as_numbers(number: int) -> None:
-    data = keyformats.parse(str(number), "tuple-long")
-    assert keyformats.show(data, "tuple-long") == str(number)
+    data = key_formats.parse(str(number), "tuple-long")
+    assert key_formats.show(data, "tuple-long") == str(number)
     if number < (1 << 63) - 1:
-        assert data < keyformats.parse(str(number + 1), "tuple-long")
+        assert data < key_formats.parse(str(number + 1), "tuple-long")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_tuple_long_sorts_as_numbers(number: int) -> None:
     ],
 )
 def test_formats(data: bytes, form: str, text: str) -> None:
-    assert keyformats.show(data, form) == text
+    assert key_formats.show(data, form) == text
 
 
 def test_values_that_are_json_as_they_are() -> None:

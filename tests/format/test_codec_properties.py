@@ -18,6 +18,7 @@ from engine.format.entry import node as node_module
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, Slot
 from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
+from engine.format.fast.txn_end import encode_local_end
 
 NULL = -1
 LONG = st.one_of(st.integers(-400, 400), st.integers(-(1 << 63), (1 << 63) - 1))
@@ -341,4 +342,4 @@ def test_flags_are_the_numbers_of_the_description() -> None:
 def test_local_end_is_the_encoded_record(last_lsn: int, txn_id: int, time_ms: int, version: int) -> None:
     """What a commit writes without a record is what the codec makes of the record; no master is 0, since v22 -1."""
     record = txn_end.TxnEnd(last_lsn, txn_id, time_ms, 0 if version < 22 else -1, 0, 0)
-    assert txn_end.encode_local_end(last_lsn, txn_id, time_ms, version) == txn_end.encode_txn_end(record, version)
+    assert encode_local_end(last_lsn, txn_id, time_ms, version) == txn_end.encode_txn_end(record, version)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from engine.errors import FormatError
+from engine.format import entry_types
 from engine.format.describe import SHAPES, describe, describe_slots
-from engine.format.entry.node import DELTA_TYPE, NodeRecord
-from engine.format.entry_types import BY_NAME, BY_NUMBER, ENTRY_TYPES, GROUPS, decode_body, is_valid_type, type_name
+from engine.format.entry.node import NodeRecord
+from engine.format.entry_types import (
+    BY_NAME,
+    BY_NUMBER,
+    DELTA_TYPE,
+    ENTRY_TYPES,
+    GROUPS,
+    decode_body,
+    is_valid_type,
+    type_name,
+)
 from engine.format.fields import KINDS, FieldValue, RecordField, shape
 from engine.format.versions import HIGHEST_TYPE, JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, is_supported
 from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = Path(ROOT / "engine/format/entry_types.py").read_text("utf-8")
 
 # Number, name, transactional (t), replicable (r) or matchpoint (m), first version, last version written (0: still).
 TABLE = """
@@ -122,3 +139,38 @@ def test_fields_of_real_entries(environment: str) -> None:
             if isinstance(record, NodeRecord):
                 for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
                     assert_described(slot)
+
+
+# The named sets, as je-log-format.md section 5 has their types.
+SETS = """
+LNS 1-11 31-36 40-42 44 45; TRANSACTIONAL 1 3 5 7 9 17 18 27 31 33 35 42 44 45; USER_LNS 1 2 7 8 31-36 44 45;
+PLAIN_LNS 2 8 32 34 36; COMMON_LNS 31-36; COMMON_PUTS 33-36; INSERTIONS 33 34; DELETIONS 31 32 45;
+REPLACEMENTS 31 32 35 36 44 45; DEL_DUP_LNS 7 8; MAP_LNS 3 4; NAME_LNS 5 6; DUP_COUNT_LNS 9 10; FILE_SUMMARY_LNS 11;
+RESERVED_FILE_LNS 40; EXTINCT_SCAN_LNS 41 42; REDO_LNS 1 2 5-8 11 31-36 40-42 44 45; UNDO_LNS 1 5 7 31 33 35 42 44 45;
+STREAM_LNS 1 2 5-8 31-36 42 44 45; NODE_ENTRIES 12-15 22 23 37; NODES 12-15 37; OLD_DELTAS 22 23;
+DUP_NODE_ENTRIES 14 15 23; TREE_NODE_ENTRIES 12 13 22 37; DUP_NODES 14 15; TREE_NODES 12 13 37; FULL_NODES 12 13;
+BOTTOM_NODES 13 15 37;
+BINS 13 37; TXN_ENDS 17 18; TXN_FATES 17 18 27; CKPT_ENTRIES 16 19 20; ROLLBACKS 28 29; SYNC_POINTS 17 18 30;
+STREAM_MARKS 20 28; STREAM_ENTRIES 1 2 5-8 17 18 24 28 30-36 42 44 45; TIMED_ENTRIES 17-20 24 25 27-30;
+RARE_ENTRIES 11 20 28 29 40 43; OWN_ENTRIES 11 24 25 40; DURABLE_ENTRIES 2 8 17 20 32 34 36
+"""
+
+
+def test_named_sets() -> None:
+    wanted = {}
+    for row in SETS.split(";"):
+        name, *runs = row.split()
+        ends = [[int(end) for end in run.split("-")] for run in runs]
+        wanted[name] = {number for end in ends for number in range(end[0], end[-1] + 1)}
+    found = {name: set(value) for name, value in vars(entry_types).items() if isinstance(value, frozenset)}
+    assert found == wanted
+    # Each is used somewhere.
+    sources = [path.read_text("utf-8") for package in ("engine", "jetool") for path in (ROOT / package).rglob("*.py")]
+    words = Counter(word for source in sources for word in re.findall(r"\w+", source))
+    assert [name for name in wanted if words[name] < 2] == []
+
+
+def test_constants_are_the_lines() -> None:
+    constants = {name: value for name, value in vars(entry_types).items() if isinstance(value, int) and name.isupper()}
+    named = {n: name for name, n in constants.items() if f"EntryType({name}, " in SOURCE}
+    assert sorted(named) == sorted(BY_NUMBER)

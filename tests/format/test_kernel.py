@@ -1,4 +1,4 @@
-"""The kernel's walks and those of ``scan`` agree on intact and on damaged buffers, whichever of them is compiled."""
+"""The kernel's walks and those of ``loops`` agree on intact and on damaged buffers, whichever of them is compiled."""
 
 from __future__ import annotations
 
@@ -9,23 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.format import kernel
+from engine.format.fast import kernel
+from engine.format.fast.header import PLAIN_HEADER, header_lengths, steps, vlsn_bits
+from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY, Sizes, check_plain, follow_links, sift
+from engine.format.fast.walks import NativeWalk, Walk, walk_of
 from engine.format.header import decode_header
-from engine.format.scan import (
-    COUNT,
-    KEEP,
-    PLAIN_HEADER,
-    STOP,
-    TALLY,
-    Sizes,
-    check_plain,
-    follow_links,
-    header_lengths,
-    sift,
-    steps,
-    vlsn_bits,
-)
-from engine.format.walks import NativeWalk, Walk, walk_of
 from engine.log.check import STOP_AT_FIRST
 from tests.golden_logs import GOLDEN
 from tests.tools import needs

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.format.fast.header import header_lengths, steps
+from engine.format.fast.loops import follow_links
 from engine.format.header import REPLICATED, decode_header
-from engine.format.scan import follow_links, header_lengths, steps
 from engine.inspect.vlsn_map import FileVlsns, gaps_of_file, map_file
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from engine.format.describe import describe, describe_slots
-from engine.format.entry.node import DELTA_TYPE, NodeRecord
+from engine.format.entry.node import NodeRecord
+from engine.format.entry_types import DELTA_TYPE
 from engine.format.fields import FieldValue
 from engine.format.lsn import file_of, format_lsn, is_null, offset_of
 from engine.format.vlsn import NULL_VLSN

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.pipeline.load import tasks
+from engine.pipeline.load import log_output
 from engine.pipeline.load.input import splits
 
 
@@ -36,5 +36,5 @@ if __name__ == "__main__":
     if os.environ["JETOOL_DIES_IN"] == "read":
         splits.read_task = deadly(splits.read_task)
     else:
-        tasks.write_share = deadly(tasks.write_share)
+        log_output.write_share = deadly(log_output.write_share)
     manager()

@@ -12,11 +12,11 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.pipeline.load import staging
+from engine.pipeline.load.log_output import shares, write_share
 from engine.pipeline.load.plan import Target, TaskOutput
 from engine.pipeline.load.runs import LAST, SCHEMA, RunWriter, SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession, LoadStorage
 from engine.pipeline.load.stitch import stitch
-from engine.pipeline.load.tasks import shares, write_share
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 

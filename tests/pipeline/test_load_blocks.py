@@ -15,8 +15,10 @@ needs("Spark")
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
-from engine.format.entry.ln import EMBEDDED, LN, encode_user_ln  # noqa: E402
-from engine.format.entry.node import BIN_TYPE, NodeRecord, Slot, encode_node  # noqa: E402
+from engine.format.entry.ln import EMBEDDED, LN  # noqa: E402
+from engine.format.entry.node import NodeRecord, Slot, encode_node  # noqa: E402
+from engine.format.entry_types import BIN_TYPE  # noqa: E402
+from engine.format.fast.ln import encode_user_ln  # noqa: E402
 from engine.format.header import HEADER  # noqa: E402
 from engine.pipeline.load.bin_block import BINBlock  # noqa: E402
 from engine.pipeline.load.ln_block import LNBlock, checksums, packed_lengths  # noqa: E402

@@ -21,7 +21,7 @@ from pyarrow import orc, parquet  # noqa: E402
 from engine.db.config import EnvironmentConfig  # noqa: E402
 from engine.db.environment import Environment  # noqa: E402
 from engine.format.tuples import long_key  # noqa: E402
-from engine.pipeline.load import merging, staging  # noqa: E402
+from engine.pipeline.load import database_merge, staging  # noqa: E402
 from engine.pipeline.session import Session  # noqa: E402
 from tests.golden_logs import GOLDEN  # noqa: E402
 from tests.harness import Result, run  # noqa: E402
@@ -222,7 +222,7 @@ def test_into_a_database_with_records(env: Path, tmp_path: Path, started: str) -
 def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(env, csv_file(tmp_path / "a.csv", ["0000,a"], "id,v"), "--key", "id").code == 0
     source = csv_file(tmp_path / "b.csv", [f"{n:04d},b" for n in range(100)], "id,v")
-    put, left = merging._put, [3]
+    put, left = database_merge._put, [3]
 
     def dying(*arguments: Any) -> int:
         left[0] -= 1
@@ -232,7 +232,7 @@ def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytes
 
     assert load(env, source, "--key", "id", "--resume").code == 4
     with monkeypatch.context() as patch:
-        patch.setattr(merging, "_put", dying)
+        patch.setattr(database_merge, "_put", dying)
         assert load(env, source, "--key", "id", "--batch", "10").code == 130
     assert len(contents(env, "d")) == 30
     other = load(env, csv_file(tmp_path / "c.csv", ["1,2"], "id,v"), "--key", "id", "--resume")

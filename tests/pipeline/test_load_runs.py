@@ -15,8 +15,8 @@ from tests.tools import needs
 needs("Spark")
 
 from engine.errors import JobError  # noqa: E402
-from engine.pipeline.load import merge as merge_module  # noqa: E402
-from engine.pipeline.load.merge import Merge  # noqa: E402
+from engine.pipeline.load import run_merge as merge_module  # noqa: E402
+from engine.pipeline.load.run_merge import Merge  # noqa: E402
 from engine.pipeline.load.runs import ERROR, FIRST, LAST, cuts_of  # noqa: E402
 from tests.pipeline.loads import runs_of  # noqa: E402
 

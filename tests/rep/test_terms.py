@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from engine.db.environment import Environment
 from engine.errors import FormatError
 from engine.format.entry.rollback import Matchpoint, encode_matchpoint
+from engine.format.entry_types import MATCHPOINT
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN
-from engine.rep.stream import MATCHPOINT, entry_at
+from engine.rep.stream import entry_at
 from engine.rep.syncup import Action, Feeder, find_plan
 from engine.rep.terms import MOST_STARTS, NO_TERMS, Terms, TermStart, decode_terms, encode_terms
 from engine.storage.memory import MemoryStorage

@@ -12,7 +12,7 @@ from engine.db.environment import Environment
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError
 from engine.format.entry.node import NodeRecord
 from engine.format.entry.trace import Trace, encode_trace
-from engine.format.entry_types import BY_NUMBER, LN
+from engine.format.entry_types import LNS, TREE_NODE_ENTRIES
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.log import passes
 from engine.log.access import LogAccess
@@ -20,7 +20,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.passes import LogRange, backward, forward
 from engine.log.writer import LogWriter
-from engine.recovery.node_replay import IN_TYPES, logged_node
+from engine.recovery.node_replay import logged_node
 from engine.storage.memory import MemoryStorage
 from tests.db.logs import entries
 from tests.db.workload import Workload, contents, open_env
@@ -245,7 +245,7 @@ def test_ids_are_tracked_from_anywhere() -> None:
     for start in (nodes[0].lsn, nodes[len(nodes) // 2].lsn, nodes[-1].lsn):
         expected = [e.record().node_id for e in nodes if e.lsn >= start]  # type: ignore[attr-defined]
         seen = []
-        for raw in forward(access, LogRange(start, end), IN_TYPES):
+        for raw in forward(access, LogRange(start, end), TREE_NODE_ENTRIES):
             _, node_id = logged_node(raw)
             seen.append(node_id)
         assert seen == expected
@@ -256,7 +256,7 @@ def test_ids_are_tracked_from_anywhere() -> None:
 def test_records_are_the_same_in_both_directions(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """T-69, R-LOG-43: whatever the size of the pieces that are read, and wherever a pass begins and ends."""
     storage, _, found = worked()
-    wanted = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN)
+    wanted = LNS
     monkeypatch.setattr(passes, "_PIECE_BYTES", piece)
     access = LogAccess(storage, list_log_files(storage).files)
     leaves = [e.lsn for e in found if e.type_number in wanted]

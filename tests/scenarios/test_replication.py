@@ -19,6 +19,7 @@ from engine.format.entry.internal_db import decode_vlsn_range
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import Matchpoint as MatchpointEntry
 from engine.format.entry.rollback import encode_matchpoint
+from engine.format.entry_types import MATCHPOINT
 from engine.format.tuples import long_key
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN
@@ -29,7 +30,7 @@ from engine.rep import restore
 from engine.rep.acks import AckPolicy
 from engine.rep.rollback import MatchpointLocation, SoftRollback
 from engine.rep.settings import Role
-from engine.rep.stream import MATCHPOINT, entry_at
+from engine.rep.stream import entry_at
 from engine.rep.syncup import Action, LocalLog
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage

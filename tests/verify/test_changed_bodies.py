@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UnsupportedError
-from engine.format.checksum import entry_checksum
+from engine.format.header import entry_checksum
 from engine.format.lsn import offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files

@@ -18,14 +18,14 @@ import pytest
 
 from engine.format.entry.ln import LN
 from engine.format.entry_types import COMMIT, ERASED
-from engine.format.header import has_vlsn
+from engine.format.header import FLAGS_AT, TYPE_AT, has_vlsn
 from engine.format.lsn import make_lsn
 from engine.verify.report import ERROR, NOTE, Finding
 from tests.golden_logs import offsets_and_sizes
 from tests.verify.logs import Files, LogWriter, changed, findings, golden, whole
 
 MASKS = (0x01, 0x08, 0x10, 0x80, 0xFF)
-TYPE_AT, FLAGS_AT, BODY_AT = 4, 5, 14
+BODY_AT = 14
 INVISIBLE = 0x10
 TXN = -12
 LN_TXN = 33

@@ -21,6 +21,8 @@ from engine.format.header import HEADER_BYTES
 FILE_HEADER_BODY: Final = Struct("<qIqi")
 FILE_HEADER_BYTES: Final = HEADER_BYTES + FILE_HEADER_BODY.size
 assert FILE_HEADER_BYTES == 38
+# Where the log version stands in a file: the last field.
+VERSION_AT: Final = FILE_HEADER_BYTES - 4
 
 
 class FileHeader(NamedTuple):

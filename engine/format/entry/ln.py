@@ -37,11 +37,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry import ln_content as lc
+from engine.format.entry_types import INSERTIONS, REPLACEMENTS
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import pack, unpack
 from engine.format.versions import (
     CREATION_TIMES,
     EMBEDDED_RECORDS,
@@ -74,14 +73,6 @@ HAS_ABORT_CREATION_TIME: Final = 0x80
 
 # flags3
 HAS_CREATION_TIME: Final = 0x01
-
-# Fields that are there only when a flag says so, outside the plain insertion or update that the fast path reads.
-UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
-# Makes a record without the detour through its constructor, which counts where there are millions.
-_new_tuple: Final = tuple.__new__
-_INSERTIONS: Final = (33, 34)
-# Types that always carry a creation time since v26.
-_WITH_CREATION_TIME: Final = frozenset((31, 32, 35, 36, 44, 45))
 
 Content = lc.MapLN | lc.NameLN | lc.FileSummaryLN | lc.DupCountLN
 Tail = lc.NameOperation | bytes | int
@@ -167,15 +158,6 @@ def decode_ln(body: bytes, version: int, kind: LNKind) -> LN:
     return _decode_v19(body, version, kind) if version >= LN_KEY_FIRST else _decode_v6(body, version, kind)
 
 
-def decode_plain_ln(body: bytes, version: int, kind: LNKind) -> LN:
-    """Decode an LN body of a transactional user type; the same as ``decode_ln``, faster for what is most common."""
-    if LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
-        common = _decode_common(body, version)
-        if common is not None:
-            return common
-    return decode_ln(body, version, kind)
-
-
 def encode_ln(record: LN, version: int, kind: LNKind) -> bytes:
     """Encode an LN body.
 
@@ -194,125 +176,9 @@ def encode_ln(record: LN, version: int, kind: LNKind) -> bytes:
     return writer.getvalue()
 
 
-def encode_user_ln(record: LN) -> bytes:
-    """Encode an LN of a user type in v16 to v18, as ``encode_ln`` does, in one expression for the common case.
-
-    Arguments:
-        record: without an abort key and without VLSNs; ``txn_id`` None makes it non-transactional.
-    """
-    flags, flags2 = record.flags, record.flags2
-    rare = encode_rare(
-        flags, flags2, record.abort_data, record.abort_expiration, record.expiration, record.prior_size,
-        record.prior_file,
-    )  # fmt: skip
-    txn = record.abort_lsn, record.txn_id, record.last_lsn
-    return encode_user_fields(flags, flags2, record.db_id, txn, rare, record.data, record.key)
-
-
-def encode_user_fields(
-    flags: int,
-    flags2: int,
-    db_id: int,
-    txn: tuple[int, int | None, int],
-    rare: bytes,
-    data: bytes | None,
-    key: bytes,
-) -> bytes:
-    """The same from its fields, for those who write one for every record and have no use for the record.
-
-    Arguments:
-        txn: abort LSN, transaction id, last LSN; id None makes it non-transactional.
-        rare: from ``encode_rare``.
-    """
-    abort_lsn, txn_id, last_lsn = txn
-    head = bytes((flags, flags2)) + pack(db_id)
-    if txn_id is not None:
-        if flags & HAS_ABORT_LSN:
-            head += pack(abort_lsn)
-        head += pack(txn_id) + pack(last_lsn)
-    return head + rare + (b"\xff" + key if data is None else pack(len(data)) + data + key)
-
-
-def encode_rare(
-    flags: int,
-    flags2: int,
-    abort_data: bytes | None,
-    abort_expiration: int,
-    expiration: int,
-    prior_size: int,
-    prior_file: int,
-) -> bytes:
-    """What stands between the transaction fields and the data, in the order of v12 and later; most often nothing."""
-    if not (flags2 or flags & (HAS_ABORT_DATA | HAS_ABORT_EXPIRATION | HAS_EXPIRATION)):
-        return b""
-    parts = []
-    if flags & HAS_ABORT_DATA:
-        abort_data = abort_data or b""
-        parts += [pack(len(abort_data)), abort_data]
-    if flags & HAS_ABORT_EXPIRATION:
-        parts.append(pack(abort_expiration))
-    if flags & HAS_EXPIRATION:
-        parts.append(pack(expiration))
-    if flags2 & HAS_PRIOR_SIZE:
-        parts.append(pack(prior_size))
-    if flags2 & HAS_PRIOR_FILE:
-        parts.append(pack(prior_file))
-    return b"".join(parts)
-
-
 def creation_flag(type_number: int, modified: int, created: int) -> int:
     """``flags3`` of a new entry since v26: an insertion carries a creation time unless it equals the other one."""
-    return HAS_CREATION_TIME if type_number in _INSERTIONS and created != modified else 0
-
-
-def _decode_common(body: bytes, version: int) -> LN | None:
-    """The transactional LN without rare fields, v12 to v18: most entries of most logs. None: take the general way."""
-    flags = body[0]
-    if flags & UNCOMMON_FLAGS:
-        return None
-    pos = 1
-    flags2 = 0
-    if version >= PRIOR_VERSION:
-        flags2 = body[1]
-        pos = 2
-    abort_lsn = last_lsn = NULL_LSN
-    prior_size = 0
-    prior_file = -1
-    # Small database ids and the NULL of a transaction's first LN are one byte: no call for them.
-    db_id = body[pos]
-    if db_id <= 119:
-        pos += 1
-    else:
-        db_id, pos = unpack(body, pos)
-    if flags & HAS_ABORT_LSN:
-        abort_lsn, pos = unpack(body, pos)
-    txn_id, pos = unpack(body, pos)
-    if body[pos] == 0xFF:
-        pos += 1
-    else:
-        last_lsn, pos = unpack(body, pos)
-    if flags2 & HAS_PRIOR_SIZE:
-        prior_size, pos = unpack(body, pos)
-    if flags2 & HAS_PRIOR_FILE:
-        prior_file, pos = unpack(body, pos)
-    length = body[pos]
-    if length <= 119:
-        pos += 1
-    else:
-        length, pos = unpack(body, pos)
-    data = None
-    if length >= 0:
-        data = body[pos : pos + length]
-        pos += length
-        if pos > len(body):
-            raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{len(data)}")
-    elif length != -1:
-        raise FormatError("data length", expected="-1 or more", found=str(length))
-    fields = (
-        flags, flags2, 0, db_id, abort_lsn, txn_id, last_lsn, None, None, NULL_VLSN, 0, 0, 0, 0, 0, 0, prior_size,
-        prior_file, None, data, None, body[pos:], None,
-    )  # fmt: skip
-    return _new_tuple(LN, fields)
+    return HAS_CREATION_TIME if type_number in INSERTIONS and created != modified else 0
 
 
 def _decode_v12(body: bytes, version: int, kind: LNKind) -> LN:
@@ -437,7 +303,7 @@ def _counted_until_v11(version: int, kind: LNKind) -> bool:
 
 
 def _has_creation_time(version: int, flags3: int, kind: LNKind) -> bool:
-    return version >= CREATION_TIMES and bool(flags3 & HAS_CREATION_TIME or kind.type_number in _WITH_CREATION_TIME)
+    return version >= CREATION_TIMES and bool(flags3 & HAS_CREATION_TIME or kind.type_number in REPLACEMENTS)
 
 
 def _read_txn(reader: ByteReader, flags: int, kind: LNKind) -> tuple[int, int | None, int]:

@@ -30,6 +30,13 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.entry_types import (
+    BINS,
+    DBIN_TYPE,
+    DELTA_TYPE,
+    DIN_TYPE,
+    DUP_NODES,
+)
 from engine.format.fields import Shape, shape
 from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key, pack, split_two_part_key, unpack
@@ -41,12 +48,6 @@ from engine.format.versions import (
     NODE_SIZES,
     TWO_PART_DUPLICATES,
 )
-
-IN_TYPE: Final = 12
-BIN_TYPE: Final = 13
-DIN_TYPE: Final = 14
-DBIN_TYPE: Final = 15
-DELTA_TYPE: Final = 37
 
 # Node flags.
 ROOT: Final = 0x01
@@ -71,7 +72,8 @@ _LONG_LSN: Final = Struct("<q")
 _LONG_LSN_AND_STATE: Final = Struct("<qB")
 _COMPACT_LSN_AND_STATE: Final = Struct("<IB")
 _COMPACT_LSN: Final = Struct("<I")
-_NULL_OFFSET: Final = 0xFFFFFF
+# The offset of a compact LSN that is NULL.
+NULL_OFFSET: Final = 0xFFFFFF
 # Length of an empty key, compact LSN, state.
 _LEAST_SLOT_BYTES: Final = 6
 _DELTA_COUNTS_VERSION: Final = 10
@@ -172,7 +174,7 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
     """
     reader = ByteReader(body)
     head = _read_versions(reader, version)
-    is_bin = type_number in (BIN_TYPE, DELTA_TYPE)
+    is_bin = type_number in BINS
     bases = _read_bases(reader, version) if is_bin else (-1, -1, -1)
     node_id, identifier_key, flags = reader.packed(), reader.byte_array(), reader.u8()
     prefix = reader.byte_array() if flags & HAS_PREFIX else None
@@ -198,7 +200,7 @@ def encode_node(record: NodeRecord, version: int, type_number: int) -> bytes:
     """Encode a node of any version; the mirror of ``decode_node``."""
     writer = ByteWriter()
     odd = version == _ODD_DELTA_VERSION and type_number == DELTA_TYPE
-    is_bin = type_number in (BIN_TYPE, DELTA_TYPE)
+    is_bin = type_number in BINS
     _write_versions(writer, record, version, NULL_LSN if odd else record.prev_full_lsn)
     if is_bin:
         _write_bases(writer, record, version)
@@ -307,7 +309,7 @@ def _read_slot_lsn(body: bytes, pos: int, base_file: int | None) -> tuple[int, i
         return int(_LONG_LSN.unpack_from(body, pos)[0]), pos + _LONG_LSN.size
     word = _COMPACT_LSN.unpack_from(body, pos)[0]
     offset, file_delta = word >> 8, word & 0xFF
-    if offset == _NULL_OFFSET:
+    if offset == NULL_OFFSET:
         return NULL_LSN, pos + _COMPACT_LSN.size
     return (base_file + (file_delta - 256 if file_delta > 127 else file_delta) << 32) | offset, pos + 4
 
@@ -329,7 +331,7 @@ def _usual_slots(slots: tuple[Slot, ...], base_file: int | None, has_sizes: bool
         if base_file is None:
             add(_LONG_LSN_AND_STATE.pack(lsn, state))
         elif lsn == NULL_LSN:
-            add(_COMPACT_LSN_AND_STATE.pack(_NULL_OFFSET << 8, state))
+            add(_COMPACT_LSN_AND_STATE.pack(NULL_OFFSET << 8, state))
         else:
             add(_COMPACT_LSN_AND_STATE.pack((lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - base_file) & 0xFF, state))
         if has_sizes and not embedded:
@@ -345,7 +347,7 @@ def _write_slot(writer: ByteWriter, slot: Slot, layout: _SlotLayout) -> None:
     if base_file is None:
         writer.i64(slot.lsn)
     elif slot.lsn == NULL_LSN:
-        writer.raw(_COMPACT_LSN.pack(_NULL_OFFSET << 8))
+        writer.raw(_COMPACT_LSN.pack(NULL_OFFSET << 8))
     else:
         writer.raw(_COMPACT_LSN.pack((slot.lsn & 0xFFFFFF) << 8 | ((slot.lsn >> 32) - base_file) & 0xFF))
     writer.u8(slot.state)
@@ -382,7 +384,7 @@ def _write_tail(writer: ByteWriter, record: NodeRecord, version: int, type_numbe
         writer.packed(record.full_bin_entries, record.full_bin_max_entries)
         if record.flags & HAS_BLOOM_FILTER:
             writer.byte_array(record.bloom_filter or b"")
-    if type_number in (DIN_TYPE, DBIN_TYPE):
+    if type_number in DUP_NODES:
         writer.byte_array(record.dup_key or b"")
     if type_number == DIN_TYPE:
         ref = record.dup_count

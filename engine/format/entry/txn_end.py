@@ -39,10 +39,6 @@ class Prepare(NamedTuple):
     bqual: bytes | None
 
 
-# No master, no DTVLSN, and since v22 no term; later versions call no master -1.
-_LOCAL: Final = bytes(2)
-_LOCAL_WITH_TERM: Final = b"\xff" + bytes(2)
-
 TXN_END: Final[Shape] = shape(
     TxnEnd, "last_lsn:lsn id=txn:int time:time master_id=master:int dtvlsn:vlsn master_term:int"
 )
@@ -71,18 +67,6 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     return TxnEnd(last_lsn, txn_id, time, master, dtvlsn, term)
 
 
-def ended_transaction(data: bytes, at: int, version: int) -> int:
-    """The transaction id of the Commit or Abort whose body begins at a position, without decoding the rest.
-
-    Raises:
-        FormatError, IndexError: the body is too short.
-    """
-    pos = at
-    if version >= LN_FLAGS_FIRST:
-        _, pos = unpack(data, pos)
-    return unpack(data, pos)[0]
-
-
 def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     """Encode a Commit or Abort body."""
     last_lsn, txn_id, time, master, dtvlsn, term = record
@@ -95,15 +79,6 @@ def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     if version >= MASTER_TERM:
         writer.packed(term)
     return writer.getvalue()
-
-
-def encode_local_end(last_lsn: int, txn_id: int, time_ms: int, version: int) -> bytes:
-    """The body of a Commit or Abort outside of the replication stream, since v13.
-
-    The same as ``encode_txn_end`` makes of it, without a record: every transaction has one.
-    """
-    tail = _LOCAL if version < MASTER_TERM else _LOCAL_WITH_TERM
-    return pack(last_lsn) + pack(txn_id) + pack(time_ms) + tail
 
 
 def decode_prepare(body: bytes, version: int) -> Prepare:

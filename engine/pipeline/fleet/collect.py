@@ -27,10 +27,11 @@ from engine.format.entry_types import (
     FILE_SUMMARY_LN,
     ROLLBACK_END,
     ROLLBACK_START,
+    STREAM_LNS,
 )
+from engine.format.fast.header import header_lengths
 from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN
-from engine.format.scan import header_lengths
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.survey import survey
 from engine.log.check import check_file
@@ -50,7 +51,7 @@ from engine.pipeline.fleet.facts import (
     RollbackFacts,
     TypeTotals,
 )
-from engine.pipeline.fleet.group_record import LN_TYPES, group_of
+from engine.pipeline.fleet.group_record import group_of
 from engine.pipeline.inventory import LogPart
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -131,7 +132,7 @@ class _FactsPass:
         self._last_ms = 0
         self._stride = 1
         self._ends = 0
-        self._handlers: dict[int, Callable[[LogEntry], None]] = dict.fromkeys(LN_TYPES, self._replicated_ln)
+        self._handlers: dict[int, Callable[[LogEntry], None]] = dict.fromkeys(STREAM_LNS, self._replicated_ln)
         self._handlers |= {
             COMMIT: self._end,
             ABORT: self._end,

@@ -11,13 +11,9 @@ from typing import Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.entry.group_db import GROUP_KEY, decode_group
 from engine.format.entry.ln import LN
-from engine.format.entry_types import BY_NUMBER
-from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.header import REPLICATED
 from engine.log.entry import LogEntry
 
-# LNs that can be part of the replication stream.
-LN_TYPES: Final = frozenset(t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY and t.replicable)
 _KEY: Final = GROUP_KEY.encode()
 # The record is a few names and numbers.
 _MOST_BYTES: Final = 4096
@@ -35,7 +31,7 @@ def group_of(item: LogEntry) -> GroupName | None:
     """The group that an LN names, or None when it is not the group's record.
 
     Arguments:
-        item: an entry of one of ``LN_TYPES``.
+        item: an entry of one of ``STREAM_LNS``.
     """
     if not item.flags & REPLICATED or item.item_size > _MOST_BYTES or _KEY not in item.body:
         return None

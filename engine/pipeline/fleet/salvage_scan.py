@@ -19,8 +19,6 @@ from engine.errors import FormatError, JetoolError
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import (
-    BIN_TYPE,
-    DELTA_TYPE,
     KNOWN_DELETED,
     PENDING_DELETED,
     SLOT_EMBEDDED,
@@ -28,8 +26,16 @@ from engine.format.entry.node import (
 )
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import ABORT, BY_NUMBER, COMMIT, ROLLBACK_START
-from engine.format.entry_types import LN as LN_FAMILY
+from engine.format.entry_types import (
+    BIN_TYPE,
+    BINS,
+    COMMIT,
+    DEL_DUP_LNS,
+    MAP_LN,
+    ROLLBACK_START,
+    TXN_ENDS,
+    USER_LNS,
+)
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.packed import join_two_part_key
 from engine.format.versions import TWO_PART_DUPLICATES
@@ -41,11 +47,6 @@ from engine.log.reader import FileReader
 from engine.pipeline.inventory import LogPart
 from engine.storage.disk import DiskStorage
 
-_MAP_LN: Final = 4
-_DEL_DUP: Final = frozenset((7, 8))
-_USER_LNS: Final = frozenset(
-    t.number for t in BY_NUMBER.values() if t.family == LN_FAMILY and t.groups == ("ln",) and "DupCount" not in t.name
-)
 # Two databases of the engine itself, the mapping and the naming tree.
 _LEAST_USER_DB: Final = 2
 _BATCH_BYTES: Final = 16 << 20
@@ -114,7 +115,7 @@ def survey_log(env: str) -> LogSurvey:
     for item in LogReader(storage, files._replace(marker=None)).forward():
         if isinstance(item, Damage):
             damages.append(item)
-        elif item.type_number == _MAP_LN:
+        elif item.type_number == MAP_LN:
             _take_map(item, dbs, removed)
         elif item.type_number == ROLLBACK_START:
             record = _record(item)
@@ -126,16 +127,16 @@ def survey_log(env: str) -> LogSurvey:
 def versions(part: LogPart, known: LogSurvey) -> Iterator[SalvagedVersion]:
     """Rows of some files of a log."""
     for item in _entries(part):
-        if item.type_number in _USER_LNS:
+        if item.type_number in USER_LNS:
             yield from _ln(part.env, item, known)
-        elif item.type_number in (BIN_TYPE, DELTA_TYPE):
+        elif item.type_number in BINS:
             yield from _slots(part.env, item, known)
 
 
 def ends(part: LogPart) -> Iterator[tuple[str, int, bool]]:
     """Environment, transaction, and whether it committed, of every transaction that ended in some files."""
     for item in _entries(part):
-        if item.type_number in (COMMIT, ABORT) and not item.invisible:
+        if item.type_number in TXN_ENDS and not item.invisible:
             record = _record(item)
             if isinstance(record, TxnEnd):
                 yield part.env, record.id, item.type_number == COMMIT
@@ -189,7 +190,7 @@ def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]
         return
     if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
         # Old trees of duplicates: a record is a key with one of its data items.
-        if item.type_number in _DEL_DUP and isinstance(record.tail, bytes):
+        if item.type_number in DEL_DUP_LNS and isinstance(record.tail, bytes):
             key, data = join_two_part_key(key, record.tail), None
         elif data is not None:
             key, data = join_two_part_key(key, data), b""

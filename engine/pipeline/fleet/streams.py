@@ -7,10 +7,11 @@ stay on executors: they are grouped and compared there, and only results come ba
 from __future__ import annotations
 
 from engine.errors import FormatError, JetoolError
+from engine.format.entry_types import STREAM_LNS
 from engine.format.stream_facts import StreamFacts, matters
 from engine.log.entry import LogEntry
 from engine.log.reader import FileReader
-from engine.pipeline.fleet.group_record import LN_TYPES, GroupName, group_of
+from engine.pipeline.fleet.group_record import GroupName, group_of
 from engine.pipeline.inventory import LogPart
 from engine.storage.disk import DiskStorage
 
@@ -81,5 +82,5 @@ def _read(found: NodeStream, reader: FileReader, is_last: bool) -> None:
                 add(item.lsn, item.type_number, item.version, item.flags, item.vlsn, item.body)
             except FormatError:
                 found.damages += 1
-            if item.type_number in LN_TYPES and not item.invisible:
+            if item.type_number in STREAM_LNS and not item.invisible:
                 found.group = group_of(item) or found.group

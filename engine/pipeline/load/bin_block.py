@@ -14,24 +14,23 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.format.entry.node import (
-    HAS_PREFIX,
     HAS_SIZES,
+    NULL_OFFSET,
     SLOT_EMBEDDED,
     SLOT_NO_DATA,
 )
+from engine.format.fast.bin import LSN_AND_STATE, LSN_BYTES, MOST_FILES, NO_EXPIRATION, compact_base, encode_head
+from engine.format.lsn import NULL_LSN
 from engine.format.packed import join_two_part_key, pack
 from engine.pipeline.load.plan import Target
 from engine.pipeline.load.sorting import Binary
 from engine.tree.in_node import MAIN_LEVEL
-from engine.tree.node_codec import common_prefix, compact_base
+from engine.tree.node_codec import common_prefix
 
 Numbers = npt.NDArray[np.int64]
 BIN_LEVEL: Final = MAIN_LEVEL + 1
-_NONE: Final = pack(-1)
 _EMBEDDED: Final = bytes((SLOT_EMBEDDED,))
 _EMPTY: Final = bytes((SLOT_EMBEDDED | SLOT_NO_DATA,))
-_COMPACT_OFFSETS: Final = 0xFFFFFE
-_COMPACT_FILES: Final = 127
 
 
 class BINBlock:
@@ -73,14 +72,8 @@ class BINBlock:
         return b"".join((self._head(ident, prefix, node_id, stop - start, base), slots))
 
     def _head(self, ident: bytes, prefix: bytes | None, node_id: int, count: int, base: int | None) -> bytes:
-        flags = HAS_SIZES | (HAS_PREFIX if prefix is not None else 0)
-        shared = () if prefix is None else (pack(len(prefix)), prefix)
-        lsns = b"\x00" if base is None else b"\x01" + base.to_bytes(4, "little")
-        head = (
-            pack(self._target.db_id), _NONE, _NONE, _NONE, pack(node_id), pack(len(ident)), ident, bytes((flags,)),
-            *shared, pack(count), pack(BIN_LEVEL), pack(self._target.max_entries), lsns,
-        )  # fmt: skip
-        return b"".join(head)
+        lsns, sizes = (self._target.db_id, NULL_LSN, NULL_LSN), (count, BIN_LEVEL, self._target.max_entries)
+        return encode_head(lsns, NO_EXPIRATION, node_id, ident, HAS_SIZES, prefix, sizes, base)
 
     def _uniform_slots(self) -> npt.NDArray[np.uint8] | None:
         """The slots of all nodes, one a row; None when they differ in width or cannot be written so."""
@@ -92,18 +85,18 @@ class BINBlock:
             or (lengths != lengths[0]).any()
             or (sizes != sizes[0]).any()
             or int(self._values.lengths[0]) <= self._target.max_embedded
-            or int((files - base).max()) > _COMPACT_FILES
-            or int(offsets.max()) > _COMPACT_OFFSETS
+            or int((files - base).max()) > MOST_FILES
+            or int(offsets.max()) >= NULL_OFFSET
         ):
             return None
         before, size = pack(int(lengths[0])), pack(int(sizes[0]))
         key_end = len(before) + int(lengths[0])
-        rows = np.zeros((len(files), key_end + 5 + len(size)), np.uint8)
+        rows = np.zeros((len(files), key_end + LSN_AND_STATE + len(size)), np.uint8)
         rows[:, : len(before)] = np.frombuffer(before, np.uint8)
         rows[:, len(before) : key_end] = self._keys.matrix(np.arange(len(files)))
         words = (offsets << 8 | (files - base)).astype("<u4")
-        rows[:, key_end : key_end + 4] = words.view(np.uint8).reshape(-1, 4)
-        rows[:, key_end + 5 :] = np.frombuffer(size, np.uint8)
+        rows[:, key_end : key_end + LSN_BYTES] = words.view(np.uint8).reshape(-1, LSN_BYTES)
+        rows[:, key_end + LSN_AND_STATE :] = np.frombuffer(size, np.uint8)
         return rows
 
     def _slots(self, start: int, keys: list[bytes], cut: int, lsns: list[bytes]) -> Iterator[bytes]:
@@ -126,7 +119,7 @@ def _lsn_bytes(lsns: Numbers, base: int | None) -> list[bytes]:
     if base is None:
         whole, width = lsns.astype("<i8").tobytes(), 8
     else:
-        whole, width = ((lsns & 0xFFFFFFFF) << 8 | (lsns >> 32) - base).astype("<u4").tobytes(), 4
+        whole, width = ((lsns & 0xFFFFFFFF) << 8 | (lsns >> 32) - base).astype("<u4").tobytes(), LSN_BYTES
     return [whole[at : at + width] for at in range(0, len(whole), width)]
 
 

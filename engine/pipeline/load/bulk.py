@@ -21,11 +21,11 @@ from engine.pipeline.load.input import rejects
 from engine.pipeline.load.input.reading import PartRead
 from engine.pipeline.load.input.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
 from engine.pipeline.load.input.sources import Layout, OpenSource
+from engine.pipeline.load.log_output import Share, shares
 from engine.pipeline.load.plan import UNCHANGED, Target, TaskOutput
 from engine.pipeline.load.runs import SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.stitch import stitch
-from engine.pipeline.load.tasks import Share, shares
 from engine.storage.base import Storage
 
 RUN_BYTES: Final = 48 << 20

@@ -12,24 +12,25 @@ precision is for longer rows. Rare lengths, and long rows, are encoded one by on
 from __future__ import annotations
 
 from typing import Final
-from zlib import adler32
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.format.entry.ln import EMBEDDED
-from engine.format.header import HEADER, HEADER_BYTES
+from engine.format.entry_types import INS_LN
+from engine.format.fast.header import sealed
+from engine.format.fast.ln import encode_user_fields
+from engine.format.header import CHECKSUM_BYTES, HEADER, HEADER_BYTES, PREV_AT, SIZE_AT
+from engine.format.lsn import NULL_LSN
 from engine.format.packed import pack
 from engine.pipeline.load.sorting import Binary
 
-INS_LN: Final = 34
+_NO_TXN: Final = (NULL_LSN, None, NULL_LSN)
 _MODULUS: Final = 65521
-_CHECKED_FROM: Final = 4
 _EXACT_IN_SINGLE: Final = 361
 _LONGEST_ROW: Final = 4096
 # Fewer rows than this are not worth a matrix.
 _FEWEST_ROWS: Final = 48
-_FLAGS_BYTES: Final = 2
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -44,12 +45,15 @@ class LNBlock:
     """
 
     def __init__(self, db_id: int, max_embedded: int) -> None:
-        self._db_id = pack(db_id)
         self._max_embedded = max_embedded
+        # What stands before the length of the data, by flags: an entry without data ends with that length, one byte.
+        self._before = {
+            flags: encode_user_fields(flags, 0, db_id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED)
+        }
 
     def sizes(self, keys: Binary, values: Binary) -> Numbers:
         """Sizes of the entries, headers included."""
-        fixed = HEADER_BYTES + _FLAGS_BYTES + len(self._db_id)
+        fixed = HEADER_BYTES + len(self._before[0])
         return fixed + packed_lengths(values.lengths) + values.lengths + keys.lengths
 
     def encode(self, keys: Binary, values: Binary, sizes: Numbers, previous: Numbers) -> Bytes:
@@ -86,11 +90,11 @@ class LNBlock:
         matrix = np.empty((len(rows), size), np.uint8)
         shared = HEADER.pack(0, INS_LN, 0, 0, size - HEADER_BYTES) + head
         matrix[:, : len(shared)] = np.frombuffer(shared, np.uint8)
-        matrix[:, 6:10] = previous[rows].astype("<u4").view(np.uint8).reshape(-1, 4)
+        matrix[:, PREV_AT:SIZE_AT] = previous[rows].astype("<u4").view(np.uint8).reshape(-1, 4)
         at = len(shared)
         matrix[:, at : at + data_length] = values.matrix(rows)
         matrix[:, at + data_length :] = keys.matrix(rows)
-        matrix[:, :_CHECKED_FROM] = checksums(matrix[:, _CHECKED_FROM:]).astype("<u4").view(np.uint8).reshape(-1, 4)
+        matrix[:, :CHECKSUM_BYTES] = checksums(matrix[:, CHECKSUM_BYTES:]).astype("<u4").view(np.uint8).reshape(-1, 4)
         return matrix
 
     def _one_by_one(
@@ -100,15 +104,14 @@ class LNBlock:
         for row in rows.tolist():
             data = values.at(row)
             body = b"".join((self._head(len(data)), data, keys.at(row)))
-            rest = HEADER.pack(0, INS_LN, 0, int(previous[row]), len(body))[_CHECKED_FROM:] + body
+            entry = sealed(INS_LN, 0, int(previous[row]), body)
             start = int(starts[row])
-            view[start : start + _CHECKED_FROM] = adler32(rest).to_bytes(4, "little")
-            view[start + _CHECKED_FROM : start + _CHECKED_FROM + len(rest)] = rest
+            view[start : start + len(entry)] = entry
 
     def _head(self, data_length: int) -> bytes:
         """What stands in front of the data."""
         flags = EMBEDDED if data_length <= self._max_embedded else 0
-        return bytes((flags, 0)) + self._db_id + pack(data_length)
+        return self._before[flags] + pack(data_length)
 
 
 def checksums(rows: Bytes) -> Numbers:

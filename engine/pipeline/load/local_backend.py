@@ -16,8 +16,8 @@ from engine.pipeline.load.input import splits
 from engine.pipeline.load.input.reading import PartRead
 from engine.pipeline.load.input.recipe import Recipe
 from engine.pipeline.load.input.sources import Layout, OpenSource
+from engine.pipeline.load.log_output import Share, write_share
 from engine.pipeline.load.plan import Target, TaskOutput
-from engine.pipeline.load.tasks import Share, write_share
 
 T = TypeVar("T")
 U = TypeVar("U")

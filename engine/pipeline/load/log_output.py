@@ -1,4 +1,4 @@
-"""The log files that one task writes.
+"""Step 2 of a load: from sorted runs to log files, one task for each range of keys.
 
 A number is claimed by creating the file: of all tasks that try, on all machines that share the directory, one succeeds.
 Numbers are taken as they come, so that the files of the tasks have no gaps between them; a task that failed leaves one,
@@ -13,23 +13,25 @@ from __future__ import annotations
 import os
 import struct
 import time
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
-from zlib import adler32
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
-from engine.format.entry.node import BIN_TYPE
-from engine.format.entry_types import FILE_HEADER
-from engine.format.header import HEADER, HEADER_BYTES, PROVISIONAL
+from engine.format.entry_types import BIN_TYPE, FILE_HEADER
+from engine.format.fast.header import sealed
+from engine.format.header import HEADER_BYTES, PROVISIONAL
 from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load.bin_block import BINBlock
 from engine.pipeline.load.ln_block import LNBlock
 from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
+from engine.pipeline.load.run_merge import Merge
 from engine.pipeline.load.sorting import Binary
+from engine.pipeline.worker import settle_worker
 
 Numbers = npt.NDArray[np.int64]
 REFERENCE: Final = struct.Struct("<qI")
@@ -180,8 +182,7 @@ class _File:
 
     def add_bin(self, body: bytes) -> None:
         """Append a BIN, provisional YES."""
-        rest = HEADER.pack(0, BIN_TYPE, PROVISIONAL, self.last_offset, len(body))[4:] + body
-        self.stream.write(adler32(rest).to_bytes(4, "little") + rest)
+        self.stream.write(sealed(BIN_TYPE, PROVISIONAL, self.last_offset, body))
         self.last_offset = self.offset
         self.offset += HEADER_BYTES + len(body)
         self._entries += 1
@@ -208,12 +209,51 @@ def file_header(number: int, last_offset_before: int) -> bytes:
         last_offset_before: where the last entry of the file before begins.
     """
     record = FileHeader(int(time.time() * 1000), number, last_offset_before, WRITTEN_VERSION)
-    body = encode_file_header(record, WRITTEN_VERSION)
-    rest = HEADER.pack(0, FILE_HEADER, 0, 0, len(body))[4:] + body
-    return adler32(rest).to_bytes(4, "little") + rest
+    return sealed(FILE_HEADER, 0, 0, encode_file_header(record, WRITTEN_VERSION))
 
 
 def _one_chunk(column: Any) -> Any:
     """A column as one array."""
     chunks = column.chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+class Share(NamedTuple):
+    """One part of all runs.
+
+    Attributes:
+        number: of the part.
+        paths: of the runs.
+        low, high: its keys, from ``low`` on, below ``high``; None for no limit.
+        keep: which of equal keys stays.
+    """
+
+    number: int
+    paths: tuple[str, ...]
+    low: bytes | None
+    high: bytes | None
+    keep: str
+
+
+def write_share(target: Target, share: Share) -> TaskOutput:
+    """Merge one part and write its log files.
+
+    Raises:
+        JobError: equal keys, where none may be dropped. OSError: the disk is full.
+    """
+    settle_worker()
+    merge = Merge(list(share.paths), share.low, share.high, share.keep)
+    output = LogOutput(target, share.number)
+    try:
+        for table in merge.tables():
+            output.add(table)
+        return output.finish(merge.duplicates)
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def shares(paths: list[str], cuts: list[bytes], keep: str) -> list[Share]:
+    """The parts between the cuts."""
+    limits = [None, *cuts, None]
+    return [Share(number, tuple(paths), low, high, keep) for number, (low, high) in enumerate(pairwise(limits))]

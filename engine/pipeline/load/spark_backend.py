@@ -23,8 +23,8 @@ from engine.pipeline.load.input import endings, reading, sources, splits
 from engine.pipeline.load.input.reading import PartRead
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sources import Layout, OpenSource
+from engine.pipeline.load.log_output import Share, write_share
 from engine.pipeline.load.plan import Target, TaskOutput
-from engine.pipeline.load.tasks import Share, write_share
 from engine.pipeline.running import Tally
 
 if TYPE_CHECKING:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from engine.format.entry.ln_content import FileSummary
-from engine.format.entry.node import IN_TYPE, ROOT, NodeRecord, Slot, encode_node
+from engine.format.entry.node import ROOT, NodeRecord, Slot, encode_node
+from engine.format.entry_types import IN_TYPE
+from engine.format.fast.bin import compact_base
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
@@ -26,7 +28,6 @@ from engine.pipeline.load.staging import DIRECTORY, Move
 from engine.storage.base import ReadFile, Stat, Storage, WriteFile
 from engine.storage.wrapping import WrappedStorage
 from engine.tree.in_node import MAIN_LEVEL
-from engine.tree.node_codec import compact_base
 
 _LOWEST_UPPER: Final = MAIN_LEVEL + 2
 

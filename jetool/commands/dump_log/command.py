@@ -15,7 +15,7 @@ from jetool.app import addresses, exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.dump_log import modes
-from jetool.commands.dump_log.filters import filters, selection_of
+from jetool.commands.dump_log.filters import filters, refuse_derby, selection_of
 from jetool.commands.dump_log.rendering import RenderPlan
 from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY, View
 
@@ -87,7 +87,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     Nothing is locked, created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
-    addresses.refuse_derby(options)
+    refuse_derby(options)
     if any(not types.words for types in options["types"]):
         run.out.text(addresses.types_text())
         return exits.DONE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,9 +11,10 @@ from engine.format.header import Provisional
 from engine.inspect.selection import Selection
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
-from jetool.app import addresses, params
+from jetool.app import addresses, kinds, params
 
-_PROVISIONAL = {state.value.replace("_", "-"): state for state in Provisional}
+_ONLY_DERBY: Final = {"containers": "--container", "pages": "--page"}
+_PROVISIONAL: Final = {state.value.replace("_", "-"): state for state in Provisional}
 
 
 def filters(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,6 +46,17 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def refuse_derby(options: dict[str, Any]) -> None:
+    """UsageError for options of ``dump-log`` that mean nothing for a JE environment; the message names all of them."""
+    wrong = [shown for name, shown in _ONLY_DERBY.items() if options[name]]
+    if options["stats"] == "container":
+        wrong.append("--stats=container")
+    wrong += [f"--type {word}" for types in options["types"] for word in types.only_derby]
+    wrong += [f"--file with log{file.number}.dat" for file in options["numbers"] if file.kind == kinds.DERBY]
+    if wrong:
+        raise kinds.not_for(kinds.JE, ", ".join(wrong))
 
 
 def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> Selection:

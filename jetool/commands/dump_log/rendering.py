@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 from engine.format.entry.node import decode_node
-from engine.format.entry_types import decode_body
+from engine.format.entry_types import NODES, decode_body
 from engine.inspect.parallel import map_in_order
 from engine.inspect.selection import Selection
 from engine.log.check import check_file
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _CHUNK_ENTRIES: Final = 2000
 # A file's lines are held as a whole when another process renders them.
 _LARGEST_SHARED_FILE: Final = 32 << 20
-_NODE_TYPES: Final = frozenset((12, 13, 14, 15, 37))
 
 # XML shows all that DbPrintLog does.
 _WHOLE: Final = View("slots", True)
@@ -227,7 +226,7 @@ def decoded(entry: LogEntry, view: View) -> tuple[tuple[Any, ...] | None, str]:
     """The record of an entry and "", or None and why it cannot be decoded."""
     number = entry.type_number
     try:
-        if number in _NODE_TYPES and view.nodes != "slots":
+        if number in NODES and view.nodes != "slots":
             return decode_node(entry.body, entry.version, number, with_slots=False), ""
         return decode_body(number, entry.version, entry.body), ""
     except FormatError as error:

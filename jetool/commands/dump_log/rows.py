@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from engine.format.describe import describe, describe_slots
 from engine.format.entry import db_tree, ln_content, node
 from engine.format.entry.node import NodeRecord
-from engine.format.entry_types import type_name
+from engine.format.entry_types import DELTA_TYPE, type_name
 from engine.format.fields import FieldValue
 from engine.format.fields import Shape as Shapes
 from engine.log.entry import Damage, LogEntry
@@ -19,8 +19,6 @@ from jetool.output.shape import Field, Shape
 
 if TYPE_CHECKING:
     from engine.inspect.explain import EntryExplanation
-
-DELTA_TYPE: Final = 37
 
 
 class View(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.format.checksum import INVISIBLE
 from engine.format.describe import describe, describe_slots
 from engine.format.entry.ln import (
     ABORT_KNOWN_DELETED,
@@ -24,13 +23,13 @@ from engine.format.entry.ln import (
 )
 from engine.format.entry.node import NodeRecord
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import type_name
+from engine.format.entry_types import DELTA_TYPE, type_name
 from engine.format.fields import FieldValue
-from engine.format.header import REPLICATED
+from engine.format.header import INVISIBLE, REPLICATED
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import REASONS, Damage, LogEntry
-from jetool.commands.dump_log.rows import DELTA_TYPE, View
+from jetool.commands.dump_log.rows import View
 from jetool.output.values import Style, fields_of, printable, time_text, to_text
 
 HEADING: Final = f"{'LSN':<17} {'TYPE/VER':<18} {'PROV':<4} {'VLSN':>8} {'TXN':>8} {'DB':>5} {'SIZE':>6}  DETAIL"

@@ -7,24 +7,31 @@ from typing import Final
 
 from engine.format.entry import legacy
 from engine.format.entry import node as node_module
-from engine.format.entry.node import NodeRecord, Slot
+from engine.format.entry.node import NULL_OFFSET, NodeRecord, Slot
+from engine.format.entry_types import (
+    BIN_TYPE,
+    BOTTOM_NODES,
+    DBIN_TYPE,
+    DELTA_TYPE,
+    DIN_TYPE,
+    IN_TYPE,
+)
+from engine.format.fast.bin import MOST_FILES
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import LONG_LSNS_ONLY, NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
 from jetool.commands.dump_log.xml_values import db_lsn, element, expires, lsn_text, state_attributes, time_text, truth
 
-_MAX_COMPACT_OFFSET: Final = 0xFFFFFE
-_MAX_FILE_DELTA: Final = 127
 # Before this version a slot without an LSN can lack the state "known deleted" that it should have.
 _NULL_LSN_HAS_STATE: Final = 9
 _NO_BASE: Final = -1
 _NODE_TAGS: Final = {
-    node_module.IN_TYPE: "in",
-    node_module.BIN_TYPE: "bin",
-    node_module.DIN_TYPE: "din",
-    node_module.DBIN_TYPE: "dbin",
-    node_module.DELTA_TYPE: "bin",
+    IN_TYPE: "in",
+    BIN_TYPE: "bin",
+    DIN_TYPE: "din",
+    DBIN_TYPE: "dbin",
+    DELTA_TYPE: "bin",
 }
 
 
@@ -44,7 +51,7 @@ def node_element(entry: LogEntry, node: NodeRecord) -> str:
 
 def _entries(entry: LogEntry, node: NodeRecord) -> str:
     text = f'numEntries="{node.n_entries}" length="{node.max_entries}"'
-    if entry.type_number == node_module.DELTA_TYPE:
+    if entry.type_number == DELTA_TYPE:
         text += f' numFullBinEntries="{node.full_bin_entries}" maxFullBinEntries="{node.full_bin_max_entries}"'
     base_file = _base_file(node) if entry.version < LONG_LSNS_ONLY else None
     if base_file is not None:
@@ -65,14 +72,14 @@ def _base_file(node: NodeRecord) -> int | None:
     if not lsns:
         return -1
     files = [file_of(lsn) for lsn in lsns]
-    fits = max(files) - min(files) <= _MAX_FILE_DELTA and max(map(offset_of, lsns)) <= _MAX_COMPACT_OFFSET
+    fits = max(files) - min(files) <= MOST_FILES and max(map(offset_of, lsns)) < NULL_OFFSET
     return min(files) if fits else None
 
 
 def _slot_of(node: NodeRecord, type_number: int, version: int) -> Callable[[Slot], str]:
     """How the slots of a node are printed."""
-    is_bin = type_number not in (node_module.IN_TYPE, node_module.DIN_TYPE)
-    dirty = node_module.DIRTY if type_number == node_module.DELTA_TYPE else 0
+    is_bin = type_number in BOTTOM_NODES
+    dirty = node_module.DIRTY if type_number == DELTA_TYPE else 0
     hours = bool(node.flags & node_module.EXPIRES_IN_HOURS)
 
     def slot_element(slot: Slot) -> str:

@@ -125,12 +125,12 @@ def _bulk(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) 
 
 def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) -> LoadReport:
     """Record by record into a database that has some."""
-    from engine.pipeline.load import bulk, merging, staging
+    from engine.pipeline.load import bulk, database_merge, staging
 
     env, storage = session.env, session.storage
     schema = None
     if request.resume:
-        state = merging.resume(storage, request.subject())
+        state = database_merge.resume(storage, request.subject())
     else:
         staging.clean(storage)
         directory = staging.make(storage)
@@ -144,11 +144,11 @@ def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession)
         except BaseException:
             staging.clean(storage)
             raise
-        state = merging.State(request.subject(), found, None, 0, 0, 0)
-        merging.save(storage, state)
+        state = database_merge.State(request.subject(), found, None, 0, 0, 0)
+        database_merge.save(storage, state)
     db = env.open_database(request.db) if session.exists else env.create_database(request.db, session.options)
     with db:
-        loaded, refused = merging.merge_into(
+        loaded, refused = database_merge.merge_into(
             env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
         )
     staging.clean(storage)
@@ -158,7 +158,7 @@ def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession)
 def _count(run: Run, request: LoadRequest, layout: Layout) -> LoadReport:
     """A dry run: read, check and count in a directory elsewhere."""
     from engine.pipeline.load import bulk
-    from engine.pipeline.load.merge import Merge
+    from engine.pipeline.load.run_merge import Merge
 
     scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")
     with scratch as directory, _backend(run, request) as backend:

@@ -1,6 +1,7 @@
 """Which file a FileSummaryLN is about, read from the end of its body and no more.
 
-Apart from ``ln_content``, since a pass that needs only this has no use for the codecs of internal trees.
+General twin: ``entry.ln_content.read_file_summary_ln``. Apart from it, since a pass that needs only this has no use for
+the codecs of internal trees.
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.format.entry.db_tree import DUPLICATES, KEY_PREFIXING, TWO_PART_KEYS, DatabaseImpl
-from engine.format.entry.node import BIN_TYPE, DELTA_TYPE, IN_TYPE, decode_node, encode_node
+from engine.format.entry.node import decode_node, encode_node
+from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE
 from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState
+from engine.tree.fast_codec import decode_usual, encode_usual
 from engine.tree.in_node import IN
 from engine.tree.node_codec import node_from, node_to
-from engine.tree.usual import decode_usual, encode_usual
 
 LSNS = st.one_of(
     st.just(-1),

@@ -1,7 +1,7 @@
-"""The loops that walk a buffer, chosen once: those of ``scan``, or the compiled ones of ``kernel``.
+"""The loops that walk a buffer, chosen once: those of ``loops``, or the compiled ones of ``kernel``.
 
-Both keep the same rules and give the same results; ``scan`` says what they are. All or nothing: either the whole native
-build is there and used, or none of it is.
+Both keep the same rules and give the same results; ``loops`` says what they are. All or nothing: either the whole
+native build is there and used, or none of it is.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.format import kernel
-from engine.format.scan import Sizes, check_plain, follow_links, plain_pairs, vlsn_bits
-from engine.format.scan import sift as sift_plain
+from engine.format.fast import kernel
+from engine.format.fast.header import PAIRS, plain_pairs, vlsn_bits
+from engine.format.fast.loops import Sizes, check_plain, follow_links
+from engine.format.fast.loops import sift as sift_plain
+from engine.format.header import FLAGS_AT, TYPE_AT
 
 # Entries, bytes of items, smallest item, largest item.
 Tally = tuple[int, int, int, int]
@@ -36,7 +38,7 @@ class Walk:
         self._sizes = Sizes(version)
 
     def check(self, data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int) -> tuple[int, int, int]:
-        """Check plain entries until one is not plain or the buffer ends; see ``scan.check_plain``."""
+        """Check plain entries until one is not plain or the buffer ends; see ``loops.check_plain``."""
         return check_plain(data, pos, base, prev_offset, last_vlsn, self._with_vlsn, self._sizes)
 
     def take(self, with_bytes: bool) -> Iterator[tuple[int, Tally]]:
@@ -53,7 +55,7 @@ class NativeWalk:
     def __init__(self, version: int) -> None:
         self._plain = plain_pairs(version)
         self._with_vlsn = vlsn_bits(version)
-        self._slots = [0] * 0x10000
+        self._slots = [0] * PAIRS
         self._pairs: list[int] = []
         # Slot 0 stops the walk.
         self._tallies: list[int] = list(_NOTHING_YET)
@@ -69,7 +71,7 @@ class NativeWalk:
 
     def _meet(self, data: bytes, pos: int) -> bool:
         """Prepare for the entry at which the walk stopped; False when its pair is known or not a plain one."""
-        pair = int.from_bytes(data[pos + 4 : pos + 6], "little")
+        pair = int.from_bytes(data[pos + TYPE_AT : pos + FLAGS_AT + 1], "little")
         if self._slots[pair] or pair not in self._plain:
             return False
         self._slots[pair] = len(self._tallies)

@@ -1,0 +1,27 @@
+"""The layouts of headers, LNs, nodes and ends of transactions once more, for those who meet them by the million.
+
+Each has a general twin, which says what the fields mean and reads every version and every rarity, and a test that holds
+the two against each other on golden logs of all versions or on made-up content. A new log version is read by the twins;
+where a layout changes, the fast paths that do not know it leave it to them, and their limits are in this package.
+
+================================  =========================================  ========================================
+fast                              general                                    differential test
+================================  =========================================  ========================================
+``header`` tables, ``item_size``  ``header.decode_header``, ``header_bytes`` ``tests/format/test_fast_headers.py``
+``header.sealed``, ``is_intact``  ``header.encode_entry``, ``scan.examine``  ``tests/format/test_fast_headers.py``
+``loops.check_plain``             ``scan.examine``                           ``tests/format/test_fast_headers.py``
+``loops.follow_links``, ``sift``  ``header.decode_header``                   ``tests/format/test_fast_headers.py``
+``kernel`` (native)               ``loops``                                  ``tests/format/test_kernel.py``
+``ln.decode_plain_ln``            ``entry.ln.decode_ln``                     ``tests/format/test_fast_lns.py``
+``ln`` single fields              ``entry.ln.decode_ln``                     ``tests/format/test_fast_lns.py``
+``ln.encode_user_ln``             ``entry.ln.encode_ln``                     ``tests/format/test_fast_lns.py``
+``txn_end.ended_transaction``     ``entry.txn_end.decode_txn_end``           ``tests/format/test_fast_lns.py``
+``txn_end.encode_local_end``      ``entry.txn_end.encode_txn_end``           ``tests/format/test_codec_properties.py``
+``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
+``bin``, ``tree.fast_codec``      ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
+``pipeline.load.ln_block``        ``entry.ln.encode_ln``                     ``tests/pipeline/test_load_blocks.py``
+``pipeline.load.bin_block``       ``entry.node.encode_node``                 ``tests/pipeline/test_load_blocks.py``
+================================  =========================================  ========================================
+
+The last three stand where the trees and numpy are, and take layouts and flags from here.
+"""

@@ -1,0 +1,250 @@
+"""BINs and INs of the usual form: heads and slots of v12 to v17, without an object for each slot.
+
+General twin: ``entry.node``, which says what the fields mean. The usual form is what almost every node of almost every
+log has: LSNs in compact form, nothing that expires, no VLSNs, no times. ``tree.fast_codec`` makes and reads nodes of
+the tree by it, ``pipeline.load.bin_block`` many BINs at once.
+
+Example, a slot without a prefix: ``01 61 | 00 26 00 00 | 02 | 2d`` is key "a", file 0 counted from the base file and
+offset 0x26, dirty, 45 bytes of entry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from engine.format.entry.node import (
+    DIRTY,
+    EXPIRES_IN_HOURS,
+    HAS_BLOOM_FILTER,
+    HAS_PREFIX,
+    HAS_SIZES,
+    HAS_VLSNS,
+    KNOWN_DELETED,
+    NULL_OFFSET,
+    PENDING_DELETED,
+    SLOT_EMBEDDED,
+    SLOT_NO_DATA,
+    SLOT_TOMBSTONE,
+)
+from engine.format.lsn import NULL_LSN
+from engine.format.packed import join_two_part_key, pack, split_two_part_key, unpack
+
+if TYPE_CHECKING:
+    # Only mypyc reads these annotations; nothing has to be installed to run the module.
+    from mypy_extensions import i64
+
+# States that a slot has in the log: all but DIRTY, which deltas keep too.
+PERSISTENT: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
+# File numbers of compact LSNs are counted from the lowest one.
+MOST_FILES: Final = 127
+# An LSN of four bytes, and with its state of one.
+LSN_BYTES: Final = 4
+LSN_AND_STATE: Final = 5
+NO_EXPIRATION: Final = pack(-1)
+_UNUSUAL_FLAGS: Final = HAS_VLSNS | EXPIRES_IN_HOURS | HAS_BLOOM_FILTER
+_STATE_SHIFT: Final = 32
+# Before the slots: LSNs are compact, and counted from the file whose number follows; or they are whole.
+_COMPACT: Final = b"\x01"
+_WHOLE: Final = b"\x00"
+_BASE_BYTES: Final = 4
+
+
+class BINHead(NamedTuple):
+    """What stands before the slots of a full BIN.
+
+    Attributes:
+        slots: how many there are.
+        base: the file that compact LSNs are counted from.
+        slots_at: where the slots begin.
+    """
+
+    db_id: int
+    node_id: int
+    ident: bytes
+    flags: int
+    prefix: bytes
+    slots: int
+    level: int
+    max_entries: int
+    base: int
+    slots_at: int
+
+
+def encode_head(
+    lsns: tuple[int, int, int], bases: bytes, node_id: int, ident: bytes, flags: int, prefix: bytes | None,
+    sizes: tuple[int, int, int], base: int | None,
+) -> bytes:  # fmt: skip
+    """What stands before the slots.
+
+    Arguments:
+        lsns: database id, LSN of the last full version and of the last delta.
+        bases: of a BIN ``NO_EXPIRATION``, of an IN nothing.
+        flags: without the one for a prefix.
+        sizes: number of slots, level, most slots.
+        base: the file that compact LSNs are counted from; None for whole LSNs.
+    """
+    shared = b""
+    if prefix is not None:
+        flags |= HAS_PREFIX
+        shared = pack(len(prefix)) + prefix
+    db_id, full_lsn, delta_lsn = lsns
+    count, level, most = sizes
+    form = _WHOLE if base is None else _COMPACT + base.to_bytes(_BASE_BYTES, "little", signed=True)
+    parts = (
+        pack(db_id), pack(full_lsn), pack(delta_lsn), bases, pack(node_id), pack(len(ident)), ident, bytes((flags,)),
+        shared, pack(count), pack(level), pack(most), form,
+    )  # fmt: skip
+    return b"".join(parts)
+
+
+def decode_head(body: bytes) -> BINHead | None:
+    """The head of a full BIN; None when it is not of the usual form.
+
+    Raises:
+        FormatError, IndexError: the fields do not fit the body.
+    """
+    db_id, pos = unpack(body, 0)
+    _, pos = unpack(body, pos)
+    _, pos = unpack(body, pos)
+    expiration, pos = unpack(body, pos)
+    node_id, pos = unpack(body, pos)
+    length, pos = unpack(body, pos)
+    ident = body[pos : pos + length]
+    pos += length
+    flags = body[pos]
+    pos += 1
+    if length < 0 or expiration != -1 or flags & _UNUSUAL_FLAGS:
+        return None
+    prefix = b""
+    if flags & HAS_PREFIX:
+        length, pos = unpack(body, pos)
+        prefix = body[pos : pos + length]
+        pos += length
+        if length < 0:
+            return None
+    count, pos = unpack(body, pos)
+    level, pos = unpack(body, pos)
+    max_entries, pos = unpack(body, pos)
+    if body[pos] != 1:
+        return None
+    slots_at = pos + 1 + _BASE_BYTES
+    base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
+    return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at)
+
+
+def compact_base(lsns: list[int]) -> int | None:
+    """The file that compact LSNs are counted from; -1 when there is no LSN, None when they do not fit that form."""
+    low: i64 = 1 << 40
+    high: i64 = -1
+    for one in lsns:
+        lsn: i64 = one
+        if lsn != NULL_LSN:
+            number: i64 = lsn >> 32
+            if number < 0 or lsn & 0xFFFFFFFF >= NULL_OFFSET:
+                return None
+            low = min(low, number)
+            high = max(high, number)
+    if high == -1:
+        return -1
+    return None if high - low > MOST_FILES else low
+
+
+def add_records(
+    parts: list[bytes], chosen: list[int], keys: list[Any], lsns: list[int], states: bytes, values: list[bytes | None],
+    sizes: list[int], base: int, cut: int,
+) -> None:  # fmt: skip
+    """Slots of a BIN.
+
+    Arguments:
+        parts: extended.
+        chosen: which slots.
+        keys, lsns, states, values, sizes: of all.
+        cut: bytes of the prefix.
+    """
+    for at in chosen:
+        key: bytes = keys[at]
+        stored = key[cut:] if cut else key
+        state: i64 = states[at] & (PERSISTENT | DIRTY)
+        if state & SLOT_EMBEDDED:
+            data = values[at]
+            if data:
+                stored = join_two_part_key(stored, data)
+            else:
+                state |= SLOT_NO_DATA
+        parts.append(pack(len(stored)))
+        parts.append(stored)
+        parts.append(int(_word(lsns[at], base) | state << _STATE_SHIFT).to_bytes(LSN_AND_STATE, "little"))
+        if not state & SLOT_EMBEDDED:
+            parts.append(pack(sizes[at]))
+
+
+def add_children(parts: list[bytes], keys: list[Any], lsns: list[int], base: int, cut: int) -> None:
+    """Slots of an upper node: their state is 0."""
+    for at in range(len(keys)):
+        key: bytes = keys[at]
+        parts.append(pack(len(key) - cut))
+        parts.append(key[cut:] if cut else key)
+        parts.append(int(_word(lsns[at], base)).to_bytes(LSN_AND_STATE, "little"))
+
+
+def _word(lsn: i64, base: i64) -> i64:
+    """The compact form of an LSN as a number: file delta in the lowest byte, offset above it."""
+    if lsn == NULL_LSN:
+        return NULL_OFFSET << 8
+    return (lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - base) & 0xFF
+
+
+def read_records(
+    body: bytes, head: BINHead, keys: list[Any], lsns: list[int], states: bytearray, values: list[bytes | None],
+    sizes: list[int],
+) -> int:  # fmt: skip
+    """The slots of a full BIN.
+
+    Arguments:
+        keys, lsns, states, values, sizes: extended.
+
+    Returns:
+        Bytes of embedded data; -1 when what is there is no such slots, or not all that is there.
+
+    Raises:
+        FormatError, IndexError: the fields do not fit the body.
+    """
+    prefix = head.prefix
+    has_sizes = bool(head.flags & HAS_SIZES)
+    pos: i64 = head.slots_at
+    end: i64 = len(body)
+    first: i64 = head.base
+    data_bytes = 0
+    for _ in range(head.slots):
+        length: i64 = body[pos]
+        pos += 1
+        if length > 119:
+            length, pos = unpack(body, pos - 1)
+        at: i64 = pos + length
+        if length < 0 or at + LSN_AND_STATE > end:
+            return -1
+        key = body[pos:at]
+        delta: i64 = body[at]
+        b0: i64 = body[at + 1]
+        b1: i64 = body[at + 2]
+        b2: i64 = body[at + 3]
+        offset: i64 = b0 | b1 << 8 | b2 << 16
+        if delta > MOST_FILES:
+            delta -= 256
+        state = body[at + LSN_BYTES]
+        pos = at + LSN_AND_STATE
+        size = 0
+        value: bytes | None = None
+        if state & SLOT_EMBEDDED:
+            value = b""
+            if not state & SLOT_NO_DATA:
+                key, value = split_two_part_key(key)
+            data_bytes += len(value)
+        elif has_sizes:
+            size, pos = unpack(body, pos)
+        keys.append(prefix + key if prefix else key)
+        lsns.append(NULL_LSN if offset == NULL_OFFSET else (first + delta) << 32 | offset)
+        states.append(state & PERSISTENT)
+        values.append(value)
+        sizes.append(size)
+    return data_bytes if pos == end else -1

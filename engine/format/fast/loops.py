@@ -1,0 +1,196 @@
+"""The loops over the entries of one buffer, interpreted: headers and checksums, no bodies.
+
+Three users share them: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. They take
+bytes and return positions and counts, so that a pass over a log pays for nothing that it does not use.
+
+``check_plain`` checks plain entries and stops at the first that is anything else. Where only types, links and VLSNs
+matter, ``follow_links`` goes from header to header and takes no checksum. ``sift`` does not even look at links: it
+picks the entries of some types out of bytes that have been checked before.
+
+General twins: ``scan.examine``, entry by entry. ``kernel`` has the same loops for the native build, ``walks`` chooses.
+
+The loops touch each byte at most once. What ``check_plain`` counts, it counts per pair of type and flags (``Sizes``),
+which is enough for every statistic of a log: provisional counts, bytes, smallest, largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import error as StructError  # noqa: N812 - there is no better name for it
+from typing import Final
+from zlib import adler32
+
+from engine.format.fast.header import LINK, PLAIN_HEADER, REPLICATED_IN_PAIR, plain_pairs
+from engine.format.header import CHECKSUM_BYTES, HEADER_BYTES, HEADER_WITH_VLSN_BYTES, VLSN_AT, VLSN_FIELD
+
+# What sift() does with an entry, by ``type | flags << 8``; may be combined.
+KEEP: Final = 1
+COUNT: Final = 2
+STOP: Final = 4
+# Per type: entries, bytes with headers, the largest.
+TALLY: Final = 3
+
+
+class Sizes:
+    """Item sizes of plain entries, collected by ``type | flags << 8``.
+
+    Attributes:
+        by_pair: the sizes in log order.
+    """
+
+    __slots__ = ("_appends", "_plain", "by_pair")
+
+    def __init__(self, version: int) -> None:
+        self._plain = plain_pairs(version)
+        self._appends: dict[int, Callable[[int], None]] = {}
+        self.by_pair: dict[int, list[int]] = {}
+
+    def appends(self) -> dict[int, Callable[[int], None]]:
+        """What to call with a size, for the pairs met so far."""
+        return self._appends
+
+    def meet(self, pair: int) -> bool:
+        """Prepare for a pair that is new. False when it is already known, or not a plain one."""
+        if pair in self.by_pair or pair not in self._plain:
+            return False
+        sizes: list[int] = []
+        self.by_pair[pair] = sizes
+        self._appends[pair] = sizes.append
+        return True
+
+
+def check_plain(
+    data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int, with_vlsn: int, sizes: Sizes
+) -> tuple[int, int, int]:
+    """Check plain entries until one is not plain or the buffer ends.
+
+    Arguments:
+        data: the buffer.
+        pos: where the first entry begins in it.
+        base: file offset of the buffer's first byte.
+        prev_offset: file offset of the entry before the first one (0 at the start of a file).
+        last_vlsn: the last VLSN of the replication stream seen so far; each one must be above it.
+        with_vlsn: from ``vlsn_bits``.
+        sizes: item sizes; extended.
+
+    Returns:
+        The position where it stopped, the file offset of the last good entry, the last VLSN.
+    """
+    unpack = PLAIN_HEADER.unpack_from
+    appends = sizes.appends()
+    end = len(data)
+    while True:
+        pair = -1
+        try:
+            while True:
+                checksum, pair, prev, size = unpack(data, pos)
+                append = appends[pair]
+                # The size comes before the sum: what a damaged one claims must cost nothing.
+                if pair & with_vlsn:
+                    after = pos + HEADER_WITH_VLSN_BYTES + size
+                    if prev != prev_offset or after > end or adler32(data[pos + CHECKSUM_BYTES : after]) != checksum:
+                        break
+                    if pair & REPLICATED_IN_PAIR:
+                        vlsn = VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
+                        if vlsn <= last_vlsn:
+                            break
+                        last_vlsn = vlsn
+                else:
+                    after = pos + HEADER_BYTES + size
+                    if prev != prev_offset or after > end or adler32(data[pos + CHECKSUM_BYTES : after]) != checksum:
+                        break
+                append(size)
+                prev_offset = base + pos
+                pos = after
+        except KeyError:
+            # A pair that was not met yet, or one that is not plain.
+            if sizes.meet(pair):
+                continue
+        except StructError:
+            # No room for a header: the buffer's end.
+            pass
+        return pos, prev_offset, last_vlsn
+
+
+def follow_links(
+    data: bytes, pos: int, end: int, base: int, prev_offset: int, last_vlsn: int, lengths: list[int]
+) -> tuple[int, int, int, int, int]:
+    """Step from entry to entry by their headers alone, as long as each is of a known type and points back to the last.
+
+    Bodies are not looked at and no checksum is taken, so that this costs a third of ``check_plain``.
+
+    Arguments:
+        data, pos, base, prev_offset, last_vlsn: as for ``check_plain``.
+        end: where the buffer's valid bytes end.
+        lengths: from ``steps``.
+
+    Returns:
+        The position where it stopped, the file offset of the entry before it, the last VLSN, how many entries were
+        stepped over and how many of them are part of the replication stream.
+    """
+    unpack = LINK.unpack_from
+    last_header = end - HEADER_WITH_VLSN_BYTES
+    entries = replicated = 0
+    vlsn_before = last_vlsn
+    while pos <= last_header:
+        pair, prev, size, vlsn = unpack(data, pos)
+        if prev != prev_offset:
+            break
+        if pair & REPLICATED_IN_PAIR:
+            if vlsn <= last_vlsn:
+                break
+            vlsn_before, last_vlsn = last_vlsn, vlsn
+            replicated += 1
+        prev_offset = base + pos
+        pos += lengths[pair] + size
+        entries += 1
+    if pos > end:
+        # Stepped over what reaches beyond the buffer, or what must not be stepped over at all: take it back.
+        pos = prev_offset - base
+        pair, prev_offset, _, _ = unpack(data, pos)
+        entries -= 1
+        if pair & REPLICATED_IN_PAIR:
+            last_vlsn = vlsn_before
+            replicated -= 1
+    return pos, prev_offset, last_vlsn, entries, replicated
+
+
+def sift(
+    data: bytes, pos: int, until: int, actions: list[int], lengths: list[int], found: list[int], tallies: list[int]
+) -> int:
+    """Pick entries out of a buffer whose checksums are known to be right.
+
+    Arguments:
+        data, pos: as for ``check_plain``.
+        until: entries that begin here or later are left alone.
+        actions: for each ``type | flags << 8`` what to do with the entry: 0, or of KEEP (note where it is), COUNT
+            (tally it) and STOP (after it).
+        lengths: from ``header_lengths``.
+        found: extended by the positions of those that are kept.
+        tallies: ``TALLY`` numbers for each type; added to.
+
+    Returns:
+        The position where it stopped: that of an entry which begins at ``until`` or later or reaches beyond the
+        buffer, or after one that stops.
+    """
+    unpack = PLAIN_HEADER.unpack_from
+    end = len(data)
+    until = min(until, end - HEADER_BYTES + 1)
+    while pos < until:
+        _, pair, _, size = unpack(data, pos)
+        total = lengths[pair] + size
+        if pos + total > end:
+            break
+        action = actions[pair]
+        if action:
+            if action & KEEP:
+                found.append(pos)
+            if action & COUNT:
+                slot = (pair & 0xFF) * TALLY
+                tallies[slot] += 1
+                tallies[slot + 1] += total
+                tallies[slot + 2] = max(tallies[slot + 2], total)
+            if action & STOP:
+                return int(pos + total)
+        pos += total
+    return pos

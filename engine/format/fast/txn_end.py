@@ -1,0 +1,36 @@
+"""Commits and Aborts by the million.
+
+General twins: ``entry.txn_end.decode_txn_end`` and ``encode_txn_end``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.format.packed import pack, unpack
+from engine.format.versions import LN_FLAGS_FIRST, MASTER_TERM
+
+# No master, no DTVLSN, and since v22 no term; later versions call no master -1.
+_LOCAL: Final = bytes(2)
+_LOCAL_WITH_TERM: Final = b"\xff" + bytes(2)
+
+
+def ended_transaction(data: bytes, at: int, version: int) -> int:
+    """The transaction id of the Commit or Abort whose body begins at a position, without decoding the rest.
+
+    Raises:
+        FormatError, IndexError: the body is too short.
+    """
+    pos = at
+    if version >= LN_FLAGS_FIRST:
+        _, pos = unpack(data, pos)
+    return unpack(data, pos)[0]
+
+
+def encode_local_end(last_lsn: int, txn_id: int, time_ms: int, version: int) -> bytes:
+    """The body of a Commit or Abort outside of the replication stream, since v13.
+
+    The same as ``encode_txn_end`` makes of it, without a record: every transaction has one.
+    """
+    tail = _LOCAL if version < MASTER_TERM else _LOCAL_WITH_TERM
+    return pack(last_lsn) + pack(txn_id) + pack(time_ms) + tail
