@@ -121,7 +121,7 @@ def info_row(found: Info, lock_files: list[str]) -> Any:
             [row_of(_FILE_FIELDS, file) for file in files],
             _recovery(analysis) if analysis else None,
             _open(analysis) if analysis else [],
-            row_of(_BEHIND_FIELDS, analysis.behind) if analysis else None,
+            row_of(_BEHIND_FIELDS, analysis.after) if analysis else None,
         )
     )
 
