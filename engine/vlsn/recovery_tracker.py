@@ -52,6 +52,7 @@ class VLSNRecoveryTracker:
         self.last_matchpoint_vlsn = matchpoint
         self.last_matchpoint_lsn = record.matchpoint_lsn
         tracker = self.tracker
+        # The rollback concerns the stored index alone; ``merge`` cuts that.
         if tracker.range.is_empty or tracker.range.last <= matchpoint:
             return
         tracker.cut_tail(next_vlsn(matchpoint), record.matchpoint_lsn)
