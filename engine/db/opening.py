@@ -50,8 +50,8 @@ from engine.tree.apply import version_before
 from engine.tree.state import DatabaseState
 from engine.txn.lock_types import LockType
 from engine.txn.txn import Before, Durability, Txn, TxnState
-from engine.vlsn.merge import open_index
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
+from engine.vlsn.recovery_merge import open_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0

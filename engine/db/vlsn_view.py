@@ -18,9 +18,9 @@ from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, forward
-from engine.vlsn.in_memory import MemoryIndex, records_of
 from engine.vlsn.index import VLSNIndex
-from engine.vlsn.merge import open_index
+from engine.vlsn.memory_index import MemoryIndex, records_of
+from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 
 if TYPE_CHECKING:

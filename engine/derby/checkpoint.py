@@ -35,7 +35,7 @@ from engine.derby.format.operations.transaction import INTERNAL, PREPARED, Check
 from engine.derby.format.record import RAW_STORE
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DerbyLogWriter
-from engine.derby.xact import Xact
+from engine.derby.xact_table import Xact
 from engine.events import SILENT, Listener
 from engine.storage.base import Storage
 

@@ -35,10 +35,10 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Begin, Checksum, End
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
+from engine.derby.log_walk import DerbyDamage, walk
 from engine.derby.recovery_start import Start, find_start
 from engine.derby.redo import Redo
-from engine.derby.walk import DerbyDamage, walk
-from engine.derby.xact import Xact, XactTable
+from engine.derby.xact_table import Xact, XactTable
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 

@@ -13,9 +13,9 @@ used, where Derby would read the whole log and write no checksums (R-DRB-42).
 from __future__ import annotations
 
 from engine.derby.database import LOG_DIRECTORY, Controls, DerbyDatabase
+from engine.derby.database_info import Analysis
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
-from engine.derby.info import Analysis
 from engine.derby.log import DerbyLogFiles
 from engine.errors import DamageError, RefusedError
 

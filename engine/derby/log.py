@@ -16,7 +16,7 @@ complete record. At position p of file n:
 The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies in front of
 a checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
 
-A damaged byte in the middle of the log looks exactly like a torn tail. ``engine.derby.tail`` looks for records after.
+A damaged byte in the middle of the log looks exactly like a torn tail. ``log_tail`` looks for records after it.
 
 Example: in ``crash-five-transactions`` the last group starts with the checksum record at (1,42284) and ends at
 (1,42645). With any byte of it damaged the log ends at (1,42284), and the commit at (1,42612) is gone.

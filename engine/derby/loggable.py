@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from engine.derby import actions
+from engine.derby import page_actions as actions
 from engine.derby.format.operations import page as operations
 from engine.derby.format.operations import registry
 from engine.derby.pages import Page

@@ -28,10 +28,10 @@ from engine.derby.cache import DEFAULT_PAGES, PageCache
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, CheckpointResult, DerbyCheckpointer, write_controls
 from engine.derby.containers import Containers
 from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, DerbyDatabase
+from engine.derby.database_info import Analysis, analyse
 from engine.derby.format import instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.control import Control
-from engine.derby.info import Analysis, analyse
 from engine.derby.interlock import check, usable_controls
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter, clear_tail
@@ -39,12 +39,12 @@ from engine.derby.page_copies import PageCopies, mend
 from engine.derby.pages import LivePage
 from engine.derby.redo import Redo
 from engine.derby.undo import Undo, UndoResult
-from engine.derby.xact import XactTable
+from engine.derby.xact_table import XactTable
 from engine.events import SILENT, Listener
 from engine.storage import journal
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
-from engine.storage.saved import SavingStorage
+from engine.storage.saved_bytes import SavingStorage
 
 _PROPERTIES_CONTAINER = 16
 _STEP = 256

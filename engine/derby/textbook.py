@@ -54,7 +54,7 @@ from engine.derby.format.record import LAST, Record
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.loggable import raised_by, raised_by_undo
 from engine.derby.recovery_start import Start, find_start
-from engine.derby.xact import XactTable
+from engine.derby.xact_table import XactTable
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 

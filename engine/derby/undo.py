@@ -30,7 +30,7 @@ from engine.derby.format.record import COMPENSATION, NEED_LOCK, RAW_STORE, Recor
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DerbyLogWriter
 from engine.derby.redo import Redo, undrop
-from engine.derby.xact import Xact, XactTable
+from engine.derby.xact_table import Xact, XactTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 

@@ -25,10 +25,10 @@ from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.format.operations import container, page, registry
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
+from engine.derby.log_tail import look_after_end
 from engine.derby.loggable import raised_by, raised_by_undo
 from engine.derby.recovery_start import Start, find_start
-from engine.derby.tail import look_after_end
-from engine.derby.xact import XactTable
+from engine.derby.xact_table import XactTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 

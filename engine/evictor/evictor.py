@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.evictor.policy import candidates, may_leave, strip
+from engine.evictor.eviction_policy import candidates, may_leave, strip
 from engine.format.header import Provisional
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN

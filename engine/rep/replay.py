@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Final
 
-from engine.catalog.replay import replay_name
+from engine.catalog.naming_replay import replay_name
 from engine.db.environment import Environment
 from engine.errors import DamageError, FormatError
 from engine.format.entry.ln import LN

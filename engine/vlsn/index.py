@@ -7,7 +7,7 @@ Rules R-VLSN-1 to 3, 20 to 22, 40, 41, 50 to 55, 60, 61, 63.
 * **Readers** look in the tracker's buckets, and in the database for what lies before them. A bucket in hand can be read
   without any lock. A flush removes buckets from the tracker only after they are committed, so no bucket is missed.
 * **Checkpoints** call ``await_consistency`` after CkptStart, then ``flush`` before CkptEnd: what was logged before
-  CkptStart is then in the database, and recovery registers the rest again (``recovery_tracker``, ``merge``).
+  CkptStart is then in the database, and recovery registers the rest again (``recovery_tracker``, ``recovery_merge``).
 * **Truncation** of the tail (rollback) happens while nothing is written; of the head (log cleaning) at any time.
 
 Locks, in this order: ``_flush_mutex`` (one flush or truncation at a time), ``_mutex`` (tracker).
@@ -29,13 +29,13 @@ from engine.vlsn import database as db
 from engine.vlsn import truncate
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
+from engine.vlsn.entry_waiters import EntryWaiters, LogItem, WaitTimeoutError
 from engine.vlsn.ghost import Bucket
-from engine.vlsn.recent import RecentBuckets
+from engine.vlsn.recent_buckets import RecentBuckets
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.truncate import StoredChanges
 from engine.vlsn.verify import problems_of, problems_of_stored
 from engine.vlsn.vlsn_range import VLSNRange, next_vlsn
-from engine.vlsn.waiting import EntryWaiters, LogItem, WaitTimeoutError
 
 DEFAULT_CACHE_SIZE: Final = 32
 _LOOKUPS: Final = 3
@@ -53,7 +53,7 @@ class IndexStats(NamedTuple):
 
 
 class VLSNIndex:
-    """The VLSN index. ``engine.vlsn.merge.open_index`` makes one.
+    """The VLSN index. ``engine.vlsn.recovery_merge.open_index`` makes one.
 
     Arguments:
         database: the flushed buckets.
@@ -265,7 +265,7 @@ class VLSNIndex:
             return IndexStats(*counts, self._waiters.hits, self._waiters.misses, len(self.tracker.buckets))
 
     def replace_tail(self, recovered: VLSNTracker, last_matchpoint: int) -> None:
-        """Put what recovery found in place of the stored end; durable on return. ``merge`` decides when (R-VLSN-75)."""
+        """Put what recovery found in place of the stored end (R-VLSN-75, ``recovery_merge``); durable on return."""
         with self._flush_mutex:
             first = recovered.range.first
             changes = truncate.stored_tail(self._database, first, NULL_LSN, recovered.buckets[0].gte(first))

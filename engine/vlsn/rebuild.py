@@ -22,7 +22,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.vlsn import database as db
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
-from engine.vlsn.in_memory import records_of
+from engine.vlsn.memory_index import records_of
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange, next_vlsn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
-from engine.derby.info import Info, gather
+from engine.derby.database_info import Info, gather
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run

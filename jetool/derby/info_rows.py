@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.derby.database import ControlCopy, Controls
+from engine.derby.database_info import Analysis, Info, OpenTransaction
 from engine.derby.format import control
 from engine.derby.format.operations.layout import GlobalId
-from engine.derby.info import Analysis, Info, OpenTransaction
 from jetool.output.shape import Field, Shape, row_of
 
 _CONTROL_FIELDS: Final = (

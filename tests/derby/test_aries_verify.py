@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.derby import findings, info, verify
+from engine.derby import database_info as info
+from engine.derby import findings, verify
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import control, instant, page
 from engine.derby.log import DerbyLogFiles, ForwardScan

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from threading import Condition
 
-from engine.derby.store.core import Core
+from engine.derby.store.write_path import Core
 
 
 class DerbyGroupCommit:

@@ -24,8 +24,8 @@ from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage
-from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.space import allocate, highest_page
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError
 
 FIRST_PAGE = 1

@@ -21,7 +21,7 @@ from engine.derby.format.column import Location
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage, LiveRow
-from engine.derby.store.core import Core, RunningXact
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError
 
 FIRST_ROW = 1

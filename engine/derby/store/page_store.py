@@ -28,19 +28,19 @@ from engine.derby.cache import PageCache
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, CheckpointResult, DerbyCheckpointer
 from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
+from engine.derby.database_info import analyse
 from engine.derby.format.control import Control
-from engine.derby.info import analyse
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter
 from engine.derby.page_copies import PageCopies
 from engine.derby.recovery import DerbyRecoveryResult, RecoveryOptions, recover_locked, unlock
 from engine.derby.redo import Redo
 from engine.derby.store.commits import DerbyGroupCommit
-from engine.derby.store.core import Core
 from engine.derby.store.layout import make_files, require_store, switch_bytes, write_properties
 from engine.derby.store.locks import Locks
 from engine.derby.store.tables import CATALOGUE, DEFAULT_PAGE_BYTES, StoreTables, TablePlace, make_heap
 from engine.derby.store.transaction import StoreParts, StoreTransaction
+from engine.derby.store.write_path import Core
 from engine.derby.undo import Undo
 from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage

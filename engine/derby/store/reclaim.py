@@ -21,10 +21,10 @@ from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import container as container_operations
 from engine.derby.pages import LivePage
 from engine.derby.redo import Redo
-from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.heap import FIRST_PAGE, Heap
 from engine.derby.store.space import give_back
 from engine.derby.store.tables import StoreTable, StoreTables
+from engine.derby.store.write_path import Core, RunningXact
 
 Work: TypeAlias = Callable[[Core, RunningXact], None]
 

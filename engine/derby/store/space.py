@@ -15,7 +15,7 @@ from engine.derby.containers import Container
 from engine.derby.format import allocation, container, page
 from engine.derby.format.operations import page as operations
 from engine.derby.pages import LiveAllocation, LivePage
-from engine.derby.store.core import Core, RunningXact
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError
 
 ALLOCATION_PAGE = 0

@@ -18,9 +18,9 @@ from engine.derby.format import btree, row
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage
-from engine.derby.store.core import RunningXact
 from engine.derby.store.index import FIRST_ROW, DescentStep, Index
 from engine.derby.store.space import allocate
+from engine.derby.store.write_path import RunningXact
 
 _INSERT = operations.INSERT_DEFAULT | operations.INSERT_UNDO_WITH_PURGE
 _UNCHANGED = RowField(row.FIELD_UNCHANGED, None)

@@ -19,10 +19,10 @@ from engine.derby.format.container import PAGE_SIZES, ContainerHeader, Container
 from engine.derby.format.operations import container as container_operations
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
-from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.heap import FIRST_PAGE, Heap, descriptor
 from engine.derby.store.index import Index
 from engine.derby.store.space import highest_page, initialise_container
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError, NotFoundError, RefusedError, UsageError
 
 CATALOGUE: Final = ContainerKey(0, 32)

@@ -22,11 +22,11 @@ from engine.derby.format import column
 from engine.derby.redo import Redo
 from engine.derby.store import reclaim
 from engine.derby.store.commits import DerbyGroupCommit
-from engine.derby.store.core import Core
 from engine.derby.store.index import IndexEntry
 from engine.derby.store.locks import LockName, Locks
 from engine.derby.store.split import make_room
 from engine.derby.store.tables import DEFAULT_PAGE_BYTES, StoreTable, StoreTables
+from engine.derby.store.write_path import Core
 from engine.errors import DamageError, UsageError
 
 _ALL_TABLES = ""

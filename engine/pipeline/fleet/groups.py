@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from engine.format.stream_facts import SyncPoint
 from engine.format.vlsn import NULL_VLSN
-from engine.pipeline.fleet.streams import NodeStream
+from engine.pipeline.fleet.node_streams import NodeStream
 from engine.vlsn.compare import Comparison, compare
 
 # Where nodes stand whose group nobody knows.

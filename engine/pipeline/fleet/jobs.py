@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.pipeline.failures import explained
-from engine.pipeline.fleet.collect import collect_part
-from engine.pipeline.fleet.facts import Facts
+from engine.pipeline.fleet.collect_facts import collect_part
 from engine.pipeline.fleet.groups import FleetNode, NodePair, compare_group, node_of
+from engine.pipeline.fleet.log_facts import Facts
+from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joined
 from engine.pipeline.fleet.profile import Profile, make_profile, unreadable
-from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, LogPart, pack, parts_of
 from engine.pipeline.running import Tally
 from engine.pipeline.worker import settle_worker

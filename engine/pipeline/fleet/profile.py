@@ -1,6 +1,6 @@
 """An environment as a report shows it, made from the facts of its whole log.
 
-Nothing here reads a file: facts come from ``collect``, the rest from the listing of the directory. Terms:
+Nothing here reads a file: facts come from ``collect_facts``, the rest from the listing of the directory. Terms:
 
 * *recovery interval*: from firstActive of the last checkpoint to the end of the log, in bytes (R-REC-10): what the next
   open has to read. Without a checkpoint that is the whole log.
@@ -20,7 +20,7 @@ from engine.format.entry_types import ABORT, COMMIT, type_name
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import LogFiles
-from engine.pipeline.fleet.facts import (
+from engine.pipeline.fleet.log_facts import (
     CkptEndFacts,
     EndOfLog,
     Facts,

@@ -32,8 +32,8 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet import salvage_scan as scan
+from engine.pipeline.fleet.node_streams import collect_stream
 from engine.pipeline.fleet.salvage_tasks import LOG, RECORDS, ROWS, ends_task, fold, scan_task, unfold
-from engine.pipeline.fleet.streams import collect_stream
 from engine.pipeline.inventory import EnvironmentListing, pack, parts_of
 from engine.pipeline.sources import register
 from engine.pipeline.tables import new_directory

@@ -36,7 +36,7 @@ from engine.derby.format.record import NEED_LOCK, RAW_STORE
 from engine.derby.log_writer import DerbyLogWriter
 from engine.derby.pages import Page
 from engine.derby.undo import Undo
-from engine.derby.xact import Xact
+from engine.derby.xact_table import Xact
 from engine.errors import DamageError, JetoolError, RefusedError
 
 _PAGE = RAW_STORE | NEED_LOCK

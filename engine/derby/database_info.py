@@ -14,9 +14,9 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
+from engine.derby.log_tail import RecordsAfterEnd, look_after_end
 from engine.derby.recovery_start import Start, find_start
-from engine.derby.tail import RecordsAfterEnd, look_after_end
-from engine.derby.xact import Xact, XactTable
+from engine.derby.xact_table import Xact, XactTable
 from engine.errors import DamageError
 from engine.events import SILENT, Listener
 

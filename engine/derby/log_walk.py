@@ -17,7 +17,7 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
-from engine.derby.tail import has_bytes, next_valid
+from engine.derby.log_tail import has_bytes, next_valid
 from engine.errors import DamageError
 
 

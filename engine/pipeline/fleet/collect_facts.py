@@ -39,7 +39,8 @@ from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
-from engine.pipeline.fleet.facts import (
+from engine.pipeline.fleet.group_record import group_of
+from engine.pipeline.fleet.log_facts import (
     MOST_DAMAGES,
     MOST_POINTS,
     CkptEndFacts,
@@ -51,7 +52,6 @@ from engine.pipeline.fleet.facts import (
     RollbackFacts,
     TypeTotals,
 )
-from engine.pipeline.fleet.group_record import group_of
 from engine.pipeline.inventory import LogPart
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
