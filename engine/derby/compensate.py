@@ -72,7 +72,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
     original = cache.get(found, operation.page)
     if isinstance(original, LivePage):
         slot = original.slot_of(operation.record_id)
-        # R-DRB-55: record ids are used again, so the id alone does not prove that it is the row.
+        # R-DRB-54: record ids are used again, so the id alone does not prove that it is the row.
         if slot is not None and columns_of(original, slot) == wanted:
             return Place(operation.page, operation.record_id)
     return _search(cache, found, operation, wanted[: unique_columns(cache, found)])
