@@ -60,8 +60,13 @@ class PageCopies:
         # The pages of the old copies are durable; old entries after a shorter batch must not be read again.
         if not self.size_bytes:
             self._file.truncate(0)
-        data = b"".join(_encode(one) for one in pages)
-        self._file.write(self.size_bytes, data)
+        data = bytearray()
+        for one in pages:
+            path = one.path.encode("ascii")
+            # The checksum is that of the whole entry with 0 in its own place.
+            checksum = zlib.crc32(_ENTRY.pack(len(path), one.offset, len(one.data), 0) + path + one.data)
+            data += _ENTRY.pack(len(path), one.offset, len(one.data), checksum) + path + one.data
+        self._file.write(self.size_bytes, bytes(data))
         self._file.sync()
         self.size_bytes += len(data)
 
@@ -125,12 +130,6 @@ def _is_whole(data: bytes) -> bool:
     except FormatError:
         return False
     return True
-
-
-def _encode(one: PageCopy) -> bytes:
-    path = one.path.encode("ascii")
-    checksum = zlib.crc32(_ENTRY.pack(len(path), one.offset, len(one.data), 0) + path + one.data)
-    return _ENTRY.pack(len(path), one.offset, len(one.data), checksum) + path + one.data
 
 
 def _entries(file: ReadFile) -> Iterator[PageCopy]:

@@ -258,7 +258,14 @@ class _Recovery:
 
     def _run(self) -> DerbyRecoveryResult:
         end = self._analysis.end
-        self._sync_log()
+        # R-DRB-8: the log that is going to be applied is durable before any page is written.
+        first = instant.file_of(self._analysis.start.redo_lwm)
+        for number in range(first, instant.file_of(end.append) + 1):
+            file = self._database.storage.open_rw(self._log.path(number))
+            try:
+                file.sync()
+            finally:
+                file.close()
         self._redo_pass()
         zeroed = clear_tail(self._log, end.append) if self._analysis.after.other_bytes or end.fuzzy else 0
         # The tail is clear before the first CLR: a shorter record would leave valid-looking bytes after it.
@@ -298,16 +305,6 @@ class _Recovery:
             write_controls(self._database.storage, self._controls.chosen)
             self.notes.append("both control files were written again")
         return self._result([], self._analysis.end.append, 0, None)
-
-    def _sync_log(self) -> None:
-        """Make the log that will be applied durable, before any page is written (R-DRB-8)."""
-        first = instant.file_of(self._analysis.start.redo_lwm)
-        for number in range(first, instant.file_of(self._analysis.end.append) + 1):
-            file = self._database.storage.open_rw(self._log.path(number))
-            try:
-                file.sync()
-            finally:
-                file.close()
 
     def _redo_pass(self) -> None:
         start = self._analysis.start

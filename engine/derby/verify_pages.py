@@ -132,8 +132,15 @@ class _Container:
             code = "DRB-PAGE-001" if "checksum" in error.what else "DRB-PAGE-002"
             self._report(code, str(error), number)
             return
-        if known is not None:
-            self._check_version(number, version, known)
+        if known is None:
+            return
+        # An init record makes the page again, whatever version is on disk.
+        if version < known.first and not known.recreated:
+            message = f"page version {version}, the first record for it needs {known.first}"
+            self._report("DRB-PAGE-004", message, number, known.first_at)
+        elif version > known.last:
+            message = f"page version {version}, the log ends at {known.last}"
+            self._report("DRB-PAGE-005", message, number, known.first_at)
 
     def _check_content(self, number: int, data: bytes) -> int:
         """Check one page; its version. FormatError when the page as such is damaged."""
@@ -159,15 +166,6 @@ class _Container:
             message = f"the page states {stated - 1} deleted rows and has {deleted}"
             self._report("DRB-PAGE-006", message, number)
         return decoded.header.version
-
-    def _check_version(self, number: int, version: int, known: VersionRange) -> None:
-        # An init record makes the page again, whatever version is on disk.
-        if version < known.first and not known.recreated:
-            message = f"page version {version}, the first record for it needs {known.first}"
-            self._report("DRB-PAGE-004", message, number, known.first_at)
-        elif version > known.last:
-            message = f"page version {version}, the log ends at {known.last}"
-            self._report("DRB-PAGE-005", message, number, known.first_at)
 
     def _report(self, code: str, message: str, number: int | None, at: int = 0) -> None:
         where = self._key.container
