@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Final
 
-from engine.catalog.replay import replay_name
+from engine.catalog.naming_replay import replay_name
 from engine.db.engine import Engine
 from engine.errors import DamageError, FormatError
 from engine.format.codecs import decode_body

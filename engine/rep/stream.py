@@ -33,8 +33,8 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, forward
+from engine.vlsn.entry_waiters import LogItem
 from engine.vlsn.scanner import ForwardScanner
-from engine.vlsn.waiting import LogItem
 
 _LEAST_VERSION: Final = 8
 

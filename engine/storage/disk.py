@@ -21,7 +21,10 @@ class DiskStorage:
     __slots__ = ("_root",)
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._root = _plain(os.fspath(root))
+        # Without what does not change its meaning: ``./env//`` is ``env``.
+        named = os.fspath(root)
+        parts = [part for part in named.split("/") if part not in ("", ".")]
+        self._root = ("/" if named.startswith("/") else "") + "/".join(parts) or "."
 
     @property
     def root(self) -> str:
@@ -58,6 +61,7 @@ class DiskStorage:
         try:
             os.mkdir(self._full(path))
         except FileExistsError:
+            # Somebody else may have made it meanwhile, which is fine.
             if not os.path.isdir(self._full(path)):
                 raise StorageError(
                     f"cannot make {self._name(path)}: a file is in the way", file=self._name(path)
@@ -82,6 +86,7 @@ class DiskStorage:
     def sync_directory(self, path: str = "") -> None:
         """Make the names in the directory durable."""
         try:
+            # A directory is synced through a descriptor of its own.
             handle = os.open(self._full(path), os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -140,15 +145,12 @@ class _DiskFile:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes now."""
         return os.fstat(self._handle).st_size
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         try:
             data = os.pread(self._handle, length, offset)
             # One call may return less than asked for (signals, 2 GiB limit): go on until the end of the file says stop.
@@ -162,10 +164,10 @@ class _DiskFile:
         return data
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``."""
         view = memoryview(data)
         try:
             while view:
+                # One call may write less than it is given.
                 written = os.pwrite(self._handle, view, offset)
                 view = view[written:]
                 offset += written
@@ -173,23 +175,21 @@ class _DiskFile:
             raise _translated(error, self._name) from error
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
         try:
             os.ftruncate(self._handle, length)
         except OSError as error:
             raise _translated(error, self._name) from error
 
     def sync(self) -> None:
-        """Make content and length durable."""
         try:
             os.fsync(self._handle)
         except OSError as error:
             raise _translated(error, self._name) from error
 
     def close(self) -> None:
-        """Close the descriptor."""
         if self._handle >= 0:
             os.close(self._handle)
+            # Closing twice must not hit a descriptor that somebody else has by then.
             self._handle = -1
 
     def __del__(self) -> None:
@@ -197,16 +197,11 @@ class _DiskFile:
         self.close()
 
 
-def _plain(root: str) -> str:
-    """A directory without what does not change its meaning: ``./env//`` is ``env``."""
-    parts = [part for part in root.split("/") if part not in ("", ".")]
-    return ("/" if root.startswith("/") else "") + "/".join(parts) or "."
-
-
 def _translated(error: OSError, name: str) -> JetoolError:
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return NotFoundError(f"cannot open {name}: {reason}", file=name)
+    # A full disk may strike in the middle of a write.
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(
             reason,

@@ -36,6 +36,7 @@ class MemoryStorage:
         if not self._is_directory(path):
             raise self._absent(path)
         prefix = f"{path}/" if path else ""
+        # Of paths deeper down only the next part of the name counts.
         below = [p[len(prefix) :] for p in (*self._files, *self._directories) if p and p.startswith(prefix)]
         return sorted({p.split("/", 1)[0] for p in below if p})
 
@@ -81,6 +82,7 @@ class MemoryStorage:
         if path not in self._files:
             raise self._absent(path)
         held = self._locks.setdefault((path, byte), [])
+        # Shared locks go together; an exclusive one goes with none.
         if held and (exclusive or True in held):
             raise RefusedError("the environment is in use", file=self._name(path), expected=f"no lock on byte {byte}")
         held.append(exclusive)
@@ -129,25 +131,21 @@ class _MemoryFile:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes."""
         return len(self._data)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         return bytes(self._data[offset : offset + length])
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``."""
+        # The protocol: bytes between the old end and the offset are zero.
         if data and offset > len(self._data):
             self._data.extend(bytes(offset - len(self._data)))
         self._data[offset : offset + len(data)] = data
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
         if length > len(self._data):
             self._data.extend(bytes(length - len(self._data)))
         else:
@@ -170,7 +168,6 @@ class _MemoryLock:
         self._exclusive = exclusive
 
     def release(self) -> None:
-        """Give the lock back."""
         if self._held is not None:
             self._held.remove(self._exclusive)
             self._held = None

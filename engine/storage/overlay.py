@@ -44,6 +44,7 @@ class OverlayStorage:
         try:
             below = {name for name in self._base.names(path) if prefix + name not in self._gone}
         except NotFoundError:
+            # The directory may exist in the overlay alone.
             if not made and path not in self._directories:
                 raise
             below = set()
@@ -65,6 +66,7 @@ class OverlayStorage:
             return _OverlayFile(path, content)
         if path in self._gone:
             raise self._absent(path)
+        # Someone may change the file after this, and a reader must see it.
         return _LookingThrough(path, self._base.open(path), self._files)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
@@ -84,6 +86,7 @@ class OverlayStorage:
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name."""
+        # Takes the file into the overlay, so that its content can go under the other name.
         self.open_rw(old)
         self._files[new] = self._files.pop(old)
         self._gone.discard(new)
@@ -146,6 +149,7 @@ class _Content:
             number, start = divmod(at, BLOCK)
             stop = min(BLOCK, start + end - at)
             part = data[at - offset : at - offset + stop - start]
+            # A part of a block is changed, so the rest of it must be there.
             block = self._block(number)
             self._blocks[number] = block[:start] + part + block[stop:]
             at += stop - start
@@ -159,6 +163,7 @@ class _Content:
             number, start = divmod(length, BLOCK)
             if start:
                 self._blocks[number] = self._block(number)[:start] + bytes(BLOCK - start)
+            # Bytes below that were cut off must read as zero when the file grows again.
             self._base_length = min(self._base_length, length)
         self.length = length
 
@@ -185,21 +190,17 @@ class _LookingThrough:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes."""
         content = self._changed.get(self._path)
         return self._base.size() if content is None else content.length
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         content = self._changed.get(self._path)
         return self._base.read(offset, length) if content is None else content.read(offset, length)
 
     def close(self) -> None:
-        """Give the file below back."""
         self._base.close()
 
 
@@ -214,23 +215,18 @@ class _OverlayFile:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes."""
         return self._content.length
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         return self._content.read(offset, length)
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``."""
         self._content.write(offset, data)
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
         self._content.truncate(length)
 
     def sync(self) -> None:
