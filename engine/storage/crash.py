@@ -86,20 +86,17 @@ class CrashStorage(WrappedStorage):
         self.crashed = False
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing."""
         if create and self._base.stat(path) is None:
             self.count("create", path)
             self.changed(Change("create", path, 0, b""))
         return _CrashFile(self, self._base.open_rw(path, create=create))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
         self.count("rename", old)
         self._base.rename(old, new)
         self.changed(Change("rename", old, 0, new.encode()))
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         self.count("remove", path)
         self._base.remove(path)
         self.changed(Change("remove", path, 0, b""))

@@ -32,14 +32,12 @@ class DiskStorage:
         return self._root
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
         try:
             return sorted(os.listdir(self._full(path)))
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
         try:
             found = os.stat(self._full(path))
         except OSError as error:
@@ -49,15 +47,12 @@ class DiskStorage:
         return Stat(found.st_size, found.st_mtime_ns // 1_000_000, stat_module.S_ISDIR(found.st_mode))
 
     def open(self, path: str) -> ReadFile:
-        """Open an existing file for reading."""
         return self._open(path, os.O_RDONLY)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing."""
         return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def make_directory(self, path: str) -> None:
-        """Make a directory; an existing one is fine."""
         try:
             os.mkdir(self._full(path))
         except FileExistsError:
@@ -70,21 +65,18 @@ class DiskStorage:
             raise _translated(error, self._name(path)) from error
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing an existing one."""
         try:
             os.replace(self._full(old), self._full(new))
         except OSError as error:
             raise _translated(error, self._name(old)) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         try:
             os.unlink(self._full(path))
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
     def sync_directory(self, path: str = "") -> None:
-        """Make the names in the directory durable."""
         try:
             # A directory is synced through a descriptor of its own.
             handle = os.open(self._full(path), os.O_RDONLY)
@@ -96,7 +88,6 @@ class DiskStorage:
             raise _translated(error, self._name(path)) from error
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock one byte of an existing file without waiting."""
         # Readers need none of it.
         from engine.storage import posix_locks
 
@@ -115,7 +106,6 @@ class DiskStorage:
             raise _translated(error, self._name(path)) from error
 
     def lock_holder(self, path: str, byte: int) -> int | None:
-        """The pid of a process that holds a lock on the byte, or None."""
         from engine.storage import posix_locks
 
         return posix_locks.holder_of(self._full(path), byte)

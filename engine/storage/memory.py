@@ -28,11 +28,9 @@ class MemoryStorage:
 
     @property
     def root(self) -> str:
-        """What messages call the root."""
         return self._root
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
         if not self._is_directory(path):
             raise self._absent(path)
         prefix = f"{path}/" if path else ""
@@ -41,17 +39,14 @@ class MemoryStorage:
         return sorted({p.split("/", 1)[0] for p in below if p})
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
         if path in self._files:
             return Stat(len(self._files[path]), 0, False)
         return Stat(0, 0, True) if self._is_directory(path) else None
 
     def open(self, path: str) -> ReadFile:
-        """Open an existing file for reading."""
         return self.open_rw(path)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing."""
         if path not in self._files:
             if not create or not self._has_parent(path):
                 raise self._absent(path)
@@ -59,19 +54,16 @@ class MemoryStorage:
         return _MemoryFile(path, self._files[path])
 
     def make_directory(self, path: str) -> None:
-        """Make a directory."""
         if not self._has_parent(path):
             raise self._absent(path)
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
         if not self._has_parent(new):
             raise self._absent(new)
         self._files[new] = self._taken(old)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         self._taken(path)
 
     def sync_directory(self, path: str = "") -> None:

@@ -38,7 +38,6 @@ class OverlayStorage:
         return {path: content.kept() for path, content in self._files.items() if content.kept()}
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
         prefix = f"{path}/" if path else ""
         made = {p[len(prefix) :].split("/", 1)[0] for p in (*self._files, *self._directories) if p.startswith(prefix)}
         try:
@@ -51,7 +50,6 @@ class OverlayStorage:
         return sorted(below | made - {""})
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
         content = self._files.get(path)
         if content is not None:
             return Stat(content.length, 0, False)
@@ -60,7 +58,6 @@ class OverlayStorage:
         return None if path in self._gone else self._base.stat(path)
 
     def open(self, path: str) -> ReadFile:
-        """Open an existing file for reading."""
         content = self._files.get(path)
         if content is not None:
             return _OverlayFile(path, content)
@@ -81,11 +78,9 @@ class OverlayStorage:
         return _OverlayFile(path, content)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory."""
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
         # Takes the file into the overlay, so that its content can go under the other name.
         self.open_rw(old)
         self._files[new] = self._files.pop(old)
@@ -93,7 +88,6 @@ class OverlayStorage:
         self._gone.add(old)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         if self.stat(path) is None:
             raise self._absent(path)
         self._files.pop(path, None)
@@ -131,7 +125,6 @@ class _Content:
         return len(self._blocks) * BLOCK
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes."""
         end = min(offset + length, self.length)
         parts = []
         while offset < end:
