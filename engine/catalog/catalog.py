@@ -65,6 +65,7 @@ class Catalog:
         """The database of an id; None when it does not exist."""
         known = self._by_id.get(db_id)
         if known is not None:
+            # The state stays for those that hold it; the id is never given out again.
             return None if known.deleted else known
         impl = self._stored_impl(db_id)
         if impl is None:
@@ -76,6 +77,7 @@ class Catalog:
     def note_id(self, db_id: int) -> None:
         """An id has been given out, here or by the master of the group."""
         self.last_local_db_id = max(self.last_local_db_id, db_id)
+        # Ids of replicated databases descend from -256.
         self.last_replicated_db_id = min(self.last_replicated_db_id, db_id)
 
     def add(self, state: DatabaseState) -> None:
@@ -88,6 +90,7 @@ class Catalog:
         if state is not None:
             state.deleted = True
             for node in [node for node in self._ctx.nodes.values() if node.db is state]:
+                # The cache would evict them later and log what nobody can reach.
                 self._ctx.nodes.pop(id(node))
                 self._ctx.used_bytes -= node.accounted
             state.root = None
@@ -110,7 +113,7 @@ class Catalog:
         return self._named_id(node.lsns[index]) if exact and node.is_live(index) else None
 
     def by_name(self, name: str) -> DatabaseState | None:
-        """The database of a name; None when there is none."""
+        """The database of a name; None when no database has it."""
         db_id = self.id_of(name)
         state = None if db_id is None else self.by_id(db_id)
         if state is not None and state.name is None:
@@ -138,6 +141,7 @@ class Catalog:
                     continue
                 name = node.keys[index].decode("utf-8", "surrogateescape")
                 db_id = self._named_id(node.lsns[index])
+                # A deleted NameLN in a live slot: its transaction has not ended.
                 if db_id is not None and (internal or not name.startswith("_je")):
                     yield name, db_id
 

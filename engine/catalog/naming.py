@@ -83,7 +83,7 @@ class NamingOperations:
         """Make a database.
 
         Raises:
-            RefusedError: there is one of that name. UsageError: the name is reserved.
+            RefusedError: the name is taken. UsageError: the name is reserved.
         """
         if not internal:
             _check_name(name)
@@ -95,6 +95,7 @@ class NamingOperations:
         with self._ctx.latch:
             state.deferred = options.deferred_write or options.temporary
             catalog.add(state)
+            # The MapLN needs no undo: without the name nobody finds the id.
             self.write_map_ln(state)
         return state
 
@@ -108,7 +109,7 @@ class NamingOperations:
         """Remove a database; its MapLN goes when the transaction has committed (``finish_removal``).
 
         Raises:
-            NotFoundError: there is none of that name. RefusedError: it is open.
+            NotFoundError: no database has that name. RefusedError: it is open.
         """
         state = self._existing(name, txn)
         self.remove_name(name, state.id, txn)
@@ -123,12 +124,13 @@ class NamingOperations:
         """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``).
 
         Raises:
-            NotFoundError: there is none of that name. RefusedError: it is open; the new name is taken.
+            NotFoundError: no database has that name. RefusedError: it is open; the new name is taken.
             UsageError: the new name is reserved.
         """
         _check_name(new)
         state = self._existing(old, txn)
         gone = Payload(None, NAME, 0, NameLN(state.id, 1), NameOperation(_NONE, None, None))
+        # The new name first: when it is taken, the old one has not been touched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
             raise RefusedError(f"there is a database of the name {new!r} already")
         self._records.delete(self._catalog.naming, _key(old), txn, gone)
@@ -138,11 +140,12 @@ class NamingOperations:
         """Give a name a new, empty database. Returns the old and the new one.
 
         Raises:
-            NotFoundError: there is none of that name. RefusedError: it is open.
+            NotFoundError: no database has that name. RefusedError: it is open.
         """
         old = self._existing(name, txn)
         catalog = self._catalog
         with self._ctx.latch:
+            # A new id: the old records stay until the commit and are found again after an abort.
             state = self.make_state(self.emptied(old, self._next_id(txn), name))
             self.write_map_ln(state)
         payload = Payload(b"", NAME, 0, NameLN(state.id, 0), NameOperation(_TRUNCATE, None, old.id))
@@ -180,12 +183,13 @@ class NamingOperations:
         return self._records.put(self._catalog.naming, _key(name), payload, txn, mode)
 
     def delete_name(self, name: str, payload: Payload, txn: Txn) -> bool:
-        """Delete a NameLN; False when there is none."""
+        """Delete a NameLN; False when the name is not there."""
         return self._records.delete(self._catalog.naming, _key(name), txn, payload)
 
     def finish_removal(self, state: DatabaseState) -> None:
         """The removal has committed: delete the MapLN (R-REC-61)."""
         with self._ctx.latch:
+            # While the tree can still be read: its records are to be counted obsolete.
             if self.removed is not None:
                 self.removed(state)
             locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
@@ -221,12 +225,15 @@ class NamingOperations:
 
     def write_map_ln(self, state: DatabaseState) -> int:
         """Log a database's state (R-TREE-3); the root entry for the mapping and the naming database."""
+        # Their state is in the root entry; no MapLN leads to them.
         if state.id in (self._catalog.mapping.id, self._catalog.naming.id):
             return self.write_root()
         with self._ctx.latch:
             locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
             if state.name is None:
-                state.name = self._name_of(state.id)
+                # The state came from a MapLN of an old log version, which does not hold the name.
+                named = (name for name, found in self._catalog.names(internal=True) if found == state.id)
+                state.name = next(named, "")
             payload = Payload(b"", MAP, 0, MapLN(state.to_impl(), 0), None)
             self._records.put(self._catalog.mapping, b"%d" % state.id, payload, locker, PutMode.OVERWRITE)
             self._txns.end_operation(locker)
@@ -262,6 +269,7 @@ class NamingOperations:
             state = self._catalog.by_name(name)
         if state is None:
             raise NotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
+        # Looked at under the lock on the name: nobody can open it from here on.
         if state.handles:
             raise RefusedError(f"database {name!r} is open", hint="close it first")
         return state
@@ -295,11 +303,9 @@ class NamingOperations:
         with self._ctx.latch:
             replicated = txn.vlsn != NULL_VLSN
             db_id = catalog.last_replicated_db_id - 1 if replicated else catalog.last_local_db_id + 1
+            # Given out for good, also when the transaction aborts: in one log no id may stand for two databases.
             catalog.note_id(db_id)
             return db_id
-
-    def _name_of(self, db_id: int) -> str:
-        return next((name for name, found in self._catalog.names(internal=True) if found == db_id), "")
 
 
 def _key(name: str) -> bytes:

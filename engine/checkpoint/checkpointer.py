@@ -137,7 +137,6 @@ class Checkpointer:
         self.high_priority = False
         self._counts: Counter[tuple[int, str]] = Counter()
         self._deltas = 0
-        self._root_logged = False
         ctx.splits_watch.append(self.map)
 
     @contextmanager
@@ -185,6 +184,7 @@ class Checkpointer:
         writer = self._ctx.writer
         if writer is None:
             raise RefusedError("the environment is read-only", consequence="no checkpoint was taken")
+        # One checkpoint at a time.
         if not self._running.acquire(blocking=wait):
             return None
         try:
@@ -208,23 +208,28 @@ class Checkpointer:
 
     def _run(self, writer: LogWriter, invoker: str, minimize: bool) -> CheckpointReport:
         before = writer.distance_from(self.last_start)
-        self._counts, self._deltas, self._root_logged = Counter(), 0, False
+        self._counts, self._deltas = Counter(), 0
         deletes_files = False
         for participant in self.participants:
+            # Every participant is asked, so not the other way round.
             deletes_files = participant.checkpoint_begins() or deletes_files
         with self._ctx.latch:
+            # Before CkptStart: eviction asks the map from here on.
             self.map.begin(flush_all=minimize, extra_level=deletes_files)
         checkpoint_id = self.last_id + 1
         self._step("CkptStart")
         start = writer.log(
             CKPT_START, encode_ckpt_start(CkptStart(self._clock(), checkpoint_id, invoker), writer.version)
         )
+        # After CkptStart: a transaction that begins now logs its first LN after it,
+        # while firstActive read earlier could miss one that recovery has to undo.
         first_active = self._txns.first_active_lsn()
         first_active = start if first_active == NULL_LSN else min(first_active, start)
         for participant in self.participants:
             participant.checkpoint_started()
         with self._ctx.latch:
             self.map.build()
+            # With the map, under one latch: a database dirtied later belongs to the next checkpoint.
             maps = [db for db in self._catalog.loaded() if _needs_map_ln(db)]
         self._step("flush")
         self._flush_levels(maps)
@@ -234,6 +239,7 @@ class Checkpointer:
         self._step("CkptEnd")
         highest = {db.id: self.map.highest(db) for db in self._catalog.loaded() if self.map.highest(db) >= 0}
         end = self._log_end(writer, invoker, checkpoint_id, start, first_active, deletes_files)
+        # CkptEnd must be durable before a participant lets files go: until then recovery needs the old ones.
         writer.flush(sync=True)
         self.last_id, self.last_start, self.last_end = checkpoint_id, start, end
         self.last_time_ms = self._clock()
@@ -248,6 +254,7 @@ class Checkpointer:
                 level = self.map.lowest_level()
                 if level is None:
                     return
+                # MapLNs first: logging them dirties the mapping tree, which is flushed next.
                 if level >= _LOWEST_MAPPING_LEVEL and maps:
                     self._log_maps(maps)
                 entries = self.map.take_level(level)
@@ -263,6 +270,7 @@ class Checkpointer:
         """Log a node if it is still in the map and its level is flushed at all (R-CKPT-22)."""
         with self._ctx.latch:
             taken = self.map.take(entry.db, entry.node_id, entry.level)
+            # Others may have logged it meanwhile, or dropped its database.
             if taken is None or entry.level > self.map.highest(entry.db) or entry.db.deleted:
                 return None
             return self._flush(taken)
@@ -274,14 +282,17 @@ class Checkpointer:
             root = root_in_memory(db)
             if root is not None and root.is_root and root.node_id == entry.node_id and root.dirty:
                 self._log(root, Provisional.NO)
-                self._log_root_reference(db)
+                # R-CKPT-26: nothing leads to the root until the MapLN, or the root entry, says where it is.
+                self._naming.write_map_ln(db)
             return None
         found = find_parent(self._ctx, db, entry.node_id, entry.level, entry.ident)
         if found is None:
             return None
         parent, index = found
+        # R-CKPT-21: logging the child changes the parent's slot.
         self.map.add_parent(parent)
         kid = parent.kids[index]
+        # Evicted, split off or logged since it was selected.
         if kid is None or kid.node_id != entry.node_id or not kid.dirty:
             return None
         self._log(kid, checkpoint_provisional(entry.level, self.map.highest(db)))
@@ -306,15 +317,11 @@ class Checkpointer:
         delta_before = node.delta_lsn if isinstance(node, BIN) else NULL_LSN
         log_node(self._ctx, node, provisional, allow_delta=True)
         is_delta = isinstance(node, BIN) and node.delta_lsn not in (NULL_LSN, delta_before)
+        # A delta may turn out as a full BIN, so what was logged is asked afterwards.
         self._deltas += is_delta
         if not is_delta:
             self._counts[(node.level & LEVEL_MASK, "full")] += 1
         self._counts[(node.level & LEVEL_MASK, provisional.value)] += 1
-
-    def _log_root_reference(self, db: DatabaseState) -> None:
-        """A root has been logged: the MapLN, or the root entry, says so (R-CKPT-26)."""
-        self._naming.write_map_ln(db)
-        self._root_logged = self._root_logged or db.id in (0, 1)
 
     def _log_maps(self, maps: list[DatabaseState]) -> None:
         for db in maps:

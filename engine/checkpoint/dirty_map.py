@@ -69,6 +69,7 @@ class DirtyMap:
     def build(self) -> None:
         """Select every dirty node in memory, then state COMPLETE. A BIN is found through its level-2 parent."""
         for node in list(self._ctx.nodes.values()):
+            # Temporary databases are gone after a crash, so nothing of them is logged.
             if node.is_bin or node.db.temporary or node.db.deleted:
                 continue
             if node.dirty:
@@ -92,8 +93,10 @@ class DirtyMap:
         """Add a dirty node; it raises its database's highest flush level (R-CKPT-13 to R-CKPT-15)."""
         self._put(node)
         level = node.level
+        # The parent of a logged BIN is logged too; a level more when files are let go.
         if not node.is_root and (node.is_bin or self._extra_level):
             level += 1
+        # Replay of a deferred-write database has no LNs to go by, so it is flushed to the root.
         root = root_in_memory(node.db)
         if (self._flush_all or node.db.deferred) and root is not None:
             level = root.level
@@ -123,6 +126,7 @@ class DirtyMap:
             return None
         found = entries.pop((db.id, node_id), None)
         if not entries:
+            # An empty level would be found as the lowest one again.
             del self._levels[level]
         return found
 
@@ -141,6 +145,7 @@ class DirtyMap:
     def eviction_provisional(self, node: IN) -> Provisional:
         """The flag with which eviction logs a dirty node, with the side effect of R-CKPT-40."""
         if self.state is CkptState.INCOMPLETE and not node.is_root and node.parent is not None:
+            # R-CKPT-40: its child is logged now, and the walk may have passed it.
             self.select(node.parent)
         if node.db.deferred:
             return Provisional.YES
@@ -153,5 +158,6 @@ class DirtyMap:
     def _put(self, node: IN) -> None:
         entries = self._levels.setdefault(node.level, {})
         key = (node.db.id, node.node_id)
+        # The first selection stays: its LSN says whether somebody else has logged the node since.
         if key not in entries:
             entries[key] = SelectedNode(node.db, node.node_id, node.level, node.is_root, node.ident, node.lsn())

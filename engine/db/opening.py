@@ -48,8 +48,8 @@ from engine.storage.disk import DiskStorage
 from engine.tree.database_state import DatabaseState
 from engine.txn.rollback import relock, set_invisible
 from engine.txn.txn import Durability, Txn, TxnState
-from engine.vlsn.merge import open_index
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
+from engine.vlsn.recovery_merge import open_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0

@@ -17,8 +17,8 @@ from __future__ import annotations
 from engine.errors import JetoolError
 from engine.txn.manager import Stamp
 from engine.txn.txn import Txn
+from engine.vlsn.entry_waiters import LogItem
 from engine.vlsn.index import VLSNIndex
-from engine.vlsn.waiting import LogItem
 
 
 class EnvironmentStream:

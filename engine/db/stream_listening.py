@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from engine.format.entry.rollback import RollbackStart, decode_rollback_start
-from engine.format.entry_types import BY_NUMBER, ROLLBACK_START
+from engine.format.entry_types import ROLLBACK_START, STREAM_ENTRIES
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, forward
-
-_REPLICABLE = frozenset(number for number, kind in BY_NUMBER.items() if kind.replicable) | {ROLLBACK_START}
 
 
 class StreamListener(Protocol):
@@ -41,4 +39,4 @@ def _replicable(access: LogAccess, extent: LogRange) -> Iterator[RawEntry]:
         if first <= file.number <= file_of(extent.end):
             start = extent.start if file.number == first and extent.start != NULL_LSN else file.number << 32
             end = extent.end if file.number == file_of(extent.end) else (file.number << 32) | file.size_bytes
-            yield from forward(access, LogRange(start, end), _REPLICABLE)
+            yield from forward(access, LogRange(start, end), STREAM_ENTRIES)

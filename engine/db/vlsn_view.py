@@ -14,9 +14,9 @@ from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_store import DATABASE_NAME, StoredIndex
 from engine.errors import DamageError
 from engine.log.passes import LogRange
-from engine.vlsn.in_memory import MemoryIndex, records_of
 from engine.vlsn.index import VLSNIndex
-from engine.vlsn.merge import open_index
+from engine.vlsn.memory_index import MemoryIndex, records_of
+from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 
 

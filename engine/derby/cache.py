@@ -89,6 +89,7 @@ class PageCache:
         Raises: DamageError when its checksum or its content is wrong (R-DRB-33).
         """
         key = CacheKey(found.key, number)
+        # Taken out and put in again: the dict's order is the order of use.
         cached = self._pages.pop(key, None)
         if cached is None:
             cached = self._read(found, number)
@@ -124,8 +125,10 @@ class PageCache:
 
     def write_all(self) -> int:
         """Write every changed page, then every changed container header, and sync; the number of pages."""
+        # Read again below: writing page 0 takes its header along.
         headers = self.containers.changed_headers()
         if not self._dirty and not headers:
+            # Pages written early, to make room, may still wait for their sync.
             self._sync()
             return 0
         self._guard.before_pages()
@@ -134,10 +137,12 @@ class PageCache:
             for one in headers:
                 self.get(one, 0)
                 self.changed(one, 0)
+        # With copies this holds page 0 of every changed header, too.
         keys = sorted(self._dirty)
         if self._notice is not None:
             self._notice.protect([self._range(key) for key in keys])
         self._write(keys)
+        # A header is written before its file is synced (see ``containers``).
         for one in self.containers.changed_headers():
             one.write_header()
         self._sync()
@@ -146,6 +151,7 @@ class PageCache:
     def _sync(self) -> None:
         self.containers.sync()
         if self._copies is not None:
+            # Only now: until the containers are synced a torn page can be mended from its copy alone.
             self._copies.forget()
 
     def _range(self, key: CacheKey) -> tuple[str, int, int]:
@@ -160,18 +166,19 @@ class PageCache:
             oldest = next(iter(self._pages))
             if oldest in self._dirty:
                 self._guard.before_pages()
-                self._write(self._oldest_dirty() if self._copies is not None else [oldest])
+                batch = [oldest]
+                if self._copies is not None:
+                    # A batch of copies costs a sync: the changed pages of the oldest part of the cache share it.
+                    share = islice(self._pages, max(self._capacity // _BATCH_SHARE, 1))
+                    batch = sorted(key for key in share if key in self._dirty)
+                self._write(batch)
             del self._pages[oldest]
-
-    def _oldest_dirty(self) -> list[CacheKey]:
-        """The changed pages among those that were not used for longest."""
-        share = islice(self._pages, max(self._capacity // _BATCH_SHARE, 1))
-        return sorted(key for key in share if key in self._dirty)
 
     def _write(self, keys: list[CacheKey]) -> None:
         """Write pages, copies of them first."""
         images = [self._image(key) for key in keys]
         if self._copies is not None:
+            # A sync of the containers makes the old copies needless, so the file begins again.
             if self._copies.size_bytes > _MOST_COPIES_BYTES:
                 self._sync()
             self._copies.keep(

@@ -31,10 +31,12 @@ def conglomerates(database: DerbyDatabase) -> set[int] | None:
     try:
         size = container.header_in(file.read(0, _HEADER_BYTES)).page_size
         found: set[int] = set()
+        # Page 0 is the allocation page.
         for number in range(1, file.size() // size):
             found |= _numbers_on(file.read(number * size, size))
         return found
     except FormatError:
+        # Damage is reported page by page in ``verify_pages``.
         return None
     finally:
         file.close()

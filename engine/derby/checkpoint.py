@@ -35,7 +35,7 @@ from engine.derby.format.operations.transaction import INTERNAL, PREPARED, Check
 from engine.derby.format.record import RAW_STORE
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DerbyLogWriter
-from engine.derby.xact import Xact
+from engine.derby.xact_table import Xact
 from engine.events import SILENT, Listener
 from engine.storage.base import Storage
 
@@ -123,7 +123,14 @@ class DerbyCheckpointer:
         self._step(3)
         pages = self._cache.write_all()
         self._step(4)
-        at = self._log_checkpoint(number, redo_lwm, undo_lwm, opened)
+        first = self._writer.begin(number, INTERNAL)
+        # The table names the checkpoint transaction too, without a last record.
+        entries = [table_entry(one) for one in opened]
+        entries.append(TableEntry(number, None, first, instant.NONE, 0))
+        at = self._writer.append(RAW_STORE, number, CheckpointRecord(redo_lwm, undo_lwm, 0, tuple(entries)))
+        # The record must be durable before a control file names it; the end record may wait in the buffer.
+        self._writer.flush()
+        self._writer.finish(number, committed=True)
         self._step(5)
         write_controls(self._database.storage, base._replace(checkpoint=at))
         self._step(6)
@@ -140,16 +147,6 @@ class DerbyCheckpointer:
             log_files_removed=removed,
             stubs_removed=tuple(stubs),
         )
-
-    def _log_checkpoint(self, number: int, redo_lwm: int, undo_lwm: int, opened: list[Xact]) -> int:
-        """Step 5; the end record stays in the buffer."""
-        first = self._writer.begin(number, INTERNAL)
-        entries = [table_entry(one) for one in opened]
-        entries.append(TableEntry(number, None, first, instant.NONE, 0))
-        at = self._writer.append(RAW_STORE, number, CheckpointRecord(redo_lwm, undo_lwm, 0, tuple(entries)))
-        self._writer.flush()
-        self._writer.finish(number, committed=True)
-        return at
 
     def _step(self, index: int) -> None:
         self._listener.step(STEPS[index], index, len(STEPS))

@@ -132,9 +132,11 @@ class Containers:
         directory = container.directory(key.segment)
         if self._storage.stat(directory) is None:
             self._storage.make_directory(directory)
+        # A create record says -1 here; on disk the first allocation page is page 0.
         made = Container(self, key, header._replace(first_allocation_page=0, first_allocation_offset=0), 0)
         first = fresh_page(page.ALLOCATION, 0, header.page_size, header.minimum_record_size, container.HEADER_SIZE)
         assert isinstance(first, LiveAllocation)
+        # Page 0 goes in with the file: a crash leaves a whole container or none.
         self._put(path, first.encode(container.encode_header(made.header)))
         made.page_count = 1
         self._known[key] = made
@@ -145,12 +147,14 @@ class Containers:
         temporary = f"{path}.new"
         file = self._storage.open_rw(temporary, create=True)
         try:
+            # An earlier run may have died here and left its temporary file.
             file.truncate(0)
             file.write(0, first_page)
             file.sync()
         finally:
             file.close()
         self._close(path)
+        # Content first, name second: the file is synced before anybody can find it.
         self._storage.rename(temporary, path)
         self._storage.sync_directory(path.rpartition("/")[0])
 
@@ -159,11 +163,13 @@ class Containers:
         found = self.find(key)
         self.stubs[key] = at
         if found is None:
+            # No header to make a stub of: the file is missing, or its creation was interrupted.
             self._remove_file(container.path_of(key))
             return
         stub = container.stub_path_of(key)
         removed = container.DROPPED | container.DROP_COMMITTED
         header = found.header._replace(status=found.header.status | removed)
+        # The stub is durable before the file goes: redo of older records must find one of the two.
         file = self._storage.open_rw(stub, create=True)
         file.write(0, container.encode_stub(header))
         file.sync()
@@ -197,6 +203,7 @@ class Containers:
                 continue
             for name in self._storage.names(directory):
                 parts = container.number_of(name)
+                # Instant 0 lies in front of every low water mark, so the next checkpoint drops them.
                 if parts is not None and parts[0]:
                     self.stubs.setdefault(ContainerKey(int(directory[3:]), parts[1]), 0)
 
@@ -217,6 +224,7 @@ class Containers:
         found = self._open.get(path)
         if found is None:
             if len(self._open) >= _OPEN_FILES:
+                # A file with unsynced writes is closed only after a sync: closing would lose the error of its write.
                 idle = next((p for p in self._open if p not in self.unsynced), None)
                 if idle is None:
                     self.sync()

@@ -83,12 +83,12 @@ def log_places(database: DerbyDatabase) -> list[LogPlace]:
     """Every record after the last checkpoint, checksum records left out. DamageError when there is no start."""
     log = DerbyLogFiles(database)
     start = find_start(log, database.controls())
-    found, guard = list[LogPlace](), None
+    found, guard, covered = list[LogPlace](), None, instant.NONE
     for one in ForwardScan(log, start.redo_lwm):
         if isinstance(one.operation, Checksum):
-            guard = one
+            guard, covered = one, one.end + one.operation.length
         elif one.instant > start.checkpoint_at:
-            found.append(LogPlace(one, guard if guard is not None and one.instant < _covered(guard) else None))
+            found.append(LogPlace(one, guard if one.instant < covered else None))
     return found
 
 
@@ -119,10 +119,12 @@ def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> Cra
             file.write(start, bytes(length))
             return CrashDamage(0, length, ())
         if mode == "torn-write":
+            # At least one byte of the record arrives, and at least one does not.
             at += draw.randrange(1, one.length + OVERHEAD)
         elif place.guard is not None:
             at = _end_group(place.guard, at, file, whole=mode == "no-fsync")
         cut = file.size() - at
+        # The file keeps its length: Derby's files are preallocated with zeros.
         preallocate(file, at, file.size())
         file.sync()
         return CrashDamage(cut, 0, _remove_later(storage, instant.file_of(one.instant)))
@@ -134,6 +136,7 @@ def operations_of(files: dict[str, bytes]) -> list[RecoveryOperation]:
     """The counted operations of recovery with a closing checkpoint, in order."""
     seen = list[RecoveryOperation]()
     steps = _StepNotes()
+    # The listener runs in front of each operation, so its number is the one to stop at.
     counted = CrashStorage(
         files, listener=lambda kind, path: seen.append(RecoveryOperation(len(seen) + 1, f"{kind} {path}", steps.now))
     )
@@ -164,7 +167,15 @@ def check_operations(
 
 def files_of(storage: Storage) -> dict[str, bytes]:
     """Every file of a database by path, lock files left out."""
-    return {path: _content(storage, path) for path in _paths(storage, "") if not path.endswith(".lck")}
+    found = {}
+    for path in _paths(storage, ""):
+        if not path.endswith(".lck"):
+            file = storage.open(path)
+            try:
+                found[path] = file.read(0, file.size())
+            finally:
+                file.close()
+    return found
 
 
 class _StepNotes:
@@ -173,7 +184,6 @@ class _StepNotes:
     now = ""
 
     def step(self, name: str, done: int, total: int) -> None:  # noqa: ARG002 - the protocol
-        """A step has begun, or has come further."""
         self.now = name
 
 
@@ -183,6 +193,7 @@ def _problem(image: MemoryStorage, expected: dict[str, str]) -> str | None:
         if _state(image) != expected:
             return "pages differ from those of a recovery that was not interrupted"
         before = image.contents()
+        # A second run on its result must find a clean database and leave every byte alone.
         recover(image)
     except JetoolError as error:
         return str(error)
@@ -194,6 +205,7 @@ def _state(storage: MemoryStorage) -> dict[str, str]:
     found = {}
     for path, data in storage.contents().items():
         parts = container.number_of(path.rpartition("/")[2])
+        # Container files only: the log differs by the CLRs of the interrupted run.
         if parts is None or parts[0]:
             continue
         header = container.header_in(data)
@@ -209,24 +221,21 @@ def _page_state(data: bytes) -> bytes:
         return b""
     try:
         if page.read_page_header(data).page_format == page.ALLOCATION:
+            # The unfilled map is a hint that is not logged, so it may differ.
             decoded = allocation.decode(data)
             return repr((decoded.header.version, decoded.extent[:5], decoded.free)).encode()
         stored = page.decode(data)
     except FormatError as error:
         return str(error).encode()
+    # Bytes in the reserve of a row are stale, so only their number counts.
     rows = [(row.record, len(row.slack)) for row in stored.rows]
     return repr((stored.header.status, stored.header.version, stored.header.next_record_id, rows)).encode()
-
-
-def _covered(guard: Record) -> int:
-    """Instant after the group of a checksum record."""
-    assert isinstance(guard.operation, Checksum)
-    return guard.end + guard.operation.length
 
 
 def _end_group(guard: Record, at: int, file: WriteFile, *, whole: bool) -> int:
     """End a group in front of a position, or leave it out as a whole; where the log ends then."""
     start = instant.position_of(guard.end)
+    # A group of no record has no checksum record either.
     if whole or at == start:
         return instant.position_of(guard.instant)
     file.write(start - CHECKSUM_RECORD_SIZE, encode_checksum(guard.instant, file.read(start, at - start)))
@@ -251,11 +260,3 @@ def _paths(storage: Storage, directory: str) -> Iterator[str]:
             yield from _paths(storage, path)
         elif stat is not None:
             yield path
-
-
-def _content(storage: Storage, path: str) -> bytes:
-    file = storage.open(path)
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()

@@ -134,9 +134,11 @@ class DerbyDatabase:
     def controls(self) -> Controls:
         """Both control files, and the one that counts."""
         primary, mirror = _read_copy(self.storage, CONTROL), _read_copy(self.storage, MIRROR)
+        # R-DRB-40: the first whole copy that names a checkpoint counts.
         for copy in (primary, mirror):
             if copy.control is not None and copy.control.checkpoint != instant.NONE:
                 return Controls(primary, mirror, copy.control, copy.path)
+        # A new database names no checkpoint yet; release and flags still count.
         chosen = primary.control or mirror.control
         return Controls(primary, mirror, chosen, None)
 
@@ -161,6 +163,7 @@ class DerbyDatabase:
         if known is not None:
             return known.major, known.minor
         for path in (CONTROL, MIRROR):
+            # The checksum may be wrong because of one other byte; a release in the known range is believed.
             release = control.stated_release(_bytes_of(self.storage, path))
             if release is not None and OLDEST <= release <= NEWEST_READ:
                 return release
@@ -176,6 +179,7 @@ class DerbyDatabase:
                 parts = container.number_of(name)
                 if parts is not None:
                     key = container.ContainerKey(int(directory[3:]), parts[1])
+                    # A crash between stub and removal leaves both: the container file counts.
                     found[key] = parts[0] and found.get(key, True)
         return found
 
@@ -186,6 +190,7 @@ class DerbyDatabase:
     def lock(self) -> Lock:
         """Lock the database as a JVM does; RefusedError when somebody has it open."""
         if self.storage.stat(LOCK_FILE) is None:
+            # A lock needs a file; ``recovery.unlock`` removes it when no JVM has made it.
             self.storage.open_rw(LOCK_FILE, create=True).close()
         return self.storage.lock(LOCK_FILE, LOCK_BYTE, exclusive=True)
 
@@ -206,6 +211,7 @@ def read_properties(storage: Storage) -> dict[str, str]:
         raise UsageError("service.properties is no properties file", found=f"{found.size_bytes} bytes")
     file = storage.open(PROPERTIES)
     try:
+        # Java writes properties in Latin-1.
         text = file.read(0, _LARGEST_PROPERTIES).decode("latin-1")
     finally:
         file.close()

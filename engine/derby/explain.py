@@ -34,11 +34,11 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Begin, Checksum, End
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
+from engine.derby.log_walk import DerbyDamage, walk
 from engine.derby.recovery.compensate import undoable
 from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.start import Start, find_start
-from engine.derby.walk import DerbyDamage, walk
-from engine.derby.xact import Xact, XactTable
+from engine.derby.xact_table import Xact, XactTable
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
@@ -49,7 +49,7 @@ REDO = "redo"
 SKIP = "skip"
 GUARD = "guard"
 NONE = "none"
-BEHIND = "behind"
+AFTER_END = "behind"
 
 
 class RecordExplanation(NamedTuple):
@@ -88,7 +88,8 @@ def explain(storage: Storage) -> Iterator[RecordExplanation]:
         if isinstance(one, DerbyDamage):
             continue
         if one.instant >= end.append:
-            yield RecordExplanation(one, BEHIND, False, f"the log ends at {instant.show(end.append)}: {end.reason}")
+            reason = f"the log ends at {instant.show(end.append)}: {end.reason}"
+            yield RecordExplanation(one, AFTER_END, False, reason)
         else:
             yield _explained(one, start, decided.get(one.instant), undone=one.instant in undone)
 
@@ -100,6 +101,7 @@ def to_undo(log: DerbyLogFiles, one: Xact) -> list[int]:
     while index >= 0:
         record = log.record(one.instants[index])
         if record.undo_instant is not None:
+            # R-DRB-57: what the CLR has undone, and all after it, is compensated already.
             index = bisect_left(one.instants, record.undo_instant) - 1
             continue
         if undoable(record.operation):
@@ -117,6 +119,7 @@ def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[
     scan = ForwardScan(log, start.undo_lwm)
     for one in scan:
         table.see(one)
+        # The same condition as in the redo pass, on an overlay: the decision is made, not guessed.
         if one.instant >= start.redo_lwm and registry.type_of(one.operation).family != registry.TRANSACTION:
             before = redo.applied
             redo.redo(one)
@@ -128,6 +131,7 @@ def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[
 
 def _explained(one: Record, start: Start, applied: bool | None, *, undone: bool) -> RecordExplanation:
     operation = one.operation
+    # The order of the tests is that of recovery: the first one that holds decides.
     if one.instant < start.undo_lwm:
         return RecordExplanation(one, UNREAD, False, f"in front of undoLWM {instant.show(start.undo_lwm)}")
     if isinstance(operation, Checksum):

@@ -13,9 +13,9 @@ used, where Derby would read the whole log and write no checksums (R-DRB-42).
 from __future__ import annotations
 
 from engine.derby.database import LOG_DIRECTORY, Controls, DerbyDatabase
+from engine.derby.database_info import Analysis
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
-from engine.derby.info import Analysis
 from engine.derby.log import DerbyLogFiles
 from engine.errors import DamageError, RefusedError
 
@@ -31,6 +31,7 @@ def usable_controls(database: DerbyDatabase, notes: list[str], *, derby_default:
     controls = database.controls()
     if not controls.primary.present and controls.mirror.control is not None:
         if derby_default:
+            # R-DRB-42: Derby does not look at the mirror when log.ctrl is absent.
             return Controls(controls.primary, controls.mirror, None, None)
         notes.append("log.ctrl is missing, its mirror is used; Derby would read the whole log")
     elif controls.primary.control is None:
@@ -58,10 +59,10 @@ def check(log: DerbyLogFiles, analysis: Analysis, notes: list[str], *, accept_lo
     if analysis.end.obstacle is not None:
         _step_over(log, analysis.end.stopped_at, analysis.end.obstacle, notes, accept_file=accept_file)
     if not accept_loss:
-        _check_behind(log, analysis)
-    elif accept_file and analysis.behind.commits:
+        _check_after_end(log, analysis)
+    elif accept_file and analysis.after.commits:
         # Otherwise they would stop the next run again, and Derby may not meet them in a later log switch.
-        for number in analysis.behind.files:
+        for number in analysis.after.files:
             if log.exists(number):
                 _put_aside(log, number, "its transactions are given up", notes)
     end = analysis.end
@@ -72,6 +73,7 @@ def check(log: DerbyLogFiles, analysis: Analysis, notes: list[str], *, accept_lo
 def _check_checkpoint(log: DerbyLogFiles, analysis: Analysis) -> None:
     """The log must reach its own checkpoint."""
     start, end = analysis.start, analysis.end
+    # The checkpoint record itself must be in the log, hence greater, not equal.
     if start.checkpoint is None or end.append > start.checkpoint_at:
         return
     raise DamageError(
@@ -85,17 +87,17 @@ def _check_checkpoint(log: DerbyLogFiles, analysis: Analysis) -> None:
     )
 
 
-def _check_behind(log: DerbyLogFiles, analysis: Analysis) -> None:
+def _check_after_end(log: DerbyLogFiles, analysis: Analysis) -> None:
     """No committed transaction may lie after the end."""
-    behind, end = analysis.behind, analysis.end
-    if not behind.commits:
+    after, end = analysis.after, analysis.end
+    if not after.commits:
         return
     raise RefusedError(
-        f"the log seems to end, but {behind.commits} committed transactions follow: {end.reason}",
+        f"the log seems to end, but {after.commits} committed transactions follow: {end.reason}",
         file=_name(log, end.stopped_at),
         lsn=instant.show(end.stopped_at),
         expected="nothing valid after the end",
-        found=f"{behind.records} records from {instant.show(behind.first)} to {instant.show(behind.last)}",
+        found=f"{after.records} records from {instant.show(after.first)} to {instant.show(after.last)}",
         consequence="Derby would drop them without a word",
         hint="copy the database first; then recover --accept-loss gives them up, their bytes are saved",
     )
@@ -105,6 +107,7 @@ def _step_over(log: DerbyLogFiles, stopped_at: int, obstacle: str, notes: list[s
     """Put a next log file aside that keeps Derby from starting."""
     number = instant.file_of(stopped_at) + 1
     path = log.path(number)
+    # A file shorter than its header holds no record: nothing can be lost with it.
     if log.size(number) >= HEADER_SIZE and not accept_file:
         raise RefusedError(
             f"the next log file is not usable: {obstacle}",
@@ -118,6 +121,7 @@ def _step_over(log: DerbyLogFiles, stopped_at: int, obstacle: str, notes: list[s
 def _put_aside(log: DerbyLogFiles, number: int, why: str, notes: list[str]) -> None:
     """Give a log file a name that Derby does not look at."""
     path = log.path(number)
+    # The log reader may have the file open; it must not read on under the old name.
     log.forget()
     log.database.storage.rename(path, f"{path}.aside")
     log.database.storage.sync_directory(LOG_DIRECTORY)

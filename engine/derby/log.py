@@ -16,7 +16,7 @@ complete record. At position p of file n:
 The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies in front of
 a checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
 
-A damaged byte in the middle of the log looks exactly like a torn tail. ``engine.derby.tail`` looks for records after.
+A damaged byte in the middle of the log looks exactly like a torn tail. ``log_tail`` looks for records after it.
 
 Example: in ``crash-five-transactions`` the last group starts with the checksum record at (1,42284) and ends at
 (1,42645). With any byte of it damaged the log ends at (1,42284), and the commit at (1,42612) is gone.
@@ -43,7 +43,7 @@ class ScanEnd(NamedTuple):
     """Where and why a forward scan stopped.
 
     Attributes:
-        stopped_at: instant of the place that is no record.
+        stopped_at: instant where no record could be read.
         good_end: G, end of the last complete record, checksum records included.
         append: where a recovering engine writes next.
         fuzzy: whether the log ends in something other than zeros or the end of a file.
@@ -109,6 +109,7 @@ class DerbyLogFiles:
         begin = position - self._start
         if begin < 0 or begin + length > len(self._window):
             assert self._file is not None
+            # The window may hold everything that there is, though less than was asked for.
             length = min(length, max(self._size - position, 0))
             if begin >= 0 and begin + length <= len(self._window):
                 return begin
@@ -137,6 +138,7 @@ class DerbyLogFiles:
 
     def try_record(self, at: int) -> Record | str:
         """The record at an instant, or why there is none. Strict: instant, both lengths and the body must be right."""
+        # Spelled out: this runs once for every record and every candidate of a search.
         number, position = at >> 32, at & 0xFFFFFFFF
         if number != self._number:
             self._select(number)
@@ -144,6 +146,7 @@ class DerbyLogFiles:
         if begin + ENVELOPE.size > len(self._window):
             return "the file ends inside the envelope of a record"
         length, stated = ENVELOPE.unpack_from(self._window, begin)
+        # The instant is tested first: in the zeros after the end it differs, and that is the usual case.
         if stated != at:
             return f"the envelope states the instant {instant.show(stated)}"
         if length <= 0 or position + length + OVERHEAD > self._size:
@@ -151,6 +154,7 @@ class DerbyLogFiles:
         begin = self._load(position, length + OVERHEAD) + ENVELOPE.size
         end = begin + length
         if end + TRAILER.size > len(self._window):
+            # Another process may write: the sizes were right a moment ago.
             return "the file became shorter while it was read"
         trailing = TRAILER.unpack_from(self._window, end)[0]
         if trailing != length:
@@ -163,6 +167,7 @@ class DerbyLogFiles:
     def group_matches(self, checksum: Record) -> bool:
         """Whether the bytes after a checksum record are there and match it."""
         operation = checksum.operation
+        # A damaged length must not read before the group, and no other algorithm is known.
         if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
             return False
         number, position = instant.file_of(checksum.end), instant.position_of(checksum.end)
@@ -210,9 +215,15 @@ class ForwardScan:
 
     def __iter__(self) -> Iterator[Record]:
         while self.end is None:
-            found = self._next()
-            if found is not None:
-                yield found
+            found = self.log.try_record(self._at)
+            if isinstance(found, str) or (found.group & CHECKSUM and not self.log.group_matches(found)):
+                self.end = self._no_record(found)
+                continue
+            # A checksum record is part of the log only with its group, so writing may have to go on in front of it.
+            if found.group & CHECKSUM == 0:
+                self._append = found.end
+            self._at = self._good_end = found.end
+            yield found
 
     def run(self) -> ScanEnd:
         """Scan to the end without looking at the records."""
@@ -221,34 +232,20 @@ class ForwardScan:
         assert self.end is not None
         return self.end
 
-    def _next(self) -> Record | None:
-        """The record at the position; otherwise move to the next file or set the end."""
-        found = self.log.try_record(self._at)
-        if isinstance(found, str) or not self._accept(found):
-            return self._no_record(found)
-        return found
-
-    def _accept(self, found: Record) -> bool:
-        """Move after a record; False when it is a checksum record that fails."""
-        if found.group & CHECKSUM == 0:
-            self._append = found.end
-        elif not self.log.group_matches(found):
-            return False
-        self._at = self._good_end = found.end
-        return True
-
-    def _no_record(self, found: Record | str) -> Record | None:
-        """Tell an end of the log from the end of a file (rules 1 to 6)."""
+    def _no_record(self, found: Record | str) -> ScanEnd | None:
+        """The end of the log (rules 1 to 6); None when only a file ends, and the scan moves to the next one."""
         number, position = instant.file_of(self._at), instant.position_of(self._at)
         if not isinstance(found, str):
             return self._stop("the bytes after a checksum record do not match it", fuzzy=True)
         word = self.log.read(number, position, TRAILER.size)
         if len(word) < TRAILER.size:
+            # Rule 1: a preallocated file that is full ends exactly here.
             exact = not word and position == self.log.size(number)
             return self._stop("the log file ends" if exact else "a few bytes are left over", fuzzy=not exact)
         length = TRAILER.unpack(word)[0]
         if length == 0:
             return self._next_file(number)
+        # Rule 3.
         if length > 0 and position + length + OVERHEAD > self.log.size(number):
             return self._stop(f"a record of {length} bytes reaches beyond the file", fuzzy=True)
         return self._stop(found, fuzzy=True, derby_fails=self._derby_fails(number, position, length))
@@ -263,7 +260,7 @@ class ForwardScan:
         trailing = self.log.read(number, position + ENVELOPE.size + length, TRAILER.size)
         return len(trailing) == TRAILER.size and TRAILER.unpack(trailing)[0] >= length
 
-    def _next_file(self, number: int) -> Record | None:
+    def _next_file(self, number: int) -> ScanEnd | None:
         """Rule 2: an end marker or preallocated zeros."""
         following = number + 1
         if not self.log.exists(following):
@@ -272,6 +269,7 @@ class ForwardScan:
             header = self.log.header(following)
         except DamageError as error:
             return self._stop("end marker, next file is not usable", fuzzy=False, obstacle=str(error))
+        # A leftover of an earlier life of the log: its records do not follow these.
         if header.previous_end != self._good_end:
             return self._stop("end marker, next file does not continue this one", fuzzy=False)
         self._at = instant.make(following, HEADER_SIZE)
@@ -279,10 +277,8 @@ class ForwardScan:
         self._append = self._at
         return None
 
-    def _stop(
-        self, reason: str, *, fuzzy: bool, derby_fails: bool = False, obstacle: str | None = None
-    ) -> Record | None:
-        self.end = ScanEnd(
+    def _stop(self, reason: str, *, fuzzy: bool, derby_fails: bool = False, obstacle: str | None = None) -> ScanEnd:
+        return ScanEnd(
             stopped_at=self._at,
             good_end=self._good_end,
             append=self._append,
@@ -291,7 +287,6 @@ class ForwardScan:
             derby_fails=derby_fails,
             obstacle=obstacle,
         )
-        return None
 
 
 def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
@@ -306,6 +301,7 @@ def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
     at = end
     while True:
         number, position = instant.file_of(at), instant.position_of(at)
+        # The file holds nothing in front of this place, so the walk goes on at the end of the previous one.
         if position <= HEADER_SIZE:
             previous = log.header(number).previous_end
             if previous == instant.NONE or not log.exists(instant.file_of(previous)):

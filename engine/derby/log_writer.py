@@ -124,14 +124,17 @@ class DerbyLogWriter:
         """Append a record; its instant. It is durable after ``flush``."""
         body = encode_body(group, number, operation, data, undo_instant)
         length = len(body) + OVERHEAD
+        # Instants have 28 bits for the position; a record never crosses a file (R-DRB-11).
         if instant.position_of(self.end) + length + CHECKSUM_RECORD_SIZE > instant.MAX_POSITION:
             self.flush()
             self.switch()
         reserve = CHECKSUM_RECORD_SIZE if self._checksums else 0
+        # A larger record than a buffer forms a group of its own, as in Derby.
         if self._group and len(self._group) + length > self._buffer_bytes - reserve:
             self._close_group()
         if not self._group:
             self._group_start = self.end
+            # Place for the checksum record; it is made when the group is closed, with the bytes it guards.
             self.end += reserve
         at = self.end
         self._group += log_file.wrap(at, body)
@@ -158,6 +161,7 @@ class DerbyLogWriter:
     def synced(self, end: int) -> None:
         """What was written in front of an instant is durable; others may have appended since."""
         self.durable = max(self.durable, end)
+        # Others may have appended since; then the file cannot be switched under them.
         if end == self.end:
             self._unsynced = False
             self.switch_if_due()
@@ -174,17 +178,20 @@ class DerbyLogWriter:
             return
         storage = self._log.database.storage
         following = self._log.path(number + 1)
+        # A crash in the middle of an earlier switch has left it; it holds no record that counts.
         if storage.stat(following) is not None:
             storage.remove(following)
         new = storage.open_rw(following, create=True)
         new.write(0, log_file.encode(LogFileHeader(number + 1, self.end)))
         new.sync()
         storage.sync_directory(following.rpartition("/")[0])
+        # Only now may the old file end: a reader that meets the end marker must find the next file.
         old = self._opened()
         old.write(position, END_MARKER)
         old.sync()
         old.close()
         self._file = new
+        # Preallocated as Derby does it: the zeros after the last record mark the end of the log.
         preallocate(new, HEADER_SIZE, self._switch_bytes)
         new.sync()
         self._log.forget()
@@ -203,6 +210,7 @@ class DerbyLogWriter:
     def _close_group(self) -> None:
         if not self._group:
             return
+        # The checksum record goes in front of its group, into the 37 bytes reserved for it.
         covered = bytes(self._group)
         if self._checksums:
             self._ready += encode_checksum(self._group_start, covered)
@@ -214,6 +222,7 @@ class DerbyLogWriter:
     def _write(self) -> None:
         """Write the closed groups, which end where the group that is being filled starts."""
         if self._ready:
+            # ``end`` is the end of the closed groups: no other group has begun yet.
             position = instant.position_of(self.end) - len(self._ready)
             self._opened().write(position, bytes(self._ready))
             self._ready.clear()
@@ -246,5 +255,6 @@ def clear_tail(log: DerbyLogFiles, append: int) -> int:
         file.sync()
     finally:
         file.close()
+    # The reader's window holds the old bytes.
     log.forget()
     return size - position

@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from engine.derby import actions
+from engine.derby import page_actions as actions
 from engine.derby.format.operations import page as operations
 from engine.derby.format.operations import registry
 from engine.derby.pages import Page
@@ -115,7 +115,7 @@ def register(line: Loggable) -> None:
 
 
 def clr_of(operation: registry.Operation) -> str:
-    """Which CLR compensates an operation: ``LOGICAL``, ``PHYSICAL`` or ``NOT_UNDONE``, also for what is no page's."""
+    """Which CLR compensates an operation: ``LOGICAL``, ``PHYSICAL`` or, also off the pages, ``NOT_UNDONE``."""
     line = _BY_CLASS.get(type(operation))
     return NOT_UNDONE if line is None else line.clr
 
@@ -145,6 +145,7 @@ def undo(target: Page, operation: registry.PageOperation, data: bytes, record_id
     Raises: FormatError when page and record do not fit together.
     """
     line = _line(operation)
+    # A CLR of the wrong kind says that page and log do not belong together.
     if line.undo is None or (line.clr == LOGICAL) != (record_id is not None):
         raise FormatError(f"a {type(operation).__name__} record is not undone by such a compensation")
     line.undo(target, operation, data, _NO_ROW if record_id is None else record_id)

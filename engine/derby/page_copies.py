@@ -57,10 +57,16 @@ class PageCopies:
         if self._file is None:
             self._file = self._storage.open_rw(COPIES, create=True)
             self._storage.sync_directory()
+        # The pages of the old copies are durable; old entries after a shorter batch must not be read again.
         if not self.size_bytes:
             self._file.truncate(0)
-        data = b"".join(_encode(one) for one in pages)
-        self._file.write(self.size_bytes, data)
+        data = bytearray()
+        for one in pages:
+            path = one.path.encode("ascii")
+            # The checksum is that of the whole entry with 0 in its own place.
+            checksum = zlib.crc32(_ENTRY.pack(len(path), one.offset, len(one.data), 0) + path + one.data)
+            data += _ENTRY.pack(len(path), one.offset, len(one.data), checksum) + path + one.data
+        self._file.write(self.size_bytes, bytes(data))
         self._file.sync()
         self.size_bytes += len(data)
 
@@ -88,6 +94,7 @@ def mend(storage: Storage) -> int:
         return 0
     file = storage.open(COPIES)
     try:
+        # Of several copies of a page the last one counts.
         copies = {(one.path, one.offset): one.data for one in _entries(file)}
     finally:
         file.close()
@@ -102,6 +109,7 @@ def mend(storage: Storage) -> int:
 def _mend_file(storage: Storage, path: str, pages: dict[int, bytes]) -> int:
     file = storage.open(path)
     try:
+        # A whole page may be newer or older than its copy; redo deals with either.
         torn = [offset for offset, data in sorted(pages.items()) if not _is_whole(file.read(offset, len(data)))]
     finally:
         file.close()
@@ -124,20 +132,16 @@ def _is_whole(data: bytes) -> bool:
     return True
 
 
-def _encode(one: PageCopy) -> bytes:
-    path = one.path.encode("ascii")
-    checksum = zlib.crc32(_ENTRY.pack(len(path), one.offset, len(one.data), 0) + path + one.data)
-    return _ENTRY.pack(len(path), one.offset, len(one.data), checksum) + path + one.data
-
-
 def _entries(file: ReadFile) -> Iterator[PageCopy]:
     """The whole entries, in order."""
     at, size = 0, file.size()
     while at + _ENTRY.size <= size:
         path_length, offset, length, checksum = _ENTRY.unpack(file.read(at, _ENTRY.size))
+        # The end of the batch, or a torn entry: its pages were not written yet.
         if not 0 < path_length <= _LONGEST or not 0 < length <= _LONGEST or offset < 0:
             return
         body = file.read(at + _ENTRY.size, path_length + length)
+        # The checksum covers the entry with 0 in its own place.
         front = _ENTRY.pack(path_length, offset, length, 0)
         if len(body) != path_length + length or zlib.crc32(front + body) != checksum:
             return

@@ -90,6 +90,7 @@ class LivePage:
         self._size = page_size
         self._minimum = minimum_record
         self.rows = [LiveRow(found.record, found.slack) for found in stored.rows]
+        # Slot order and place on the page differ as soon as a row was inserted in between.
         order = sorted(range(len(self.rows)), key=lambda slot: stored.rows[slot].offset)
         self.layout = [self.rows[slot] for slot in order]
         # Bytes that rows, their reserves and their slots take.
@@ -158,8 +159,10 @@ class LivePage:
         record = row.encode_row(image)
         new = LiveRow(record, bytes(self._reserve_of(image, len(record))))
         self.rows.insert(slot, new)
+        # A new record goes after the last one on the page, whatever its slot.
         self.layout.append(new)
         self._used += new.footprint()
+        # Undo puts rows back under their old ids, which are below.
         if new.record_id >= self.header.next_record_id:
             self.header = self.header._replace(next_record_id=new.record_id + 1)
         self._require_room()
@@ -175,6 +178,7 @@ class LivePage:
         """Give a row other content in its place."""
         found = self.row_at(slot)
         record = row.encode_row(image)
+        # What the new record leaves of the old one is reserved, with its stale bytes.
         room = found.record + found.slack
         self._used -= found.footprint()
         found.slack = room[len(record) :]
@@ -193,6 +197,7 @@ class LivePage:
         """Set the bytes reserved after a row."""
         found = self.row_at(slot)
         self._used -= found.footprint()
+        # Stale bytes stay, new ones are zero.
         found.slack = found.slack[:reserved_bytes].ljust(reserved_bytes, b"\0")
         self._used += found.footprint()
         self._require_room()
@@ -248,14 +253,18 @@ class LiveAllocation:
             raise FormatError("an allocation page does not manage that page", found=str(number))
         bit = number - extent.first_page
         bits, unfilled = self.content.free, self.content.unfilled
+        # The maps grow in whole bytes, but never past the range of the page.
         if bit >= bits.bits:
             size = min((1 + bit // 8) * 8, extent.last_page - extent.first_page + 1)
             bits, unfilled = bits.resized(size), unfilled.resized(size)
         bits = bits.with_bit(bit, free)
         if free:
-            unfilled = _cleared(unfilled, bit)
+            # The hint says nothing of a free page.
+            if bit < unfilled.bits:
+                unfilled = unfilled.with_bit(bit, False)
             extent = extent._replace(status=extent.status | allocation.HAS_FREE)
         else:
+            # ``allocated`` counts to the highest page ever used; a page used again leaves it.
             extent = extent._replace(allocated=max(extent.allocated, bit + 1))
             if not any(bits.data):
                 extent = extent._replace(status=extent.status & ~allocation.HAS_FREE)
@@ -282,7 +291,7 @@ Page: TypeAlias = LivePage | LiveAllocation
 
 
 def decode_page(data: bytes, minimum_record: int) -> Page:
-    """The live page of some bytes; FormatError when they are none."""
+    """The live page of some bytes; FormatError when they are not a page."""
     if page.read_page_header(data).page_format == page.ALLOCATION:
         return LiveAllocation(allocation.decode(data), len(data))
     return LivePage(page.decode(data), len(data), minimum_record)
@@ -315,7 +324,3 @@ def fresh_page(page_format: int, number: int, page_size: int, minimum_record: in
         unfilled=empty,
     )
     return LiveAllocation(stored, page_size)
-
-
-def _cleared(bits: BitSet, bit: int) -> BitSet:
-    return bits.with_bit(bit, False) if bit < bits.bits else bits

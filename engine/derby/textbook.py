@@ -54,11 +54,11 @@ from engine.derby.format.record import LAST, Record
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.loggable import raised_by, raised_by_undo
 from engine.derby.recovery.start import Start, find_start
-from engine.derby.xact import XactTable
+from engine.derby.xact_table import XactTable
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
-UNREAD, ANALYSIS, REDO, SKIP, REDO_FILE, NONE, BEHIND = (
+UNREAD, ANALYSIS, REDO, SKIP, REDO_FILE, NONE, AFTER_END = (
     "unread",
     "analysis",
     "redo",
@@ -112,7 +112,7 @@ class _Tables:
         start: the checkpoint and its marks.
         undo: what undo does with the records of losers, by instant.
         nested: numbers of internal transactions: textbook ARIES has nested top actions in their place.
-        changes: instant and page version behind each record, by page.
+        changes: instant of each record and page version after it, by page.
     """
 
     def __init__(self, log: DerbyLogFiles, start: Start) -> None:
@@ -124,13 +124,15 @@ class _Tables:
             table.see(one)
             if isinstance(one.operation, Begin) and one.operation.status & INTERNAL and one.transaction is not None:
                 self.nested.add(one.transaction)
+            # A checkpoint runs in an internal transaction too, but nests in no action.
             if isinstance(one.operation, CheckpointRecord) and one.transaction is not None:
                 self.nested.discard(one.transaction)
             key = _page_of(one)
             if key is not None:
-                self.changes.setdefault(key, []).append((one.instant, _version_behind(log, one)))
+                self.changes.setdefault(key, []).append((one.instant, _version_after(log, one)))
         self.undo: dict[int, str] = {}
         for loser in table.losers():
+            # Everything but the begin; what undo reaches is set right in the next line.
             self.undo |= dict.fromkeys(loser.instants[1:], JUMPED)
             self.undo |= dict.fromkeys(explain.to_undo(log, loser), UNDONE)
 
@@ -140,7 +142,7 @@ def _page_of(one: Record) -> PageKey | None:
     return (*operation[:3],) if registry.is_page_operation(operation) else None
 
 
-def _version_behind(log: DerbyLogFiles, one: Record) -> int:
+def _version_after(log: DerbyLogFiles, one: Record) -> int:
     operation = one.operation
     assert registry.is_page_operation(operation)
     if one.undo_instant is None:
@@ -156,8 +158,9 @@ def _page_lsns(database: DerbyDatabase, tables: _Tables) -> dict[PageKey, int]:
         segment, container, page = key
         home = containers.find(ContainerKey(segment, container))
         image = home.read_page(page) if home is not None else b""
+        # The version alone is read: a page that fails its checksum has one as well.
         version = int.from_bytes(image[_VERSION_AT], "big")
-        found[key] = max((at for at, behind in changes if behind <= version), default=instant.NONE)
+        found[key] = max((at for at, after in changes if after <= version), default=instant.NONE)
     containers.close()
     return found
 
@@ -165,8 +168,9 @@ def _page_lsns(database: DerbyDatabase, tables: _Tables) -> dict[PageKey, int]:
 def _compared(one: RecordExplanation, tables: _Tables, page_lsns: dict[PageKey, int]) -> TextbookComparison:
     record, operation = one.record, one.record.operation
     at, undo = record.instant, tables.undo.get(record.instant)
-    if one.action == explain.BEHIND:
-        return TextbookComparison(one, BEHIND, None, instant.NONE, one.reason)
+    if one.action == explain.AFTER_END:
+        return TextbookComparison(one, AFTER_END, None, instant.NONE, one.reason)
+    # Analysis would start at the checkpoint, whose dirty page table is empty: at redoLWM.
     if at < tables.start.redo_lwm:
         later = "; undo reaches it by prevLSN" if undo == UNDONE else ""
         reason = f"analysis starts at the checkpoint, {instant.show(tables.start.redo_lwm)}{later}"

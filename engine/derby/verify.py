@@ -65,6 +65,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     controls = database.controls()
     database.require_version(controls)
     findings = check_controls(controls)
+    # Checks go on: on a running database findings may come and go.
     holder = database.lock_holder()
     if holder is not None:
         who = f"process {holder}" if holder else "another process"
@@ -74,6 +75,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     findings += checked.findings
     found = check_pages(database, checked.ranges, listener) if pages else PageCheck([], 0, 0, 0)
     findings += found.findings
+    # With work to redo or undo the pages do not say yet which tables there are.
     catalogue = conglomerates(database) if pages and checked.settled else None
     if catalogue is not None:
         findings += check_catalogue(database, catalogue)
@@ -117,6 +119,7 @@ def check_catalogue(database: DerbyDatabase, catalogue: set[int]) -> list[DerbyF
     """Every table and index of the catalogue has its file, and every file is known to the catalogue."""
     findings = []
     present = {key.container for key, is_stub in database.containers().items() if not is_stub and key.segment == 0}
+    # The property table is in no catalogue.
     own = database.properties.get("derby.storage.propertiesId", "16")
     for number in sorted(catalogue - present):
         path = container.path_of(ContainerKey(0, number))

@@ -25,10 +25,10 @@ from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.format.operations import container, page, registry
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
+from engine.derby.log_tail import look_after_end
 from engine.derby.loggable import raised_by, raised_by_undo
 from engine.derby.recovery.start import Start, find_start
-from engine.derby.tail import look_after_end
-from engine.derby.xact import XactTable
+from engine.derby.xact_table import XactTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 
@@ -88,12 +88,14 @@ def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> Log
     if start.problem is not None:
         message = f"the control file names {instant.show(controls.checkpoint)}, but {start.problem}"
         findings.append(finding("DRB-CTL-007", message, file=CONTROL, at=controls.checkpoint))
+    # Recovery does not need this part, so damage there is reported and stepped over.
     findings += _check_older(log, start)
     scan = _Scan(log, start, listener)
     end = scan.run()
     findings += scan.findings
     findings += _check_end(log, start, end)
     findings += _open_transactions(scan.table)
+    # A log that ends early says nothing of the versions of pages.
     complete = end.append >= start.redo_lwm and scan.consistent
     settled = complete and not scan.ranges.containers and not scan.table.open
     return LogCheck(findings, scan.records, scan.bytes, scan.ranges, complete, settled)
@@ -103,6 +105,7 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     """Log files in front of the undo low water mark, as far as they exist."""
     numbers = log.numbers()
     oldest = instant.file_of(start.undo_lwm)
+    # Only an unbroken run of files can be scanned up to the mark.
     while oldest - 1 in numbers:
         oldest -= 1
     try:
@@ -111,6 +114,7 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
         return [finding("DRB-LOG-006", str(error), file=log.path(oldest), severity=NOTE)]
     scan = ForwardScan(log, instant.make(oldest, HEADER_SIZE))
     for one in scan:
+        # The scan has reached the part that recovery reads: the older part is whole.
         if one.instant >= start.undo_lwm:
             return []
     end = scan.end
@@ -138,7 +142,6 @@ class _Scan:
         self.consistent = True
 
     def run(self) -> ScanEnd:
-        """Scan to the end of the log."""
         scan = ForwardScan(self.log, self._start.undo_lwm)
         for one in scan:
             self.records += 1
@@ -150,6 +153,7 @@ class _Scan:
         return scan.end
 
     def _see(self, one: Record) -> None:
+        # One inconsistency is reported; those that follow from it would hide it.
         if self.consistent:
             try:
                 self.table.see(one)
@@ -161,20 +165,18 @@ class _Scan:
         if registry.is_page_operation(one.operation):
             self._see_page(one, one.operation)
         elif isinstance(one.operation, container.ContainerOperation):
-            self._see_container(one.operation, one.instant)
-
-    def _see_container(self, operation: container.ContainerOperation, at: int) -> None:
-        key = operation.segment, operation.container
-        self.ranges.containers.setdefault(key, at)
-        if operation.kind == container.CREATE:
-            self.ranges.created.add(key)
-        elif operation.kind == container.REMOVE:
-            self.ranges.removed.add(key)
+            key = one.operation.segment, one.operation.container
+            self.ranges.containers.setdefault(key, one.instant)
+            if one.operation.kind == container.CREATE:
+                self.ranges.created.add(key)
+            elif one.operation.kind == container.REMOVE:
+                self.ranges.removed.add(key)
 
     def _see_page(self, one: Record, operation: registry.PageOperation) -> None:
         key = operation.segment, operation.container, operation.page
         version = operation.version
         self.ranges.containers.setdefault(key[:2], one.instant)
+        # R-DRB-4: the next record of the page must carry this version.
         after = version + self._raised(one, operation)
         known = self.ranges.pages.get(key)
         if known is None:
@@ -195,6 +197,7 @@ class _Scan:
         except (DamageError, FormatError) as error:
             undone = "" if one.undo_instant is None else f"a CLR undoes {instant.show(one.undo_instant)}, but "
             self._report("DRB-LOG-006", one, undone + error.what)
+            # The most common rise: the check goes on with the next record.
             return 1
 
     def _report(self, code: str, one: Record, message: str) -> None:
@@ -207,17 +210,19 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
     findings = []
     path = log.path(instant.file_of(end.stopped_at))
     promised = max(start.redo_lwm, start.checkpoint_at)
+    # The checkpoint counts records up to here as logged, and their pages may be written.
     if end.append <= promised and start.checkpoint is not None:
         message = f"the log ends in front of its last checkpoint {instant.show(promised)}: {end.reason}"
         findings.append(finding("DRB-LOG-008", message, file=path, at=end.stopped_at))
     if end.obstacle is not None:
         following = log.path(instant.file_of(end.stopped_at) + 1)
         findings.append(finding("DRB-LOG-004", end.obstacle, file=following))
-    behind = look_after_end(log, end)
-    if behind.commits:
+    after = look_after_end(log, end)
+    # One finding for the end, the worst that holds.
+    if after.commits:
         message = (
-            f"{end.reason}; after it {behind.records} valid records, {behind.commits} of them commits, "
-            f"from {instant.show(behind.first)} to {instant.show(behind.last)}"
+            f"{end.reason}; after it {after.records} valid records, {after.commits} of them commits, "
+            f"from {instant.show(after.first)} to {instant.show(after.last)}"
         )
         findings.append(finding("DRB-LOG-002", message, file=path, at=end.stopped_at))
     elif end.derby_fails:
@@ -225,13 +230,14 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
     elif end.fuzzy:
         message = f"the log ends in a torn write: {end.reason}"
         findings.append(finding("DRB-LOG-001", message, file=path, at=end.stopped_at))
-    elif behind.other_bytes:
-        message = f"bytes stand after the end of the log ({behind.records} valid records among them)"
+    elif after.other_bytes:
+        message = f"bytes stand after the end of the log ({after.records} valid records among them)"
         findings.append(finding("DRB-LOG-009", message, file=path, at=end.append))
+    # An obstacle names its file already.
     if end.obstacle is None:
         findings += [
             finding("DRB-LOG-005", f"log file {number} does not continue the log", file=log.path(number))
-            for number in behind.files
+            for number in after.files
         ]
     return findings
 

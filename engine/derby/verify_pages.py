@@ -21,7 +21,7 @@ from engine.derby.database import DerbyDatabase
 from engine.derby.findings import DerbyFinding, finding
 from engine.derby.format import allocation, container, page
 from engine.derby.format import row as rows
-from engine.derby.format.container import ContainerHeader, ContainerKey
+from engine.derby.format.container import ContainerKey
 from engine.derby.verify_log import Ranges, VersionRange
 from engine.errors import FormatError
 from engine.events import Listener
@@ -58,6 +58,7 @@ def check_pages(database: DerbyDatabase, ranges: Ranges, listener: Listener) -> 
         pages += checker.pages
         count += checker.rows
     for (segment, number), at in ranges.containers.items():
+        # Redo makes it again, or has removed it.
         explained = (segment, number) in ranges.created or (segment, number) in ranges.removed
         if ContainerKey(segment, number) not in found and not explained:
             path = container.path_of(ContainerKey(segment, number))
@@ -94,11 +95,11 @@ class _Container:
         self.rows = 0
 
     def run(self) -> None:
-        """Check the header, then every page."""
         file = self._storage.open(self._path)
         try:
             header = container.header_in(file.read(0, _HEADER_BYTES))
-            self._check_dropped(header)
+            if header.status & container.DROPPED:
+                self._report("DRB-CONT-003", f"container {self._key.container} is marked dropped", None)
             self._check_all(file, header.page_size)
         except FormatError as error:
             self._report("DRB-CONT-001", str(error), None)
@@ -111,18 +112,17 @@ class _Container:
             self._check_page(number, file.read(number * page_size, page_size))
             self.pages += 1
         whole = size // page_size
+        # A crash while the file grew; redo writes the page again when the log names it.
         if size % page_size:
             self._report("DRB-PAGE-007", f"the file ends inside page {whole}", whole)
         for page_number, known in self._ranges.items():
+            # Redo would stop: the page is not there and no init record makes it.
             if page_number >= whole and not known.recreated:
                 self._report("DRB-PAGE-004", f"page {page_number} is missing", page_number, known.first_at)
 
-    def _check_dropped(self, header: ContainerHeader) -> None:
-        if header.status & container.DROPPED:
-            self._report("DRB-CONT-003", f"container {self._key.container} is marked dropped", None)
-
     def _check_page(self, number: int, data: bytes) -> None:
         known = self._ranges.get(number)
+        # A crash while the container grew; harmless as long as the log makes the page again or never names it.
         if _never_written(number, data) and (known is None or known.recreated):
             self._report("DRB-PAGE-007", f"page {number} was never written", number)
             return
@@ -132,8 +132,15 @@ class _Container:
             code = "DRB-PAGE-001" if "checksum" in error.what else "DRB-PAGE-002"
             self._report(code, str(error), number)
             return
-        if known is not None:
-            self._check_version(number, version, known)
+        if known is None:
+            return
+        # An init record makes the page again, whatever version is on disk.
+        if version < known.first and not known.recreated:
+            message = f"page version {version}, the first record for it needs {known.first}"
+            self._report("DRB-PAGE-004", message, number, known.first_at)
+        elif version > known.last:
+            message = f"page version {version}, the log ends at {known.last}"
+            self._report("DRB-PAGE-005", message, number, known.first_at)
 
     def _check_content(self, number: int, data: bytes) -> int:
         """Check one page; its version. FormatError when the page as such is damaged."""
@@ -153,19 +160,12 @@ class _Container:
             if header.record_id in seen or header.record_id >= decoded.header.next_record_id:
                 self._report("DRB-PAGE-002", f"slot {slot} has the impossible record id {header.record_id}", number)
             seen.add(header.record_id)
+        # 0 means unknown, on pages of very old releases.
         stated = decoded.header.deleted_plus_one
         if stated not in (0, deleted + 1):
             message = f"the page states {stated - 1} deleted rows and has {deleted}"
             self._report("DRB-PAGE-006", message, number)
         return decoded.header.version
-
-    def _check_version(self, number: int, version: int, known: VersionRange) -> None:
-        if version < known.first and not known.recreated:
-            message = f"page version {version}, the first record for it needs {known.first}"
-            self._report("DRB-PAGE-004", message, number, known.first_at)
-        elif version > known.last:
-            message = f"page version {version}, the log ends at {known.last}"
-            self._report("DRB-PAGE-005", message, number, known.first_at)
 
     def _report(self, code: str, message: str, number: int | None, at: int = 0) -> None:
         where = self._key.container
@@ -175,5 +175,6 @@ class _Container:
 def _never_written(number: int, data: bytes) -> bool:
     """Whether a page holds nothing but zeros, and on page 0 the container header: a crash in the middle of creation."""
     if number == 0:
+        # The header of page 0 is written with the creation, before any page content.
         data = data[: container.LENGTH_OFFSET] + data[_HEADER_BYTES:]
     return data.count(0) == len(data)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.evictor.policy import candidates, may_leave, strip
+from engine.evictor.eviction_policy import candidates, may_leave, strip
 from engine.format.header import Provisional
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
@@ -65,6 +65,7 @@ class Evictor:
         if used > self.budget_bytes and used > self._try_at:
             self.run()
             used = self._ctx.used_bytes
+            # Too little could leave: looking through the cache at every change would cost more than it frees.
             self._try_at = used + int(self.budget_bytes * _RETRY) if used > self.budget_bytes else 0
 
     def run(self, target_bytes: int | None = None) -> int:
@@ -79,7 +80,13 @@ class Evictor:
         target = int(self.budget_bytes * _KEEP) if target_bytes is None else target_bytes
         before = self.evicted
         with self._ctx.latch:
-            self._strip(target)
+            # Cached data of BINs goes first: that costs no logging.
+            for node in candidates(self._ctx):
+                if self._ctx.used_bytes <= target:
+                    break
+                if isinstance(node, BIN) and strip(node):
+                    self._ctx.account(node)
+                    self.stripped += 1
             # Upper nodes lose their last child in one round and may leave in the next.
             while self._ctx.used_bytes > target and self._round(target):
                 pass
@@ -105,8 +112,10 @@ class Evictor:
             return parent is not None and self._spill(node, parent, index)
         if node.dirty:
             assert self._provisional is not None
+            # R-CKPT-40: asked for each node, since it puts the parent into the map.
             log_node(self._ctx, node, self._provisional(node), allow_delta=True)
             self.logged += 1
+            # R-EVT-6: nothing else leads to a root.
             if parent is None and self._ctx.root_logged is not None:
                 self._ctx.root_logged(node.db)
         if parent is None:
@@ -124,20 +133,14 @@ class Evictor:
             strip(node)
         parent.lsns[index] = spill.out(node, parent.lsns[index])
         parent.kids[index] = None
+        # The slot leads into the scratch file, so the parent must not be dropped as clean.
         parent.dirty = True
         return True
-
-    def _strip(self, target: int) -> None:
-        for node in candidates(self._ctx):
-            if self._ctx.used_bytes <= target:
-                return
-            if isinstance(node, BIN) and strip(node):
-                self._ctx.account(node)
-                self.stripped += 1
 
     def _round(self, target: int) -> bool:
         gone = 0
         chosen = candidates(self._ctx)
+        # Clean nodes go before dirty ones, which have to be logged.
         for dirty in (False, True):
             for node in chosen:
                 if self._ctx.used_bytes <= target:

@@ -10,8 +10,12 @@ the type in; which one files are written in, ``versions.continued_in`` says.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.entry_types import BY_NUMBER, type_name
 
 Record = tuple[Any, ...]
 Decode = Callable[[bytes, int], Record]
@@ -227,3 +231,83 @@ def erased(_: int, __: bool) -> Codec:
     from engine.format.entry import markers
 
     return Codec(markers.decode_erased, markers.encode_erased)
+
+
+_LOADERS: Final[dict[str, Callable[[int, bool], Codec]]] = {
+    made.__name__: made
+    for made in (
+        user_ln,
+        del_dup_ln,
+        image_ln,
+        reserved_ln,
+        scan_ln,
+        map_ln,
+        name_ln,
+        dup_count_ln,
+        file_summary_ln,
+        node,
+        old_delta,
+        in_delete,
+        in_dup_delete,
+        db_tree,
+        txn_end,
+        prepare,
+        ckpt_start,
+        ckpt_end,
+        trace,
+        file_header,
+        roll_start,
+        roll_end,
+        matchpoint,
+        immutable_file,
+        restore_required,
+        erased,
+    )
+}
+_loaded: Final[dict[int, Codec]] = {}
+
+
+def codec_of(number: int) -> Codec | None:
+    """The codec of a type, None when there is no such type."""
+    codec = _loaded.get(number)
+    if codec is None and (entry_type := BY_NUMBER.get(number)) is not None:
+        codec = _loaded[number] = _LOADERS[entry_type.codec](number, entry_type.transactional)
+    return codec
+
+
+def decode_body(number: int, version: int, body: bytes) -> Record:
+    """Decode the body of an entry.
+
+    Arguments:
+        number: entry type.
+        version: log version of the file.
+        body: exactly the item.
+
+    Returns:
+        The record of the type, such as ``ln.LN`` or ``checkpoint.CkptEnd``.
+
+    Raises:
+        FormatError: the body is not what the type says, or the type is unknown. Nothing else is raised, whatever the
+            bytes are.
+    """
+    codec = codec_of(number)
+    if codec is None:
+        raise FormatError("unknown entry type", expected="1..45", found=str(number))
+    try:
+        return codec.decode(body, version)
+    except FormatError as error:
+        raise FormatError(f"{type_name(number)}: {error}") from error
+    except IndexError as error:
+        raise FormatError(
+            f"{type_name(number)}: field runs past the end of the entry", found=f"{len(body)} bytes"
+        ) from error
+    except (ValueError, OverflowError, struct.error) as error:
+        raise FormatError(f"{type_name(number)}: the body does not fit its type", found=str(error)) from error
+
+
+def encode_body(number: int, version: int, record: Record) -> bytes:
+    """Encode a record as the body of an entry of its type."""
+    codec = codec_of(number)
+    if codec is None:
+        raise KeyError(number)
+    return codec.encode(record, version)

@@ -11,13 +11,8 @@ the lines say, so that a type of a later version has one line to be written and 
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError
-from engine.format import codecs
-from engine.format.codecs import Codec, Record
 from engine.format.versions import HIGHEST_TYPE, TWO_PART_DUPLICATES
 
 # Families: how a body is read, and what a pass over the log does with it.
@@ -57,8 +52,7 @@ class EntryType(NamedTuple):
         name: JE's name.
         family: ``ln`` (has a key and belongs to a database), ``in`` (a tree node or an old delta) or ``other``.
         groups: words of ``--type`` that include it.
-        codec: makes the codec, from the number and whether there are transaction fields; types of the same content
-            have the same.
+        codec: the function of ``codecs`` that makes the codec; types of the same content have the same.
         traits: bits.
         since, until: log versions.
     """
@@ -67,7 +61,7 @@ class EntryType(NamedTuple):
     name: str
     family: str
     groups: tuple[str, ...]
-    codec: Callable[[int, bool], Codec]
+    codec: str
     traits: int
     since: int
     until: int | None
@@ -136,51 +130,51 @@ DEL_IMAGE: Final = 45
 
 # number, name, family, groups, codec, traits, since, until
 ENTRY_TYPES: Final[tuple[EntryType, ...]] = (
-    EntryType(LN_TX, "LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM, 6, 7),
-    EntryType(LN_TYPE, "LN", LN, ("ln",), codecs.user_ln, STREAM, 6, 7),
-    EntryType(MAP_LN_TX, "MapLN_TX", LN, ("ln", "meta"), codecs.map_ln, TXN, 6, 7),
-    EntryType(MAP_LN, "MapLN", LN, ("ln", "meta"), codecs.map_ln, 0, 6, None),
-    EntryType(NAME_LN_TX, "NameLN_TX", LN, ("ln", "meta"), codecs.name_ln, TXN | STREAM, 6, None),
-    EntryType(NAME_LN, "NameLN", LN, ("ln", "meta"), codecs.name_ln, STREAM, 6, None),
-    EntryType(DEL_DUP_LN_TX, "DelDupLN_TX", LN, ("ln",), codecs.del_dup_ln, TXN | STREAM, 6, 7),
-    EntryType(DEL_DUP_LN, "DelDupLN", LN, ("ln",), codecs.del_dup_ln, STREAM, 6, 7),
-    EntryType(DUP_COUNT_LN_TX, "DupCountLN_TX", LN, ("ln",), codecs.dup_count_ln, TXN, 6, 7),
-    EntryType(DUP_COUNT_LN, "DupCountLN", LN, ("ln",), codecs.dup_count_ln, 0, 6, 7),
-    EntryType(FILE_SUMMARY_LN, "FileSummaryLN", LN, ("ln", "cleaner"), codecs.file_summary_ln, RARE | OWN, 6, None),
-    EntryType(IN_TYPE, "IN", NODE, ("in",), codecs.node, 0, 6, None),
-    EntryType(BIN_TYPE, "BIN", NODE, ("in",), codecs.node, BOTTOM, 6, None),
-    EntryType(DIN_TYPE, "DIN", NODE, ("in",), codecs.node, 0, 6, 7),
-    EntryType(DBIN_TYPE, "DBIN", NODE, ("in",), codecs.node, BOTTOM, 6, 7),
-    EntryType(DB_TREE, "DbTree", OTHER, ("meta",), codecs.db_tree, 0, 6, None),
-    EntryType(COMMIT, "Commit", OTHER, ("txn",), codecs.txn_end, TXN | SYNC | STREAM | TIMED, 6, None),
-    EntryType(ABORT, "Abort", OTHER, ("txn",), codecs.txn_end, TXN | SYNC | STREAM | TIMED, 6, None),
-    EntryType(CKPT_START, "CkptStart", OTHER, ("ckpt",), codecs.ckpt_start, TIMED, 6, None),
-    EntryType(CKPT_END, "CkptEnd", OTHER, ("ckpt",), codecs.ckpt_end, TIMED | RARE, 6, None),
-    EntryType(IN_DELETE, "INDelete", OTHER, ("in",), codecs.in_delete, 0, 6, 7),
-    EntryType(OLD_DELTA_TYPE, "BINDelta", NODE, ("in",), codecs.old_delta, BOTTOM | DELTA, 6, 8),
-    EntryType(DUP_DELTA_TYPE, "DupBINDelta", NODE, ("in",), codecs.old_delta, BOTTOM | DELTA, 6, 7),
-    EntryType(TRACE, "Trace", OTHER, ("meta",), codecs.trace, STREAM | TIMED | OWN, 6, None),
-    EntryType(FILE_HEADER, "FileHeader", OTHER, ("meta",), codecs.file_header, TIMED | OWN, 6, None),
-    EntryType(IN_DUP_DELETE, "INDupDelete", OTHER, ("in",), codecs.in_dup_delete, 0, 6, 7),
-    EntryType(PREPARE, "Prepare", OTHER, ("txn",), codecs.prepare, TXN | TIMED, 6, 17),
-    EntryType(ROLLBACK_START, "RollbackStart", OTHER, ("rollback", "rep"), codecs.roll_start, TIMED | RARE, 7, None),
-    EntryType(ROLLBACK_END, "RollbackEnd", OTHER, ("rollback", "rep"), codecs.roll_end, TIMED | RARE, 7, None),
-    EntryType(MATCHPOINT, "Matchpoint", OTHER, ("rep",), codecs.matchpoint, SYNC | STREAM | TIMED, 7, None),
-    EntryType(DEL_LN_TX, "DEL_LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM | DELETES, 8, None),
-    EntryType(DEL_LN, "DEL_LN", LN, ("ln",), codecs.user_ln, STREAM | DELETES, 8, None),
-    EntryType(INS_LN_TX, "INS_LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM | INSERTS, 8, None),
-    EntryType(INS_LN, "INS_LN", LN, ("ln",), codecs.user_ln, STREAM | INSERTS, 8, None),
-    EntryType(UPD_LN_TX, "UPD_LN_TX", LN, ("ln",), codecs.user_ln, TXN | STREAM | UPDATES, 8, None),
-    EntryType(UPD_LN, "UPD_LN", LN, ("ln",), codecs.user_ln, STREAM | UPDATES, 8, None),
-    EntryType(DELTA_TYPE, "NewBINDelta", NODE, ("in",), codecs.node, BOTTOM | DELTA, 9, None),
-    EntryType(IMMUTABLE_FILE, "ImmutableFile", OTHER, ("meta",), codecs.immutable_file, 0, 11, None),
-    EntryType(RESTORE_REQUIRED, "RestoreRequired", OTHER, ("meta",), codecs.restore_required, 0, 14, None),
-    EntryType(RESERVED_FILE_LN, "ReservedFileLN", LN, ("ln", "cleaner"), codecs.reserved_ln, RARE | OWN, 15, None),
-    EntryType(EXTINCT_SCAN_LN, "ExtinctScanLN", LN, ("ln", "cleaner"), codecs.scan_ln, 0, 16, None),
-    EntryType(EXTINCT_SCAN_LN_TX, "ExtinctScanLN_TX", LN, ("ln", "cleaner"), codecs.scan_ln, TXN | STREAM, 16, None),
-    EntryType(ERASED, "Erased", OTHER, ("cleaner",), codecs.erased, RARE, 17, None),
-    EntryType(UPD_IMAGE, "UPD_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), codecs.image_ln, TXN | STREAM | UPDATES, 25, None),
-    EntryType(DEL_IMAGE, "DEL_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), codecs.image_ln, TXN | STREAM | DELETES, 25, None),
+    EntryType(LN_TX, "LN_TX", LN, ("ln",), "user_ln", TXN | STREAM, 6, 7),
+    EntryType(LN_TYPE, "LN", LN, ("ln",), "user_ln", STREAM, 6, 7),
+    EntryType(MAP_LN_TX, "MapLN_TX", LN, ("ln", "meta"), "map_ln", TXN, 6, 7),
+    EntryType(MAP_LN, "MapLN", LN, ("ln", "meta"), "map_ln", 0, 6, None),
+    EntryType(NAME_LN_TX, "NameLN_TX", LN, ("ln", "meta"), "name_ln", TXN | STREAM, 6, None),
+    EntryType(NAME_LN, "NameLN", LN, ("ln", "meta"), "name_ln", STREAM, 6, None),
+    EntryType(DEL_DUP_LN_TX, "DelDupLN_TX", LN, ("ln",), "del_dup_ln", TXN | STREAM, 6, 7),
+    EntryType(DEL_DUP_LN, "DelDupLN", LN, ("ln",), "del_dup_ln", STREAM, 6, 7),
+    EntryType(DUP_COUNT_LN_TX, "DupCountLN_TX", LN, ("ln",), "dup_count_ln", TXN, 6, 7),
+    EntryType(DUP_COUNT_LN, "DupCountLN", LN, ("ln",), "dup_count_ln", 0, 6, 7),
+    EntryType(FILE_SUMMARY_LN, "FileSummaryLN", LN, ("ln", "cleaner"), "file_summary_ln", RARE | OWN, 6, None),
+    EntryType(IN_TYPE, "IN", NODE, ("in",), "node", 0, 6, None),
+    EntryType(BIN_TYPE, "BIN", NODE, ("in",), "node", BOTTOM, 6, None),
+    EntryType(DIN_TYPE, "DIN", NODE, ("in",), "node", 0, 6, 7),
+    EntryType(DBIN_TYPE, "DBIN", NODE, ("in",), "node", BOTTOM, 6, 7),
+    EntryType(DB_TREE, "DbTree", OTHER, ("meta",), "db_tree", 0, 6, None),
+    EntryType(COMMIT, "Commit", OTHER, ("txn",), "txn_end", TXN | SYNC | STREAM | TIMED, 6, None),
+    EntryType(ABORT, "Abort", OTHER, ("txn",), "txn_end", TXN | SYNC | STREAM | TIMED, 6, None),
+    EntryType(CKPT_START, "CkptStart", OTHER, ("ckpt",), "ckpt_start", TIMED, 6, None),
+    EntryType(CKPT_END, "CkptEnd", OTHER, ("ckpt",), "ckpt_end", TIMED | RARE, 6, None),
+    EntryType(IN_DELETE, "INDelete", OTHER, ("in",), "in_delete", 0, 6, 7),
+    EntryType(OLD_DELTA_TYPE, "BINDelta", NODE, ("in",), "old_delta", BOTTOM | DELTA, 6, 8),
+    EntryType(DUP_DELTA_TYPE, "DupBINDelta", NODE, ("in",), "old_delta", BOTTOM | DELTA, 6, 7),
+    EntryType(TRACE, "Trace", OTHER, ("meta",), "trace", STREAM | TIMED | OWN, 6, None),
+    EntryType(FILE_HEADER, "FileHeader", OTHER, ("meta",), "file_header", TIMED | OWN, 6, None),
+    EntryType(IN_DUP_DELETE, "INDupDelete", OTHER, ("in",), "in_dup_delete", 0, 6, 7),
+    EntryType(PREPARE, "Prepare", OTHER, ("txn",), "prepare", TXN | TIMED, 6, 17),
+    EntryType(ROLLBACK_START, "RollbackStart", OTHER, ("rollback", "rep"), "roll_start", TIMED | RARE, 7, None),
+    EntryType(ROLLBACK_END, "RollbackEnd", OTHER, ("rollback", "rep"), "roll_end", TIMED | RARE, 7, None),
+    EntryType(MATCHPOINT, "Matchpoint", OTHER, ("rep",), "matchpoint", SYNC | STREAM | TIMED, 7, None),
+    EntryType(DEL_LN_TX, "DEL_LN_TX", LN, ("ln",), "user_ln", TXN | STREAM | DELETES, 8, None),
+    EntryType(DEL_LN, "DEL_LN", LN, ("ln",), "user_ln", STREAM | DELETES, 8, None),
+    EntryType(INS_LN_TX, "INS_LN_TX", LN, ("ln",), "user_ln", TXN | STREAM | INSERTS, 8, None),
+    EntryType(INS_LN, "INS_LN", LN, ("ln",), "user_ln", STREAM | INSERTS, 8, None),
+    EntryType(UPD_LN_TX, "UPD_LN_TX", LN, ("ln",), "user_ln", TXN | STREAM | UPDATES, 8, None),
+    EntryType(UPD_LN, "UPD_LN", LN, ("ln",), "user_ln", STREAM | UPDATES, 8, None),
+    EntryType(DELTA_TYPE, "NewBINDelta", NODE, ("in",), "node", BOTTOM | DELTA, 9, None),
+    EntryType(IMMUTABLE_FILE, "ImmutableFile", OTHER, ("meta",), "immutable_file", 0, 11, None),
+    EntryType(RESTORE_REQUIRED, "RestoreRequired", OTHER, ("meta",), "restore_required", 0, 14, None),
+    EntryType(RESERVED_FILE_LN, "ReservedFileLN", LN, ("ln", "cleaner"), "reserved_ln", RARE | OWN, 15, None),
+    EntryType(EXTINCT_SCAN_LN, "ExtinctScanLN", LN, ("ln", "cleaner"), "scan_ln", 0, 16, None),
+    EntryType(EXTINCT_SCAN_LN_TX, "ExtinctScanLN_TX", LN, ("ln", "cleaner"), "scan_ln", TXN | STREAM, 16, None),
+    EntryType(ERASED, "Erased", OTHER, ("cleaner",), "erased", RARE, 17, None),
+    EntryType(UPD_IMAGE, "UPD_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), "image_ln", TXN | STREAM | UPDATES, 25, None),
+    EntryType(DEL_IMAGE, "DEL_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), "image_ln", TXN | STREAM | DELETES, 25, None),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EntryType]] = {entry_type.number: entry_type for entry_type in ENTRY_TYPES}
@@ -199,8 +193,8 @@ def _with(traits: int) -> frozenset[int]:
     return frozenset(t.number for t in ENTRY_TYPES if t.traits & traits)
 
 
-def _read_by(*loaders: Callable[[int, bool], Codec]) -> frozenset[int]:
-    return frozenset(t.number for t in ENTRY_TYPES if t.codec in loaders)
+def _read_by(*codecs: str) -> frozenset[int]:
+    return frozenset(t.number for t in ENTRY_TYPES if t.codec in codecs)
 
 
 # Everything that has a key and belongs to a database.
@@ -208,11 +202,11 @@ LNS: Final = _family(LN)
 # Bodies with transaction fields: LNs, and the ends of transactions.
 TRANSACTIONAL: Final = _with(TXN)
 # Records of users: not of the trees that JE keeps for itself.
-USER_LNS: Final = _read_by(codecs.user_ln, codecs.del_dup_ln, codecs.image_ln)
+USER_LNS: Final = _read_by("user_ln", "del_dup_ln", "image_ln")
 # User records that no Commit has to follow: durable by themselves.
 PLAIN_LNS: Final = USER_LNS - TRANSACTIONAL
 # User records that JE writes since v8, without a before-image: what the fast readers of ``fast.ln`` read.
-COMMON_LNS: Final = frozenset(n for n in _read_by(codecs.user_ln) if BY_NUMBER[n].until is None)
+COMMON_LNS: Final = frozenset(n for n in _read_by("user_ln") if BY_NUMBER[n].until is None)
 # Those of them that put a record: what redo takes without making a record.
 COMMON_PUTS: Final = COMMON_LNS & _with(INSERTS | UPDATES)
 # User records whose type says that the record is new, or gone.
@@ -221,17 +215,17 @@ DELETIONS: Final = _with(DELETES)
 # They replace a record, and so repeat since v26 when that was made.
 REPLACEMENTS: Final = _with(UPDATES | DELETES)
 # They name the main key and the item that goes, until v7.
-DEL_DUP_LNS: Final = _read_by(codecs.del_dup_ln)
+DEL_DUP_LNS: Final = _read_by("del_dup_ln")
 # Records of the mapping tree: one for each database.
-MAP_LNS: Final = _read_by(codecs.map_ln)
+MAP_LNS: Final = _read_by("map_ln")
 # Records of the naming tree.
-NAME_LNS: Final = _read_by(codecs.name_ln)
+NAME_LNS: Final = _read_by("name_ln")
 # Counters of the trees of duplicates, until v7; nothing reads them.
-DUP_COUNT_LNS: Final = _read_by(codecs.dup_count_ln)
+DUP_COUNT_LNS: Final = _read_by("dup_count_ln")
 # Records of the cleaner's databases.
-FILE_SUMMARY_LNS: Final = _read_by(codecs.file_summary_ln)
-RESERVED_FILE_LNS: Final = _read_by(codecs.reserved_ln)
-EXTINCT_SCAN_LNS: Final = _read_by(codecs.scan_ln)
+FILE_SUMMARY_LNS: Final = _read_by("file_summary_ln")
+RESERVED_FILE_LNS: Final = _read_by("reserved_ln")
+EXTINCT_SCAN_LNS: Final = _read_by("scan_ln")
 # What recovery brings in again, and what it takes back: MapLNs have a pass of their own.
 REDO_LNS: Final = LNS - MAP_LNS - DUP_COUNT_LNS
 UNDO_LNS: Final = REDO_LNS & TRANSACTIONAL
@@ -241,8 +235,8 @@ STREAM_LNS: Final = LNS & _with(STREAM)
 # Nodes and deltas of nodes.
 NODE_ENTRIES: Final = _family(NODE)
 # Those that ``node.decode_node`` reads: all but the old deltas, which hold nothing but slots.
-NODES: Final = _read_by(codecs.node)
-OLD_DELTAS: Final = _read_by(codecs.old_delta)
+NODES: Final = _read_by("node")
+OLD_DELTAS: Final = _read_by("old_delta")
 # Of the trees of duplicates that there were until v7, and of all other trees.
 DUP_NODE_ENTRIES: Final = frozenset(n for n in NODE_ENTRIES if BY_NUMBER[n].until == TWO_PART_DUPLICATES - 1)
 TREE_NODE_ENTRIES: Final = NODE_ENTRIES - DUP_NODE_ENTRIES
@@ -261,15 +255,15 @@ TXN_ENDS: Final = _group("txn") & _with(SYNC)
 # The same with Prepare, after which it is not decided: the fate of a transaction.
 TXN_FATES: Final = _group("txn")
 # A checkpoint: its two ends and the root between them.
-CKPT_ENTRIES: Final = _group("ckpt") | _read_by(codecs.db_tree)
+CKPT_ENTRIES: Final = _group("ckpt") | _read_by("db_tree")
 # Begin and end of a rollback.
 ROLLBACKS: Final = _group("rollback")
 # What a syncup can match at.
 SYNC_POINTS: Final = _with(SYNC)
 # Outside the stream, but they say how far back it can be followed: a rollback turns it, a checkpoint may bar the way.
-STREAM_MARKS: Final = _read_by(codecs.roll_start, codecs.ckpt_end)
+STREAM_MARKS: Final = _read_by("roll_start", "ckpt_end")
 # What an index of VLSNs is made from: the stream, and where it turns.
-STREAM_ENTRIES: Final = _with(STREAM) | _read_by(codecs.roll_start)
+STREAM_ENTRIES: Final = _with(STREAM) | _read_by("roll_start")
 
 # The body says when it was written.
 TIMED_ENTRIES: Final = _with(TIMED)
@@ -278,7 +272,7 @@ RARE_ENTRIES: Final = _with(RARE)
 # What a closing JE writes for itself after the last checkpoint, besides records of its own databases.
 OWN_ENTRIES: Final = _with(OWN)
 # What is durable by itself: damage in front of it is no torn tail.
-DURABLE_ENTRIES: Final = PLAIN_LNS | _read_by(codecs.ckpt_end) | (TXN_ENDS - {ABORT})
+DURABLE_ENTRIES: Final = PLAIN_LNS | _read_by("ckpt_end") | (TXN_ENDS - {ABORT})
 
 
 def type_name(number: int) -> str:
@@ -290,52 +284,3 @@ def type_name(number: int) -> str:
 def is_valid_type(number: int, version: int) -> bool:
     """Whether a file of the log version may hold the type; otherwise the entry ends the log (R-LOG-31)."""
     return 1 <= number <= HIGHEST_TYPE.get(version, 0)
-
-
-_loaded: Final[dict[int, Codec]] = {}
-
-
-def codec_of(number: int) -> Codec | None:
-    """The codec of a type, None when there is no such type."""
-    codec = _loaded.get(number)
-    if codec is None and (entry_type := BY_NUMBER.get(number)) is not None:
-        codec = _loaded[number] = entry_type.codec(number, entry_type.transactional)
-    return codec
-
-
-def decode_body(number: int, version: int, body: bytes) -> Record:
-    """Decode the body of an entry.
-
-    Arguments:
-        number: entry type.
-        version: log version of the file.
-        body: exactly the item.
-
-    Returns:
-        The record of the type, such as ``ln.LN`` or ``checkpoint.CkptEnd``.
-
-    Raises:
-        FormatError: the body is not what the type says, or the type is unknown. Nothing else is raised, whatever the
-            bytes are.
-    """
-    codec = codec_of(number)
-    if codec is None:
-        raise FormatError("unknown entry type", expected="1..45", found=str(number))
-    try:
-        return codec.decode(body, version)
-    except FormatError as error:
-        raise FormatError(f"{type_name(number)}: {error}") from error
-    except IndexError as error:
-        raise FormatError(
-            f"{type_name(number)}: field runs past the end of the entry", found=f"{len(body)} bytes"
-        ) from error
-    except (ValueError, OverflowError, struct.error) as error:
-        raise FormatError(f"{type_name(number)}: the body does not fit its type", found=str(error)) from error
-
-
-def encode_body(number: int, version: int, record: Record) -> bytes:
-    """Encode a record as the body of an entry of its type."""
-    codec = codec_of(number)
-    if codec is None:
-        raise KeyError(number)
-    return codec.encode(record, version)

@@ -26,16 +26,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from engine.format.codecs import decode_body
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, CkptEnd
 from engine.format.entry.rollback import Matchpoint, RollbackStart
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import (
-    COMMIT,
-    STREAM_MARKS,
-    SYNC_POINTS,
-    TXN_ENDS,
-    decode_body,
-)
+from engine.format.entry_types import COMMIT, STREAM_MARKS, SYNC_POINTS, TXN_ENDS
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN

@@ -7,10 +7,10 @@ JE does not compare them.
 
 from __future__ import annotations
 
+from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import Matchpoint
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import decode_body
 
 # Name and value of each part, in the order in which a difference is looked for.
 Content = tuple[tuple[str, object], ...]

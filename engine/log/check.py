@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from engine.errors import FormatError
+from engine.format.codecs import decode_body
 from engine.format.entry_types import (
     CKPT_END,
     COMMIT,
@@ -24,7 +25,6 @@ from engine.format.entry_types import (
     RESERVED_FILE_LN,
     ROLLBACK_START,
     ROLLBACKS,
-    decode_body,
 )
 from engine.format.fast.file_summary import summarised_file
 from engine.format.fast.header import header_lengths

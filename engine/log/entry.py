@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.format.codecs import Record
-from engine.format.entry_types import decode_body, type_name
+from engine.format.codecs import Record, decode_body
+from engine.format.entry_types import type_name
 from engine.format.header import REPLICATED, Provisional, header_bytes, is_invisible, provisional_of
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 

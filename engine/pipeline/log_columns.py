@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.errors import FormatError
-from engine.format.codecs import Record
+from engine.format.codecs import Record, decode_body
 from engine.format.describe import SHAPES
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, decode_node
-from engine.format.entry_types import NODES, decode_body
+from engine.format.entry_types import NODES
 from engine.format.lsn import format_lsn, is_null
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage, LogEntry

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Final
 
+from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry_types import (
@@ -26,7 +27,6 @@ from engine.format.entry_types import (
     ROLLBACKS,
     TXN_ENDS,
     TXN_FATES,
-    decode_body,
 )
 from engine.format.fast.header import TYPES, header_lengths
 from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY

@@ -18,17 +18,13 @@ from collections.abc import Mapping
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError, caused_by
 from engine.events import SILENT, Listener
+from engine.format.codecs import decode_body
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare
-from engine.format.entry_types import (
-    ABORT,
-    COMMIT,
-    TREE_NODE_ENTRIES,
-    decode_body,
-)
+from engine.format.entry_types import ABORT, COMMIT, TREE_NODE_ENTRIES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.passes import RawEntry, verify
 from engine.log.tail import Tail, find_last_checkpoint

@@ -12,16 +12,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.catalog.catalog import Catalog
+from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE
 from engine.format.entry.ln_content import NameLN
-from engine.format.entry_types import (
-    COMMON_PUTS,
-    REDO_LNS,
-    TRANSACTIONAL,
-    UNDO_LNS,
-    codec_of,
-)
+from engine.format.entry_types import COMMON_PUTS, REDO_LNS, TRANSACTIONAL, UNDO_LNS
 from engine.format.fast.header import header_lengths, item_size
 from engine.format.fast.ln import plain_fields, transaction_of
 from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible

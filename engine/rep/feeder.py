@@ -23,7 +23,7 @@ from engine.rep.restore import send_files
 from engine.rep.stream import StreamEntry, StreamReader, entry_at, of_item
 from engine.rep.syncup import Answer, AnswerKind, Feeder
 from engine.rep.wire import Channel, DisconnectedError, Frame
-from engine.vlsn.waiting import WaitTimeoutError
+from engine.vlsn.entry_waiters import WaitTimeoutError
 
 _BATCH_BYTES: Final = 1 << 18
 _BATCH_ENTRIES: Final = 1000

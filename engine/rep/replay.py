@@ -17,21 +17,14 @@ import threading
 import time
 from typing import Final
 
-from engine.catalog.replay import replay_name
+from engine.catalog.naming_replay import replay_name
 from engine.db.engine import Engine
 from engine.errors import DamageError, FormatError
+from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import (
-    BY_NUMBER,
-    COMMIT,
-    COMMON_LNS,
-    MATCHPOINT,
-    TXN_ENDS,
-    decode_body,
-    type_name,
-)
+from engine.format.entry_types import BY_NUMBER, COMMIT, COMMON_LNS, MATCHPOINT, TXN_ENDS, type_name
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN

@@ -23,7 +23,7 @@ from engine.db.environment import Environment
 from engine.db.opening import WriterLock
 from engine.errors import FormatError
 from engine.events import Listener
-from engine.format.entry_types import decode_body
+from engine.format.codecs import decode_body
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep import messages
 from engine.rep.messages import Message, nonsense

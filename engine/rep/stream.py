@@ -22,25 +22,19 @@ from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
 from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError
+from engine.format.codecs import decode_body, encode_body
 from engine.format.entry.ln import HAS_EXPIRATION, LN
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import TxnEnd, decode_txn_end
-from engine.format.entry_types import (
-    MATCHPOINT,
-    ROLLBACK_START,
-    TXN_ENDS,
-    decode_body,
-    encode_body,
-    type_name,
-)
+from engine.format.entry_types import MATCHPOINT, ROLLBACK_START, TXN_ENDS, type_name
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, forward
+from engine.vlsn.entry_waiters import LogItem
 from engine.vlsn.scanner import ForwardScanner
-from engine.vlsn.waiting import LogItem
 
 _LEAST_VERSION: Final = 8
 

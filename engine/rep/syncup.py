@@ -14,8 +14,8 @@ T<=M                   soft rollback to M
 T>M                    hard recovery; network restore when a CkptEnd with deleted files or a gap was passed
 =====  =====  =======  ====================================================================
 
-The published table, which ``engine.vlsn.decision`` predicts by, rolls a log without any commit back to nothing. Here
-such a log is replaced by the master's: nothing in it was ever committed, and one way less has to be right.
+The published table, which ``engine.vlsn.syncup_decision`` predicts by, rolls a log without any commit back to nothing.
+Here such a log is replaced by the master's: nothing in it was ever committed, and one way less has to be right.
 
 Example: the replica has Commit 10, LN 11, Commit 12; the master Commit 10, Commit 11. 12 is asked for: beyond the
 master's range, which offers its own 11. The replica has no sync-able entry there and goes on to 10: equal. T = 12 > 10,
@@ -50,7 +50,7 @@ from engine.log.passes import LogRange, RawEntry, backward
 from engine.rep.rollback import MatchpointLocation, RollbackProhibitedError
 from engine.rep.stream import StreamEntry, entry_at, form_of
 from engine.rep.terms import NO_TERMS, Terms
-from engine.vlsn import decision
+from engine.vlsn import syncup_decision as decision
 
 DEFAULT_ROLLBACK_LIMIT: Final = 10
 _LOOKED_AT: Final = SYNC_POINTS | STREAM_MARKS
@@ -267,7 +267,7 @@ def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> SyncupPlan
 
 
 def decide(last_txn_end: int, last: int, matchpoint: MatchpointLocation, passed: LogSurplus) -> SyncupPlan:
-    """The decision table of ``engine.vlsn.decision``, for a matchpoint that was found.
+    """The decision table of ``engine.vlsn.syncup_decision``, for a matchpoint that was found.
 
     The limit is not asked for here: ``check_rollback_limit`` refuses with the commits at hand.
     """

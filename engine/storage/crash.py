@@ -86,20 +86,17 @@ class CrashStorage(WrappedStorage):
         self.crashed = False
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing."""
         if create and self._base.stat(path) is None:
             self.count("create", path)
             self.changed(Change("create", path, 0, b""))
         return _CrashFile(self, self._base.open_rw(path, create=create))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
         self.count("rename", old)
         self._base.rename(old, new)
         self.changed(Change("rename", old, 0, new.encode()))
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         self.count("remove", path)
         self._base.remove(path)
         self.changed(Change("remove", path, 0, b""))
@@ -107,6 +104,7 @@ class CrashStorage(WrappedStorage):
     def sync_directory(self, path: str = "") -> None:
         """Creations, renames and removals become durable; contents do not."""
         self.count("sync_directory", path)
+        # Names become durable without contents, as in a file system that writes metadata first.
         self._settle(lambda change: change.kind in ("create", "rename", "remove"))
 
     def image(self, mode: CrashMode, seed: int = 0) -> MemoryStorage:
@@ -119,10 +117,12 @@ class CrashStorage(WrappedStorage):
         files = {path: bytearray(data) for path, data in self._durable.items()}
         chosen = random.Random(seed)
         keep = 0 if mode is CrashMode.NO_FSYNC else chosen.randint(0, len(self._changes))
+        # In the order in which they were made: a later change survives only with all earlier ones.
         for change in self._changes[:keep]:
             _apply(files, change)
         if mode is CrashMode.TORN_WRITE and keep < len(self._changes):
             torn = self._changes[keep]
+            # Other changes happen as a whole or not at all.
             if torn.kind == "write":
                 _apply(files, torn._replace(data=torn.data[: chosen.randint(0, len(torn.data))]))
         return MemoryStorage({path: bytes(data) for path, data in files.items()}, "crash:")
@@ -183,6 +183,7 @@ class _CrashFile(WrappedFile):
         try:
             self._storage.count("write", self.path)
         except SimulatedCrashError:
+            # The write under way at the crash; later ones were never begun.
             if self._storage.operations == self._storage.stop_at:
                 self._storage.changed(change)
             raise
@@ -190,13 +191,11 @@ class _CrashFile(WrappedFile):
         self._storage.changed(change)
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
         self._storage.count("truncate", self.path)
         self._file.truncate(length)
         self._storage.changed(Change("truncate", self.path, length, b""))
 
     def sync(self) -> None:
-        """Make content and length durable."""
         self._storage.count("sync", self.path)
         self._storage.synced(self.path)
 
@@ -214,6 +213,7 @@ def _apply(files: dict[str, bytearray], change: Change) -> None:
         if content is not None:
             files[change.data.decode()] = content
     elif change.path in files:
+        # A write to a file whose creation did not survive is lost with it.
         data = files[change.path]
         if change.kind == "truncate":
             del data[change.offset :]

@@ -21,7 +21,10 @@ class DiskStorage:
     __slots__ = ("_root",)
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._root = _plain(os.fspath(root))
+        # Without what does not change its meaning: ``./env//`` is ``env``.
+        named = os.fspath(root)
+        parts = [part for part in named.split("/") if part not in ("", ".")]
+        self._root = ("/" if named.startswith("/") else "") + "/".join(parts) or "."
 
     @property
     def root(self) -> str:
@@ -29,14 +32,12 @@ class DiskStorage:
         return self._root
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
         try:
             return sorted(os.listdir(self._full(path)))
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
         try:
             found = os.stat(self._full(path))
         except OSError as error:
@@ -46,18 +47,16 @@ class DiskStorage:
         return Stat(found.st_size, found.st_mtime_ns // 1_000_000, stat_module.S_ISDIR(found.st_mode))
 
     def open(self, path: str) -> ReadFile:
-        """Open an existing file for reading."""
         return self._open(path, os.O_RDONLY)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing."""
         return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def make_directory(self, path: str) -> None:
-        """Make a directory; an existing one is fine."""
         try:
             os.mkdir(self._full(path))
         except FileExistsError:
+            # Somebody else may have made it meanwhile, which is fine.
             if not os.path.isdir(self._full(path)):
                 raise StorageError(
                     f"cannot make {self._name(path)}: a file is in the way", file=self._name(path)
@@ -66,22 +65,20 @@ class DiskStorage:
             raise _translated(error, self._name(path)) from error
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing an existing one."""
         try:
             os.replace(self._full(old), self._full(new))
         except OSError as error:
             raise _translated(error, self._name(old)) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         try:
             os.unlink(self._full(path))
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
     def sync_directory(self, path: str = "") -> None:
-        """Make the names in the directory durable."""
         try:
+            # A directory is synced through a descriptor of its own.
             handle = os.open(self._full(path), os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -91,7 +88,6 @@ class DiskStorage:
             raise _translated(error, self._name(path)) from error
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock one byte of an existing file without waiting."""
         # Readers need none of it.
         from engine.storage import posix_locks
 
@@ -110,7 +106,6 @@ class DiskStorage:
             raise _translated(error, self._name(path)) from error
 
     def lock_holder(self, path: str, byte: int) -> int | None:
-        """The pid of a process that holds a lock on the byte, or None."""
         from engine.storage import posix_locks
 
         return posix_locks.holder_of(self._full(path), byte)
@@ -140,15 +135,12 @@ class _DiskFile:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes now."""
         return os.fstat(self._handle).st_size
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         try:
             data = os.pread(self._handle, length, offset)
             # One call may return less than asked for (signals, 2 GiB limit): go on until the end of the file says stop.
@@ -162,10 +154,10 @@ class _DiskFile:
         return data
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``."""
         view = memoryview(data)
         try:
             while view:
+                # One call may write less than it is given.
                 written = os.pwrite(self._handle, view, offset)
                 view = view[written:]
                 offset += written
@@ -173,23 +165,21 @@ class _DiskFile:
             raise _translated(error, self._name) from error
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
         try:
             os.ftruncate(self._handle, length)
         except OSError as error:
             raise _translated(error, self._name) from error
 
     def sync(self) -> None:
-        """Make content and length durable."""
         try:
             os.fsync(self._handle)
         except OSError as error:
             raise _translated(error, self._name) from error
 
     def close(self) -> None:
-        """Close the descriptor."""
         if self._handle >= 0:
             os.close(self._handle)
+            # Closing twice must not hit a descriptor that somebody else has by then.
             self._handle = -1
 
     def __del__(self) -> None:
@@ -197,16 +187,11 @@ class _DiskFile:
         self.close()
 
 
-def _plain(root: str) -> str:
-    """A directory without what does not change its meaning: ``./env//`` is ``env``."""
-    parts = [part for part in root.split("/") if part not in ("", ".")]
-    return ("/" if root.startswith("/") else "") + "/".join(parts) or "."
-
-
 def _translated(error: OSError, name: str) -> JetoolError:
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return NotFoundError(f"cannot open {name}: {reason}", file=name)
+    # A full disk may strike in the middle of a write.
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(
             reason,

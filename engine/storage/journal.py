@@ -81,36 +81,35 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     manifest = read_manifest(backup)
     file = _opened(backup)
     try:
+        # Read to the end before anything is undone: a torn journal must not stop an undo half-way.
         places = _places(file)
         if not force:
             _require_unchanged(storage, manifest)
         touched = set()
+        # The first entry of a file holds its oldest state, so it is written last.
         for at, length in reversed(places):
             entry = _read_entry(file, at, length)
             _undo_entry(storage, entry)
             touched.add(entry.path)
     finally:
         file.close()
-    _sync(storage, touched)
+    for path in sorted(touched):
+        if storage.stat(path) is not None:
+            restored = storage.open_rw(path)
+            restored.sync()
+            restored.close()
+    for directory in sorted({path.rpartition("/")[0] for path in touched}):
+        storage.sync_directory(directory)
+    # Only now may the journal go: until everything is durable, a crash is met by undoing once more.
     write_manifest(backup, {**manifest, "state": UNDONE})
+    # The name is free for the next run; the bytes stay.
     backup.rename(JOURNAL, f"{JOURNAL}.undone")
     backup.sync_directory()
     return len(places)
 
 
-def _sync(storage: Storage, touched: set[str]) -> None:
-    """Make files, and the directories that hold their names, durable."""
-    for path in sorted(touched):
-        if storage.stat(path) is not None:
-            file = storage.open_rw(path)
-            file.sync()
-            file.close()
-    for directory in sorted({path.rpartition("/")[0] for path in touched}):
-        storage.sync_directory(directory)
-
-
 def read_manifest(backup: Storage) -> dict[str, object]:
-    """The manifest of a backup directory. DamageError when it is no JSON object."""
+    """The manifest of a backup directory. DamageError when it is not JSON."""
     if backup.stat(MANIFEST) is None:
         return {}
     file = backup.open(MANIFEST)
@@ -132,6 +131,7 @@ def write_manifest(backup: Storage, content: dict[str, object]) -> None:
     file.write(0, data)
     file.sync()
     file.close()
+    # A crash leaves the old manifest or the new one.
     backup.rename(temporary, MANIFEST)
     backup.sync_directory()
 
@@ -184,6 +184,7 @@ def _places(file: ReadFile) -> list[tuple[int, int]]:
     while at + _ENTRY.size <= size:
         _, path_length, _, _, count = _ENTRY.unpack(file.read(at, _ENTRY.size))
         length = _ENTRY.size + path_length + count + _CRC.size
+        # The journal is synced before the change it precedes: a torn entry protects nothing.
         if path_length < 0 or at + length > size:
             break
         raw = file.read(at, length)
@@ -206,6 +207,7 @@ def _undo_entry(storage: Storage, entry: JournalEntry) -> None:
         if storage.stat(entry.path) is not None:
             storage.remove(entry.path)
         return
+    # A removed file comes back with the first of its entries.
     file = storage.open_rw(entry.path, create=True)
     try:
         if entry.data:

@@ -28,29 +28,25 @@ class MemoryStorage:
 
     @property
     def root(self) -> str:
-        """What messages call the root."""
         return self._root
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
         if not self._is_directory(path):
             raise self._absent(path)
         prefix = f"{path}/" if path else ""
+        # Of paths deeper down only the next part of the name counts.
         below = [p[len(prefix) :] for p in (*self._files, *self._directories) if p and p.startswith(prefix)]
         return sorted({p.split("/", 1)[0] for p in below if p})
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
         if path in self._files:
             return Stat(len(self._files[path]), 0, False)
         return Stat(0, 0, True) if self._is_directory(path) else None
 
     def open(self, path: str) -> ReadFile:
-        """Open an existing file for reading."""
         return self.open_rw(path)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing."""
         if path not in self._files:
             if not create or not self._has_parent(path):
                 raise self._absent(path)
@@ -58,19 +54,16 @@ class MemoryStorage:
         return _MemoryFile(path, self._files[path])
 
     def make_directory(self, path: str) -> None:
-        """Make a directory."""
         if not self._has_parent(path):
             raise self._absent(path)
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
         if not self._has_parent(new):
             raise self._absent(new)
         self._files[new] = self._taken(old)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         self._taken(path)
 
     def sync_directory(self, path: str = "") -> None:
@@ -81,6 +74,7 @@ class MemoryStorage:
         if path not in self._files:
             raise self._absent(path)
         held = self._locks.setdefault((path, byte), [])
+        # Shared locks go together; an exclusive one goes with none.
         if held and (exclusive or True in held):
             raise RefusedError("the environment is in use", file=self._name(path), expected=f"no lock on byte {byte}")
         held.append(exclusive)
@@ -129,25 +123,21 @@ class _MemoryFile:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes."""
         return len(self._data)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         return bytes(self._data[offset : offset + length])
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``."""
+        # The protocol: bytes between the old end and the offset are zero.
         if data and offset > len(self._data):
             self._data.extend(bytes(offset - len(self._data)))
         self._data[offset : offset + len(data)] = data
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
         if length > len(self._data):
             self._data.extend(bytes(length - len(self._data)))
         else:
@@ -170,7 +160,6 @@ class _MemoryLock:
         self._exclusive = exclusive
 
     def release(self) -> None:
-        """Give the lock back."""
         if self._held is not None:
             self._held.remove(self._exclusive)
             self._held = None

@@ -38,19 +38,18 @@ class OverlayStorage:
         return {path: content.kept() for path, content in self._files.items() if content.kept()}
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
         prefix = f"{path}/" if path else ""
         made = {p[len(prefix) :].split("/", 1)[0] for p in (*self._files, *self._directories) if p.startswith(prefix)}
         try:
             below = {name for name in self._base.names(path) if prefix + name not in self._gone}
         except NotFoundError:
+            # The directory may exist in the overlay alone.
             if not made and path not in self._directories:
                 raise
             below = set()
         return sorted(below | made - {""})
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None."""
         content = self._files.get(path)
         if content is not None:
             return Stat(content.length, 0, False)
@@ -59,12 +58,12 @@ class OverlayStorage:
         return None if path in self._gone else self._base.stat(path)
 
     def open(self, path: str) -> ReadFile:
-        """Open an existing file for reading."""
         content = self._files.get(path)
         if content is not None:
             return _OverlayFile(path, content)
         if path in self._gone:
             raise self._absent(path)
+        # Someone may change the file after this, and a reader must see it.
         return _LookingThrough(path, self._base.open(path), self._files)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
@@ -79,18 +78,16 @@ class OverlayStorage:
         return _OverlayFile(path, content)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory."""
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
+        # Takes the file into the overlay, so that its content can go under the other name.
         self.open_rw(old)
         self._files[new] = self._files.pop(old)
         self._gone.discard(new)
         self._gone.add(old)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         if self.stat(path) is None:
             raise self._absent(path)
         self._files.pop(path, None)
@@ -128,7 +125,6 @@ class _Content:
         return len(self._blocks) * BLOCK
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes."""
         end = min(offset + length, self.length)
         parts = []
         while offset < end:
@@ -146,6 +142,7 @@ class _Content:
             number, start = divmod(at, BLOCK)
             stop = min(BLOCK, start + end - at)
             part = data[at - offset : at - offset + stop - start]
+            # A part of a block is changed, so the rest of it must be there.
             block = self._block(number)
             self._blocks[number] = block[:start] + part + block[stop:]
             at += stop - start
@@ -159,6 +156,7 @@ class _Content:
             number, start = divmod(length, BLOCK)
             if start:
                 self._blocks[number] = self._block(number)[:start] + bytes(BLOCK - start)
+            # Bytes below that were cut off must read as zero when the file grows again.
             self._base_length = min(self._base_length, length)
         self.length = length
 
@@ -185,21 +183,17 @@ class _LookingThrough:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes."""
         content = self._changed.get(self._path)
         return self._base.size() if content is None else content.length
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         content = self._changed.get(self._path)
         return self._base.read(offset, length) if content is None else content.read(offset, length)
 
     def close(self) -> None:
-        """Give the file below back."""
         self._base.close()
 
 
@@ -214,23 +208,18 @@ class _OverlayFile:
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
         return self._path
 
     def size(self) -> int:
-        """Length in bytes."""
         return self._content.length
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
         return self._content.read(offset, length)
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``."""
         self._content.write(offset, data)
 
     def truncate(self, length: int) -> None:
-        """Cut or extend to ``length`` bytes."""
         self._content.truncate(length)
 
     def sync(self) -> None:

@@ -3,7 +3,7 @@
 The system keeps these locks per process and file, not per descriptor, which has two consequences:
 
 * Closing *any* descriptor of a file drops all locks that the process has on it. So this module never closes one while
-  a lock is held: it keeps a list of the files that this process has locks on, and uses the descriptors in it again.
+  a lock is held: it keeps a list of the files that this process has locks on, and reuses the descriptors in it.
 * Locks of one process never exclude each other. The same list makes them do so.
 
 Example (R-LOG-28): a writer holds byte 0 of ``je.lck`` and, while it deletes log files, byte 1 too. Giving byte 1 back
@@ -92,6 +92,7 @@ class PosixLock:
                 return
             holders = file.holders[self._byte]
             holders.remove(self._exclusive)
+            # The system keeps one lock for all of them; it goes with the last.
             if not holders:
                 fcntl.lockf(file.handles[0], fcntl.LOCK_UN, 1, self._byte, os.SEEK_SET)
             file.close_if_free()
@@ -107,8 +108,10 @@ def take(path: str, byte: int, *, exclusive: bool) -> PosixLock:
     with _guard:
         found = os.stat(path)
         key = (found.st_dev, found.st_ino)
+        # By device and inode: two paths may lead to one file.
         file = _locked.get(key) or _LockedFile(key)
         holders = file.holders.setdefault(byte, [])
+        # The system would grant it: locks of one process never exclude each other.
         if holders and (exclusive or True in holders):
             raise BlockedError(os.getpid())
         try:
@@ -135,6 +138,7 @@ def holder_of(path: str, byte: int) -> int | None:
             found = os.stat(path)
             ours = _locked.get((found.st_dev, found.st_ino))
             if ours is not None:
+                # Opening and closing the file here would drop the locks of this process.
                 return _query(ours.handles[0], byte)
             handle = os.open(path, os.O_RDONLY)
         except OSError:

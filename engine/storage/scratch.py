@@ -40,6 +40,7 @@ class ScratchFile:
         block = _block_of(len(data))
         free = self._free.get(block)
         offset = free.pop() if free else self.size
+        # The length stands in front, since the block is larger.
         rest = memoryview(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
         try:
             handle = self._handle()

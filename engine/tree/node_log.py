@@ -8,15 +8,10 @@ parent when it is YES, since a crash may bring them back.
 
 from __future__ import annotations
 
+from engine.format.codecs import encode_body
 from engine.format.entry.ln import EMBEDDED, LN, creation_flag
 from engine.format.entry.node import DIRTY, SLOT_EMBEDDED, encode_node
-from engine.format.entry_types import (
-    BIN_TYPE,
-    DELTA_TYPE,
-    IN_TYPE,
-    INS_LN,
-    encode_body,
-)
+from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE, INS_LN
 from engine.format.fast.ln import encode_user_ln
 from engine.format.header import HEADER_BYTES, Provisional
 from engine.format.lsn import NULL_LSN, is_null

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from engine.errors import RefusedError
+from engine.format.codecs import encode_body
 from engine.format.entry import ln as ln_codec
 from engine.format.entry.ln import Content, Tail
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
@@ -33,7 +34,6 @@ from engine.format.entry_types import (
     NAME_LN_TX,
     UPD_LN,
     UPD_LN_TX,
-    encode_body,
 )
 from engine.format.fast.ln import encode_rare, encode_user_fields
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES

@@ -22,7 +22,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 _UNKNOWN: Final = 0
 # Offsets as unsigned 32-bit numbers.
 _OFFSETS: Final = "I"
-# ``file_of`` and ``offset_of`` for LSNs that are none of the null ones, where every entry of a stream passes.
+# ``file_of`` and ``offset_of`` without the test for null LSNs, where every entry of a stream passes.
 _FILE_SHIFT: Final = 32
 _OFFSET_MASK: Final = 0xFFFFFFFF
 
@@ -91,6 +91,7 @@ class VLSNBucket:
             raise contradiction(first, f"VLSNs {first}..{last}")
         if file_of(last_lsn) != file_number:
             raise contradiction(first, f"file 0x{file_number:x}, last LSN {format_lsn(last_lsn)}")
+        # Offsets of VLSNs after ``last`` would give LSNs of other entries.
         if not offsets or (len(offsets) - 1) * stride > last - first:
             raise contradiction(first, f"{len(offsets)} offsets for VLSNs {first}..{last} at stride {stride}")
         bucket = cls(BucketLimits(stride, len(offsets), 0), file_number, first)
@@ -105,10 +106,12 @@ class VLSNBucket:
         Returns:
             False when it does not fit: the bucket is closed or full, the file is another, or the distance too long.
         """
+        # The offsets are those of one file.
         if self.closed or lsn >> _FILE_SHIFT != self.file_number:
             return False
         offset = lsn & _OFFSET_MASK
         last, last_lsn = self._tail
+        # A late VLSN fills its place and moves no end.
         is_new = vlsn > last or last_lsn == NULL_LSN
         index, off_stride = divmod(vlsn - self.first, self._limits.stride)
         offsets = self._offsets
@@ -122,6 +125,7 @@ class VLSNBucket:
             elif is_new and last_lsn != NULL_LSN and count >= self._limits.max_mappings:
                 return False
             else:
+                # VLSNs that are skipped may still come late; their places wait.
                 offsets.extend([_UNKNOWN] * (index - count))
                 offsets.append(offset)
         if is_new:
@@ -143,6 +147,7 @@ class VLSNBucket:
         last, last_lsn = self._tail
         if vlsn >= last:
             return last_lsn
+        # The place may be a placeholder: go back to one that is known.
         index = min((vlsn - self.first) // self._limits.stride, len(self._offsets) - 1)
         while index >= 0 and self._offsets[index] == _UNKNOWN:
             index -= 1
@@ -151,6 +156,7 @@ class VLSNBucket:
     def gte(self, vlsn: int) -> int:
         """LSN of the nearest known VLSN at or after ``vlsn``; beyond the last element that of ``last``."""
         last, last_lsn = self._tail
+        # Rounded up: the first element that is not before the VLSN.
         index = max(-((self.first - vlsn) // self._limits.stride), 0)
         count = len(self._offsets)
         while index < count and self._offsets[index] == _UNKNOWN:
@@ -184,7 +190,9 @@ class VLSNBucket:
             return self
         if self.first >= delete_start:
             return None
+        # R-VLSN-50: the elements before ``delete_start``, its own place not among them.
         kept = self._copy(0, -((self.first - delete_start) // self._limits.stride))
+        # The caller knows where the new last VLSN is, stride or not.
         if prev_lsn != NULL_LSN:
             kept._tail = (delete_start - 1, prev_lsn)
             return kept
@@ -213,6 +221,7 @@ class VLSNBucket:
         if index < len(self._offsets):
             kept = self._copy(index, len(self._offsets))
         else:
+            # Nothing is known in between, but the last VLSN always is.
             kept = VLSNBucket(self._limits, self.file_number, self.last)
             kept._offsets[0] = offset_of(self.last_lsn)
         kept._tail = self._tail
@@ -246,7 +255,7 @@ def one_mapping(limits: BucketLimits, vlsn: int, lsn: int) -> VLSNBucket:
 
 
 def contradiction(first: int, found: str) -> DamageError:
-    """The error for a bucket record that cannot be."""
+    """The error for a bucket record that contradicts itself."""
     return DamageError(
         f"VLSN index: the bucket of VLSN {first} contradicts itself",
         found=found,

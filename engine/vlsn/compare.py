@@ -8,9 +8,9 @@ node has after it is its *surplus*.
 relation   what it means                                       what syncup would do
 =========  ==================================================  =====================================================
 identical  no surplus on either side                           nothing
-in-step    after the matchpoint only work in flight           the replica rolls its own back and gets the master's
+in-step    after the matchpoint only work in flight            the replica rolls its own back and gets the master's
 ahead      only the first node has ended transactions there    as the master: send them; as the replica: give them up
-after     only the second node has                            the same, the other way round
+behind     only the second node has                            the same, the other way round
 diverged   both have                                           the replica gives its own up
 parted     the ranges meet, no sync point is the same          network restore, unless the replica has ended nothing
 apart      the ranges do not meet                              network restore
@@ -20,7 +20,7 @@ Ended means committed or aborted: taking back what is still in flight is harmles
 hard recovery (R-SYNC-20), with a limit.
 
 Example: A has ``1..8, Commit 9 (txn -20, master 1), 10``, B has ``1..8, Commit 9 (txn -20, master 1), LN 10, Commit 11
-(txn -21, master 2)``. Matchpoint 9; surplus of A: VLSN 10, no commit; surplus of B: 10..11, one commit; A is after.
+(txn -21, master 2)``. Matchpoint 9; surplus of A: VLSN 10, no commit; surplus of B: 10..11, one commit; A is behind.
 That 10 is the same entry on both is possible and is not looked at: only sync points count.
 """
 
@@ -92,7 +92,7 @@ def compare(one: StreamFacts, other: StreamFacts) -> Comparison:
     found = find_matchpoint(one, other)
     first, second = found if found is not None else (None, None)
     match = NULL_VLSN if first is None else first.vlsn
-    surpluses = surplus_behind(one, match), surplus_behind(other, match)
+    surpluses = surplus_after(one, match), surplus_after(other, match)
     return Comparison(_relation(one, other, match, surpluses), first, second, *surpluses)
 
 
@@ -102,6 +102,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
     Returns:
         The sync point as each of the two has it, or None.
     """
+    # From the end back, as syncup asks.
     for point in reversed(replica.sync_points):
         other = feeder.sync_points.at(point.vlsn)
         if other is not None and point.same_as(other):
@@ -111,7 +112,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
     return None
 
 
-def surplus_behind(facts: StreamFacts, matchpoint: int) -> Surplus:
+def surplus_after(facts: StreamFacts, matchpoint: int) -> Surplus:
     """What a node has after a VLSN (NULL_VLSN: everything).
 
     A commit is durable when its VLSN is not above the DTVLSN of the latest commit or abort, or when that is not known,
@@ -119,8 +120,10 @@ def surplus_behind(facts: StreamFacts, matchpoint: int) -> Surplus:
     """
     if facts.last == NULL_VLSN or facts.last <= matchpoint:
         return NO_SURPLUS
+    # A Matchpoint entry ends nothing, so giving it up loses nothing.
     ends = [point for point in facts.sync_points.after(matchpoint) if point.is_txn_end]
     commits = [point for point in ends if point.is_commit]
+    # The latest end knows most.
     dtvlsn = ends[-1].dtvlsn if ends else 0
     durable = sum(point.has_records and (not dtvlsn or point.vlsn <= dtvlsn) for point in commits)
     first = facts.first if matchpoint == NULL_VLSN else max(matchpoint + 1, facts.first)

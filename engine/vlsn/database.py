@@ -65,6 +65,7 @@ def read_range(database: IndexDatabase) -> VLSNRange:
     """
     key = long_key(RANGE_KEY)
     found = database.at_or_below(key)
+    # Only a malformed record could sort before the range.
     if found is None or found[0] != key:
         return EMPTY_RANGE
     try:
@@ -116,6 +117,7 @@ def _bucket(record: Record | None) -> Bucket | None:
         return None
     try:
         key = parse_long_key(record[0])
+        # The range lies before every bucket, so a search below the first one ends here.
         if key == RANGE_KEY:
             return None
         bucket = bucket_of(decode_vlsn_bucket(record[1]))

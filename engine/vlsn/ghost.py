@@ -73,6 +73,7 @@ class GhostBucket:
         """The ghost, or None when it is cut off. Its last possible LSN does not lie after ``prev_lsn``."""
         if self.first >= delete_start:
             return None
+        # What follows the ghost is gone, so its entry cannot lie after the new end.
         if NULL_LSN != prev_lsn < self.last_possible_lsn:
             return GhostBucket(self.first, self.first_possible_lsn, prev_lsn)
         return self

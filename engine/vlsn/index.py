@@ -7,7 +7,7 @@ Rules R-VLSN-1 to 3, 20 to 22, 40, 41, 50 to 55, 60, 61, 63.
 * **Readers** look in the tracker's buckets, and in the database for what lies before them. A bucket in hand can be read
   without any lock. A flush removes buckets from the tracker only after they are committed, so no bucket is missed.
 * **Checkpoints** call ``await_consistency`` after CkptStart, then ``flush`` before CkptEnd: what was logged before
-  CkptStart is then in the database, and recovery registers the rest again (``recovery_tracker``, ``merge``).
+  CkptStart is then in the database, and recovery registers the rest again (``recovery_tracker``, ``recovery_merge``).
 * **Truncation** of the tail (rollback) happens while nothing is written; of the head (log cleaning) at any time.
 
 Locks, in this order: ``_flush_mutex`` (one flush or truncation at a time), ``_mutex`` (tracker).
@@ -29,13 +29,13 @@ from engine.vlsn import database as db
 from engine.vlsn import truncate
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
+from engine.vlsn.entry_waiters import EntryWaiters, LogItem, WaitTimeoutError
 from engine.vlsn.ghost import Bucket
-from engine.vlsn.recent import RecentBuckets
+from engine.vlsn.recent_buckets import RecentBuckets
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.truncate import StoredChanges
 from engine.vlsn.verify import problems_of, problems_of_stored
 from engine.vlsn.vlsn_range import VLSNRange, next_vlsn
-from engine.vlsn.waiting import EntryWaiters, LogItem, WaitTimeoutError
 
 DEFAULT_CACHE_SIZE: Final = 32
 _LOOKUPS: Final = 3
@@ -53,7 +53,7 @@ class IndexStats(NamedTuple):
 
 
 class VLSNIndex:
-    """The VLSN index. ``engine.vlsn.merge.open_index`` makes one.
+    """The VLSN index. ``engine.vlsn.recovery_merge.open_index`` makes one.
 
     Arguments:
         database: the flushed buckets.
@@ -90,6 +90,7 @@ class VLSNIndex:
 
     def bump(self) -> int:
         """The next VLSN; the caller holds the log write latch (R-LOG-8)."""
+        # Not the range's last: entries may be written and not registered yet.
         self._allocated = next_vlsn(self.latest_allocated)
         return self._allocated
 
@@ -105,6 +106,7 @@ class VLSNIndex:
             item: its content, for those that wait for it.
         """
         with self._mutex:
+            # The range first, then the waiters: see ``EntryWaiters``.
             self.tracker.track(vlsn, lsn, type_number)
         self._waiters.arrived(vlsn, item)
 
@@ -198,13 +200,16 @@ class VLSNIndex:
         with self._flush_mutex:
             if self.range.is_empty or delete_start > self.range.last:
                 return
+            # Everything that can fail comes before the first change.
             truncate.check_tail(self.range, delete_start, prev_lsn)
             changes = truncate.stored_tail(self._database, delete_start, prev_lsn)
+            # Cached items of VLSNs that are about to be used again.
             self._waiters.clear()
             with self._mutex:
                 self.tracker.cut_tail(delete_start, prev_lsn)
                 self.tracker.last_on_disk = changes.last_on_disk
                 self.tracker.ensure_end(prev_lsn)
+                # The next entry takes the VLSN after the matchpoint.
                 self._allocated = self.range.last
                 self._tail_deleted += len(changes.deleted)
             self._store(sync=True, changes=changes)
@@ -225,6 +230,7 @@ class VLSNIndex:
         with self._flush_mutex:
             if not self.range.is_empty and delete_end < self.range.first:
                 return False
+            # Asked for its errors only; the tracker cuts its own range below.
             self.range.cut_head(delete_end)
             changes = truncate.stored_head(self._database, delete_end, next_file)
             self._waiters.clear()
@@ -242,6 +248,7 @@ class VLSNIndex:
         Arguments:
             min_index_size: how many VLSNs must stay (``je.rep.minVLSNIndexSize``).
         """
+        # The last matchpoint must stay, whatever the size.
         limit = min(self.range.last_sync, self.range.last - min_index_size) - 1
         return limit if limit >= max(self.range.first, 1) else NULL_VLSN
 
@@ -258,7 +265,7 @@ class VLSNIndex:
             return IndexStats(*counts, self._waiters.hits, self._waiters.misses, len(self.tracker.buckets))
 
     def replace_tail(self, recovered: VLSNTracker, last_matchpoint: int) -> None:
-        """Put what recovery found in place of the stored end; durable on return. ``merge`` decides when (R-VLSN-75)."""
+        """Put what recovery found in place of the stored end (R-VLSN-75, ``recovery_merge``); durable on return."""
         with self._flush_mutex:
             first = recovered.range.first
             changes = truncate.stored_tail(self._database, first, NULL_LSN, recovered.buckets[0].gte(first))
@@ -280,6 +287,7 @@ class VLSNIndex:
         with self._mutex:
             tracked = list(self.tracker.buckets)
         for bucket in db.buckets_from(self._database, 1):
+            # A flush since the list was made has stored these; they come from the list.
             if tracked and bucket.first >= tracked[0].first:
                 break
             yield bucket
@@ -300,6 +308,7 @@ class VLSNIndex:
                         f"VLSN {vlsn} is not in the VLSN index", expected=str(self.range), found=str(vlsn)
                     )
                 bucket = tracked(vlsn) or self._recent.owner(vlsn)
+                # Taken with the look-up: a truncation before ``add`` makes the bucket stale.
                 generation = self._recent.generation
             if bucket is not None:
                 return bucket
@@ -323,6 +332,7 @@ class VLSNIndex:
         bucket = db.bucket_at_or_below(self._database, vlsn)
         if bucket is not None and bucket.owns(vlsn):
             return bucket
+        # In a gap the next bucket is wanted; after the last one there is none.
         following = db.bucket_at_or_above(self._database, vlsn)
         return following or db.last_bucket(self._database)
 
@@ -332,8 +342,10 @@ class VLSNIndex:
         The mutex is not held while the database is written: later puts open a new bucket.
         """
         with self._mutex:
+            # Puts during the write open a new bucket, so that what is written stays as it is.
             self.tracker.close_last()
             buckets, vlsn_range = list(self.tracker.buckets), self.range
+            # R-VLSN-41: a bad index is better not stored at all.
             _check_flush(buckets, vlsn_range, self.tracker.last_on_disk)
         if not buckets and changes is None and vlsn_range == self._stored_range:
             return
@@ -353,6 +365,7 @@ class VLSNIndex:
             if changes is not None:
                 self._recent.clear()
             if buckets:
+                # After the commit: until then readers find the buckets in the tracker.
                 self.tracker.flushed(len(buckets), buckets[-1].last)
 
 

@@ -22,7 +22,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.vlsn import database as db
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
-from engine.vlsn.in_memory import records_of
+from engine.vlsn.memory_index import records_of
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange, next_vlsn
 
@@ -53,6 +53,7 @@ class StreamCollector:
         Raises:
             DamageError: its VLSN is not above the one before.
         """
+        # The old range began later: what lies before must not be sent to anybody.
         if vlsn < self._floor:
             return
         last = self.tracker.range.last
@@ -65,6 +66,7 @@ class StreamCollector:
                 consequence="no index can be made from this log; nothing was changed",
                 hint="run jetool verify; restore this node from another member of the group",
             )
+        # R-VLSN-3: a range has no holes, so it begins anew after the gap.
         if last != NULL_VLSN and vlsn > last + 1:
             self.gaps.append((last + 1, vlsn - 1))
             self.tracker = VLSNTracker(self._limits)
@@ -82,6 +84,7 @@ class StreamCollector:
             return
         tracker.cut_tail(next_vlsn(matchpoint), record.matchpoint_lsn)
         tracker.ensure_end(record.matchpoint_lsn)
+        # The range keeps a transaction end that was taken back; here the one before it is known.
         while self._syncs and self._syncs[-1] > matchpoint:
             self._syncs.pop()
             self._txn_ends.pop()
@@ -111,6 +114,7 @@ def replace_index(database: IndexDatabase, found: StreamCollector) -> tuple[int,
     """
     buckets = found.tracker.buckets
     new = {long_key(RANGE_KEY), *(long_key(bucket.first) for bucket in buckets)}
+    # Keys that come again are overwritten in their place.
     gone = [key for key in records_of(database) if key not in new]
     txn = database.begin()
     try:

@@ -2,7 +2,7 @@
 
 Rules R-VLSN-70 to 72. It sees every entry in log order: each replicated, visible entry is registered; each
 RollbackStart takes back what follows its matchpoint. In the end it knows better than the stored index, whose end
-it replaces (``merge``).
+it replaces (``recovery_merge``).
 
 Example (E-VLSN-1): VLSN 10; 11 to 13 invisible; RollbackStart to 9 clears everything; 10, 11, 12; RollbackStart to 11
 leaves 10..11 with last_sync 11 and the last matchpoint 11.
@@ -52,6 +52,7 @@ class VLSNRecoveryTracker:
         self.last_matchpoint_vlsn = matchpoint
         self.last_matchpoint_lsn = record.matchpoint_lsn
         tracker = self.tracker
+        # The rollback concerns the stored index alone; ``recovery_merge`` cuts that.
         if tracker.range.is_empty or tracker.range.last <= matchpoint:
             return
         tracker.cut_tail(next_vlsn(matchpoint), record.matchpoint_lsn)

@@ -50,10 +50,12 @@ class ForwardScanner(_Scanner):
     def approximate(self, vlsn: int) -> int:
         """LSN of the nearest mapped VLSN at or before this one."""
         bucket = self._owner(vlsn)
+        # In a gap, the end of the bucket before it is the nearest place.
         return self._index.lte_bucket(vlsn).last_lsn if bucket is None else bucket.lte(vlsn)
 
     def _owner(self, vlsn: int) -> Bucket | None:
         bucket = self._in_hand()
+        # The stream is read in one direction: the next bucket is asked for once, not for each VLSN.
         if vlsn > bucket.last:
             bucket = self._bucket = self._index.gte_bucket(vlsn)
         return bucket if bucket.owns(vlsn) else None

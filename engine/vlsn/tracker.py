@@ -65,6 +65,7 @@ class VLSNTracker:
         # A laggard at last_on_disk itself must not open a bucket either (D-3).
         if vlsn > self.last_on_disk:
             self._map(vlsn, lsn)
+        # A VLSN without a mapping counts for the range all the same.
         self.range = self.range.with_entry(vlsn, type_number)
 
     def lte(self, vlsn: int) -> Bucket | None:
@@ -77,6 +78,7 @@ class VLSNTracker:
 
         None when the VLSN must be looked for in the database.
         """
+        # What is stored ends here; the owner may be a stored bucket.
         if not self.buckets or vlsn <= self.last_on_disk:
             return None
         at = bisect_right(self.buckets, vlsn, key=_first_of) - 1
@@ -130,8 +132,10 @@ class VLSNTracker:
         last = self.buckets[-1] if self.buckets else None
         at = len(self.buckets)
         if last is not None and vlsn < last.first:
+            # Too late for its place: only the range takes note of it.
             if vlsn > self.first_tracked or self.last_on_disk != NULL_VLSN:
                 return
+            # The very first VLSN of the index: the range must begin with a mapping.
             at = 0
         elif last is not None and (last.put(vlsn, lsn) or vlsn <= last.last):
             return

@@ -73,12 +73,14 @@ def stored_tail(
     last = db.bucket_at_or_below(database, delete_start - 1)
     if last is None:
         return StoredChanges(deleted, [], NULL_VLSN)
+    # A ghost has no stored element to end at, so it needs a limit in any case.
     limit = replaced_by if last.is_ghost and prev_lsn == NULL_LSN else prev_lsn
     kept = cut_bucket_tail(last, delete_start, limit)
     if kept is last:
         return StoredChanges(deleted, [], last.last)
     if kept is not None:
         return StoredChanges(deleted, [kept], kept.last)
+    # Nothing of the bucket is left, although it begins before the cut.
     before = db.bucket_at_or_below(database, last.first - 1)
     return StoredChanges([last.first, *deleted], [], NULL_VLSN if before is None else before.last)
 
@@ -100,6 +102,7 @@ def stored_head(database: IndexDatabase, delete_end: int, next_file: int) -> Sto
     if first is None:
         return StoredChanges(deleted, [], NULL_VLSN)
     stored = [] if straddling is None else [first]
+    # R-VLSN-53: the range begins in a gap.
     if first.first > next_vlsn(delete_end):
         stored.append(ghost_before(next_vlsn(delete_end), first, straddling, next_file))
     last = db.last_bucket(database)

@@ -72,6 +72,7 @@ class VLSNRange(NamedTuple):
         if delete_start <= self.first:
             return EMPTY_RANGE
         last = prev_vlsn(delete_start)
+        # R-VLSN-51: a rollback ends at a matchpoint, so the new last VLSN is one.
         return VLSNRange(self.first, last, last, self.last_txn_end)
 
     def overwrites_commit(self, delete_start: int) -> bool:
@@ -86,6 +87,7 @@ class VLSNRange(NamedTuple):
         """
         if self.is_empty:
             raise JetoolError(f"VLSN index: the range is empty, its head cannot be cut at {delete_end}")
+        # R-VLSN-52: without a matchpoint no replica could sync with this node.
         if NULL_VLSN != self.last_sync < delete_end:
             raise JetoolError(
                 "VLSN index: log files with the last matchpoint must not be deleted",

@@ -27,7 +27,7 @@ from engine.rep.group import lead_alone
 from engine.storage.base import Storage, WriteFile
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from engine.storage.saved import SavingStorage
+from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits
 from jetool.app.kinds import DERBY, kind_of, not_for
 from jetool.app.options import Run

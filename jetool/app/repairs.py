@@ -15,7 +15,7 @@ from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from engine.storage.saved import SavingStorage
+from engine.storage.saved_bytes import SavingStorage
 from jetool.app.opening import backup_directory, require_je, wait_for_lock, writer_of
 from jetool.app.options import Run
 from jetool.commands.recover.recovery_run import log_sizes

@@ -19,7 +19,7 @@ from engine.storage.base import Storage
 from engine.storage.crash import CrashMode
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from engine.storage.saved import SavingStorage
+from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.crash.rows import SUMMARY

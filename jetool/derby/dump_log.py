@@ -16,7 +16,7 @@ from engine.derby.format import instant
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
-from engine.derby.walk import DerbyDamage, RecordSelection, walk
+from engine.derby.log_walk import DerbyDamage, RecordSelection, walk
 from engine.errors import DamageError
 from engine.storage.base import Storage
 from jetool.app import exits

@@ -8,8 +8,8 @@ from engine.derby.database import Controls, DerbyDatabase
 from engine.derby.findings import ERROR
 from engine.derby.format import instant
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
+from engine.derby.log_tail import look_after_end
 from engine.derby.recovery.start import Start, find_start
-from engine.derby.tail import look_after_end
 from engine.derby.verify_log import check_log
 from engine.errors import DamageError
 from engine.events import SILENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
-from engine.derby.info import Info, gather
+from engine.derby.database_info import Info, gather
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
@@ -69,7 +69,7 @@ def _wrong_log(found: Info) -> list[_Wrong]:
         return [_Wrong(found.problem, True, file=CONTROL, consequence="recovery could not start")]
     if found.analysis is None:
         return []
-    start, end, behind = found.analysis.start, found.analysis.end, found.analysis.behind
+    start, end, behind = found.analysis.start, found.analysis.end, found.analysis.after
     at = instant_text(end.append)
     wrong = []
     if start.problem is not None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.derby.database import ControlCopy, Controls
+from engine.derby.database_info import Analysis, Info, OpenTransaction
 from engine.derby.format import control
 from engine.derby.format.operations.layout import GlobalId
-from engine.derby.info import Analysis, Info, OpenTransaction
 from jetool.output.shape import Field, Shape, row_of
 
 _CONTROL_FIELDS: Final = (
@@ -121,7 +121,7 @@ def info_row(found: Info, lock_files: list[str]) -> Any:
             [row_of(_FILE_FIELDS, file) for file in files],
             _recovery(analysis) if analysis else None,
             _open(analysis) if analysis else [],
-            row_of(_BEHIND_FIELDS, analysis.behind) if analysis else None,
+            row_of(_BEHIND_FIELDS, analysis.after) if analysis else None,
         )
     )
 

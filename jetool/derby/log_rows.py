@@ -15,7 +15,7 @@ from engine.derby.format.operations import page, registry
 from engine.derby.format.operations.container import KIND_NAMES, ContainerOperation
 from engine.derby.format.operations.transaction import CheckpointRecord, Checksum, TableEntry
 from engine.derby.format.record import Record
-from engine.derby.walk import DerbyDamage
+from engine.derby.log_walk import DerbyDamage
 from engine.errors import FormatError
 from jetool.derby.info_rows import global_id_text
 from jetool.output.shape import Field, Shape, row_of

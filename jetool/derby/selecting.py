@@ -7,7 +7,7 @@ from typing import Any, Final
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.log import DerbyLogFiles
-from engine.derby.walk import RecordSelection
+from engine.derby.log_walk import RecordSelection
 from engine.errors import NotFoundError
 from jetool.app import kinds
 from jetool.app.params import Address

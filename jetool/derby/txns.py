@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.fates import ABORTED, COMMITTED, OPEN, PREPARED, XactFate, fates
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
-from engine.derby.walk import DerbyDamage, walk
+from engine.derby.log_walk import DerbyDamage, walk
+from engine.derby.xact_fates import ABORTED, COMMITTED, OPEN, PREPARED, XactFate, fates
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run

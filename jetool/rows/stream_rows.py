@@ -9,7 +9,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.stream_facts import StreamFacts, SyncPoint
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.compare import Surplus
-from engine.vlsn.decision import OUTCOMES, Policy, Prediction
+from engine.vlsn.syncup_decision import OUTCOMES, Policy, Prediction
 from jetool.output.shape import Field, Shape
 from jetool.output.values import Row
 

@@ -2,8 +2,8 @@
 
 A page store is filled and left as the death of its process would leave it, with everything after one checkpoint. Then
 
-* *scan*: reading and decoding every record of the log (``engine.derby.info.analyse``), against the boot of a copy whose
-  pages are up to date already, so that Derby scans, compares versions and redoes nothing;
+* *scan*: reading and decoding every record of the log (``engine.derby.database_info.analyse``), against the boot of a
+  copy whose pages are up to date already, so that Derby scans, compares versions and redoes nothing;
 * *redo*: recovery, against the boot of a copy as it is, compiled and interpreted (``-Xint``).
 
 Times are wall and processor seconds of the work alone: without the start of interpreter or JVM, and on warm files.
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.info import analyse
+from engine.derby.database_info import analyse
 from engine.derby.log import DerbyLogFiles
 from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.derby.store.page_store import PageStore, StoreOptions

@@ -16,10 +16,10 @@ import random
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from engine.format.codecs import encode_body
 from engine.format.entry import checkpoint, db_tree, ln, ln_content, node
 from engine.format.entry.file_header import FileHeader
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import encode_body
 from engine.format.header import HEADER_BYTES, PROVISIONAL, REPLICATED, VLSN_PRESENT, EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.format.entry_types import encode_body
+from engine.format.codecs import encode_body
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader

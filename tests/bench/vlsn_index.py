@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from engine.format.lsn import make_lsn
-from engine.vlsn.in_memory import MemoryIndex, records_of
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.memory_index import MemoryIndex, records_of
 from engine.vlsn.scanner import ForwardScanner
 
 _PER_FILE = 20_000

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.derby.database import DerbyDatabase
+from engine.derby.database_info import gather
 from engine.derby.format import instant
-from engine.derby.info import gather
 from engine.derby.recovery.manager import recover, take_back
 from engine.errors import RefusedError, StorageError
 from engine.storage import journal

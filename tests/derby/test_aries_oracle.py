@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from engine.derby.database import DerbyDatabase
+from engine.derby.database_info import gather
 from engine.derby.findings import NOTE
 from engine.derby.format import instant
-from engine.derby.info import gather
 from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.derby.verify import verify
 from engine.errors import DamageError, RefusedError, UnsupportedError

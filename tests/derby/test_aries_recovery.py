@@ -11,10 +11,10 @@ import pytest
 from engine.derby import verify
 from engine.derby.checkpoint import STEPS
 from engine.derby.database import DerbyDatabase
+from engine.derby.database_info import gather
 from engine.derby.findings import NOTE
 from engine.derby.format import container, control, instant, page, record, row
 from engine.derby.format.operations.transaction import CheckpointRecord
-from engine.derby.info import gather
 from engine.derby.log import DerbyLogFiles
 from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.errors import DamageError, JetoolError, RefusedError, UnsupportedError

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.derby import findings, info, verify
+from engine.derby import database_info as info
+from engine.derby import findings, verify
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import control, instant, page
 from engine.derby.log import DerbyLogFiles, ForwardScan
@@ -60,7 +61,7 @@ def test_info_agrees_with_the_manifest(name: str) -> None:
     }
     assert opened == expected
     assert analysis.clean == (name == "clean-shutdown")
-    assert analysis.behind.records == 0
+    assert analysis.after.records == 0
     after = manifest["recovery"]["checkpoint"]
     if after is not None:
         assert analysis.next_transaction == after["xid"]
@@ -130,7 +131,7 @@ def test_valid_records_behind_the_end_are_named() -> None:
     assert "(1,42612)" in found.message
     analysis = info.gather(DerbyDatabase(damaged_of(FIVE, case))).analysis
     assert analysis is not None
-    assert analysis.behind.transactions == (194, 200)
+    assert analysis.after.transactions == (194, 200)
 
 
 def changed(path: str, at: int, data: bytes, *, name: str = FIVE) -> MemoryStorage:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.fates import fates
 from engine.derby.format import instant
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
+from engine.derby.log_walk import DerbyDamage, RecordSelection, walk
 from engine.derby.recovery.manager import recover
-from engine.derby.walk import DerbyDamage, RecordSelection, walk
+from engine.derby.xact_fates import fates
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import NAMES, damaged_of, files_of, json_of, records_of, storage_of
 

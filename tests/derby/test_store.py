@@ -13,7 +13,6 @@ import pytest
 from engine import PageStore, StoreOptions
 from engine.derby import loggable
 from engine.derby.database import DerbyDatabase
-from engine.derby.fates import fates
 from engine.derby.findings import NOTE
 from engine.derby.format import container, describe, instant, row
 from engine.derby.format.codec import FieldCursor
@@ -23,6 +22,7 @@ from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.pages import LivePage, Page
 from engine.derby.recovery.manager import recover
 from engine.derby.verify import verify
+from engine.derby.xact_fates import fates
 from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, UsageError
 from engine.storage.base import WriteFile
 from engine.storage.memory import MemoryStorage

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import FormatError
+from engine.format.codecs import decode_body, encode_body
 from engine.format.describe import describe, describe_slots
 from engine.format.entry import checkpoint, db_tree, file_header, legacy, markers, rollback, trace, txn_end
 from engine.format.entry import ln as ln_module
@@ -17,7 +18,7 @@ from engine.format.entry import ln_content as lc
 from engine.format.entry import node as node_module
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, Slot
-from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
+from engine.format.entry_types import BY_NUMBER
 from engine.format.fast.txn_end import encode_local_end
 
 NULL = -1

@@ -10,18 +10,10 @@ import pytest
 
 from engine.errors import FormatError
 from engine.format import entry_types
+from engine.format.codecs import decode_body
 from engine.format.describe import SHAPES, describe, describe_slots
 from engine.format.entry.node import NodeRecord
-from engine.format.entry_types import (
-    BY_NAME,
-    BY_NUMBER,
-    DELTA_TYPE,
-    ENTRY_TYPES,
-    GROUPS,
-    decode_body,
-    is_valid_type,
-    type_name,
-)
+from engine.format.entry_types import BY_NAME, BY_NUMBER, DELTA_TYPE, ENTRY_TYPES, GROUPS, is_valid_type, type_name
 from engine.format.fields import KINDS, FieldValue, RecordField, shape
 from engine.format.versions import HIGHEST_TYPE, JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, is_supported
 from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read

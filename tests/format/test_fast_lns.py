@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.format.codecs import decode_body, encode_body
 from engine.format.entry import ln
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import COMMIT, COMMON_LNS, LNS, TRANSACTIONAL, TXN_ENDS, decode_body, encode_body
+from engine.format.entry_types import COMMIT, COMMON_LNS, LNS, TRANSACTIONAL, TXN_ENDS
 from engine.format.fast.ln import (
     UNCOMMON_FLAGS,
     database_of,

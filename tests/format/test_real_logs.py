@@ -7,17 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.format.codecs import decode_body, encode_body
 from engine.format.describe import describe, describe_slots
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord
-from engine.format.entry_types import (
-    BY_NUMBER,
-    DELTA_TYPE,
-    ERASED,
-    FILE_SUMMARY_LN,
-    decode_body,
-    encode_body,
-)
+from engine.format.entry_types import BY_NUMBER, DELTA_TYPE, ERASED, FILE_SUMMARY_LN
 from engine.format.fast.file_summary import summarised_file
 from engine.format.header import EntryHeader, encode_entry
 from engine.log.entry import Damage

@@ -12,9 +12,9 @@ _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS.parent)]
 
 from engine.errors import FormatError, UnsupportedError  # noqa: E402
+from engine.format.codecs import decode_body  # noqa: E402
 from engine.format.describe import describe, describe_slots  # noqa: E402
 from engine.format.entry.node import NodeRecord, decode_node  # noqa: E402
-from engine.format.entry_types import decode_body  # noqa: E402
 from engine.format.header import has_vlsn  # noqa: E402
 from engine.log.check import check_file  # noqa: E402
 from engine.log.entry import Damage, LogEntry  # noqa: E402

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.format.codecs import decode_body, encode_body
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.legacy import DeltaSlot, OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import NodeRecord, Slot
 from engine.format.entry.rollback import RollbackStart
-from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
+from engine.format.entry_types import BY_NUMBER
 from tests.fuzz.fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
 from tests.golden_logs import VERSIONS, golden_files
 from tests.tools import needs

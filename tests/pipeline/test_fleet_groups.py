@@ -12,7 +12,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.log_reader import LogReader
 from engine.pipeline.fleet.groups import UNKNOWN_GROUP, FleetNode, NodePair, RankedNode, compare_group, node_of, rank
-from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
+from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import pack, parts_of
 from engine.storage.disk import DiskStorage
 from tests.corpus import copy

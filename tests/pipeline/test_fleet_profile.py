@@ -13,8 +13,8 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.survey import survey
 from engine.log.files import list_log_files
-from engine.pipeline.fleet.collect import collect_part
-from engine.pipeline.fleet.facts import MOST_POINTS, Facts, Point, thinned
+from engine.pipeline.fleet.collect_facts import collect_part
+from engine.pipeline.fleet.log_facts import MOST_POINTS, Facts, Point, thinned
 from engine.pipeline.fleet.profile import CLEAN, DAMAGED, ROLLING_BACK, UNCLEAN, UNREADABLE, Profile, make_profile
 from engine.pipeline.inventory import Member, pack, parts_of
 from engine.storage.disk import DiskStorage

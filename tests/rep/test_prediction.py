@@ -11,8 +11,8 @@ from engine.rep.rollback import RollbackProhibitedError
 from engine.rep.syncup import Action, check_rollback_limit
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from engine.vlsn import decision as d
-from engine.vlsn.decision import Policy, Prediction, predict
+from engine.vlsn import syncup_decision as d
+from engine.vlsn.syncup_decision import Policy, Prediction, predict
 from tests.oracle.environments import named
 from tests.rep.pairs import plan_for
 from tests.rep.streams import open_replicated

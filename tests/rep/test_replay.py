@@ -11,9 +11,9 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
 from engine.db.transaction import Transaction
 from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import DatabaseConfig, NameLN, NameOperation
-from engine.format.entry_types import decode_body
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.group import read_membership
 from engine.rep.replay import Replay

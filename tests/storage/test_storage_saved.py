@@ -7,7 +7,7 @@ import pytest
 from engine.errors import DamageError
 from engine.storage import journal
 from engine.storage.memory import MemoryStorage
-from engine.storage.saved import SavingStorage
+from engine.storage.saved_bytes import SavingStorage
 
 
 def test_every_kind_of_change_is_taken_back() -> None:

@@ -20,7 +20,7 @@ from engine.format.entry.internal_db import (
 from engine.format.lsn import file_of, offset_of
 from engine.format.tuples import long_key, parse_long_key
 from engine.rep.group import form_group, lead_alone
-from engine.vlsn.in_memory import records_of
+from engine.vlsn.memory_index import records_of
 
 Records = dict[bytes, bytes]
 Spoil = Callable[[Records], None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.vlsn import decision as d
-from engine.vlsn.decision import MatchpointSearch, Policy, ReplicaEnd, decide, predict
+from engine.vlsn import syncup_decision as d
+from engine.vlsn.syncup_decision import MatchpointSearch, Policy, ReplicaEnd, decide, predict
 from tests.vlsn.test_compare import COMMON, facts
 
 NONE = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.format.entry.rollback import RollbackStart
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
-from engine.vlsn.merge import open_index
+from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 from engine.vlsn.scanner import ForwardScanner
 from engine.vlsn.vlsn_range import VLSNRange

@@ -16,7 +16,7 @@ from engine.format.lsn import NULL_LSN, format_lsn, parse_lsn
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.database import buckets_from
 from engine.vlsn.ghost import Bucket
-from engine.vlsn.merge import open_index
+from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 from tests.recovery.reallog import RealLog
 from tests.vlsn.memorydb import MemoryDatabase

@@ -11,9 +11,9 @@ from engine.format.entry.internal_db import RANGE_KEY
 from engine.format.entry.rollback import RollbackStart
 from engine.format.tuples import long_key
 from engine.vlsn.bucket import BucketLimits
-from engine.vlsn.in_memory import MemoryIndex, records_of
-from engine.vlsn.merge import open_index
+from engine.vlsn.memory_index import MemoryIndex, records_of
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
+from engine.vlsn.recovery_merge import open_index
 from tests.vlsn.memorydb import COMMIT, LN, lsn
 
 LIMITS = BucketLimits(3, 4, 100_000)

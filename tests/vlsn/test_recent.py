@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
-from engine.vlsn.merge import open_index
-from engine.vlsn.recent import RecentBuckets
+from engine.vlsn.recent_buckets import RecentBuckets
+from engine.vlsn.recovery_merge import open_index
 from tests.vlsn.memorydb import COMMIT, MemoryDatabase, lsn
 
 LIMITS = BucketLimits(3, 4, 100_000)

@@ -12,9 +12,9 @@ import pytest
 from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.format.lsn import NULL_LSN, make_lsn
 from engine.vlsn.bucket import BucketLimits
+from engine.vlsn.entry_waiters import LogItem, LogItemCache, WaitTimeoutError
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.scanner import ForwardScanner
-from engine.vlsn.waiting import LogItem, LogItemCache, WaitTimeoutError
 from tests.txn.lockers import PATIENCE, Call, until
 from tests.vlsn.memorydb import COMMIT, LN, MemoryDatabase
 
@@ -140,7 +140,7 @@ def test_await_consistency_ends_when_logging_has_failed() -> None:
 
 
 def test_rollback_lowers_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.vlsn.waiting._CONSISTENCY_MS", 5)
+    monkeypatch.setattr("engine.vlsn.entry_waiters._CONSISTENCY_MS", 5)
     index = index_of(3)
     index.note_allocated(5)
     call = Call(index.await_consistency)

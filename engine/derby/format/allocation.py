@@ -118,6 +118,7 @@ def decode(data: bytes) -> AllocationPage:
     if length not in (0, container.HEADER_SIZE):
         raise FormatError("an allocation page has a container header of a strange size", found=f"{length} bytes")
     start = container.HEADER_OFFSET
+    # The container header is written alone at times, so the page checksum leaves it out.
     computed = checksum_of(data[:start] + bytes(length) + data[start + length :])
     if stored_checksum(data) != computed:
         raise FormatError("the checksum of a page is wrong", expected=str(computed), found=str(stored_checksum(data)))
@@ -128,6 +129,7 @@ def decode(data: bytes) -> AllocationPage:
         raise FormatError("an allocation page is too short", found=f"{len(data)} bytes")
     next_page, next_offset = _CHAIN.unpack_from(data, HEADER_SIZE)
     extent = Extent(*_EXTENT.unpack_from(data, start + length))
+    # Those pages have a third bit set, which would be read as the unfilled map.
     if not extent.status & NO_DEALLOCATED_MAP:
         raise FormatError("an allocation page is of a release before 10.1", found=f"status 0x{extent.status:x}")
     if not 0 <= extent.last_page - extent.first_page < maximum_pages(len(data), length):
@@ -163,6 +165,7 @@ def encode(page: AllocationPage, page_size: int) -> bytes:
         _BITS.pack_into(out, at, bits.bits)
         out[at + _BITS.size : end] = bits.data
         at = end
+    # The header goes in after the checksum is computed.
     data = bytearray(sealed(out))
     data[start : start + length] = page.container_header
     return bytes(data)
@@ -171,6 +174,7 @@ def encode(page: AllocationPage, page_size: int) -> bytes:
 def maximum_pages(page_size: int, header_length: int) -> int:
     """How many pages one allocation page can manage."""
     room = page_size - CHECKSUM_SIZE - HEADER_SIZE - 48 - 1 - header_length - _EXTENT.size
+    # A third of the room for each of Derby's three maps, though new pages keep two.
     return (room // 3 - 4) * 8
 
 

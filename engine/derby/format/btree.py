@@ -62,7 +62,7 @@ class Descriptor(NamedTuple):
 
 
 def control_row(row: DecodedRow) -> ControlRow | None:
-    """The control row in slot 0 of an index page, or None when the row is none."""
+    """The control row in slot 0 of an index page, or None when the row is something else."""
     data = [field.data for field in row.fields]
     if len(data) < 6 or data[0] is None or len(data[0]) != 2:
         return None
@@ -72,6 +72,7 @@ def control_row(row: DecodedRow) -> ControlRow | None:
     numbers = [int.from_bytes(part or b"", "big", signed=True) for part in data[1:6]]
     descriptor = data[_DESCRIPTOR_FIELD] if len(data) > _DESCRIPTOR_FIELD else None
     child = data[_CHILD_FIELD] if len(data) > _CHILD_FIELD else None
+    # Only branch pages have the field.
     leftmost = NO_PAGE if child is None else int.from_bytes(child, "big", signed=True)
     return ControlRow(
         kind=kind,
@@ -102,7 +103,7 @@ def encode_page_number(number: int) -> bytes:
 
 
 def decode_page_number(data: bytes | None) -> int:
-    """The page number in a column; FormatError when it is none."""
+    """The page number in a column; FormatError when it holds something else."""
     if data is None or len(data) != _PAGE_NUMBER_SIZE:
         raise FormatError("not a page number")
     return int.from_bytes(data, "big", signed=True)
@@ -126,7 +127,7 @@ def encode_descriptor(index: ContainerKey, table: ContainerKey) -> bytes:
 
 
 def decode_descriptor(data: bytes) -> Descriptor:
-    """The descriptor of an index; FormatError when it is none."""
+    """The descriptor of an index; FormatError when the bytes are something else."""
     cursor = FieldCursor(data)
     format_id = cursor.short()
     if format_id not in DESCRIPTOR_FORMATS:

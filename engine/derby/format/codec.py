@@ -102,6 +102,7 @@ class FieldCursor:
             start = self.take(3)
             value = (first & 0x7F) << 24 | int.from_bytes(self.data[start : start + 3], "big")
             shortest = value >= 0x4000
+        # A longer form would not survive decoding and encoding again.
         if not shortest:
             raise FormatError("a compressed int is not in its shortest form", found=str(value))
         return value
@@ -129,6 +130,7 @@ class FieldCursor:
         start = self.position
         if start + 8 <= self.end:
             found: tuple[int, int, int, int] = _FOUR_SHORTS.unpack_from(self.data, start)
+            # The top two bits of each short give its length: 00 is a compressed long of two bytes.
             if max(found) < 0x4000:
                 self.position = start + 8
                 return found

@@ -61,7 +61,7 @@ def encode_key(key: bytes) -> bytes:
 
 
 def decode_key(column: bytes) -> bytes:
-    """The key of a column in an index; FormatError when it is none."""
+    """The key of a column in an index; FormatError when it does not end like one."""
     stored = decode_varbit(column)
     if not stored.endswith(_KEY_END):
         raise FormatError("a key in an index does not end in a zero byte")
@@ -77,7 +77,7 @@ def encode_location(location: Location) -> bytes:
 
 
 def decode_location(column: bytes) -> Location:
-    """The row location in a column; FormatError when it is none."""
+    """The row location in a column; FormatError when bytes are missing or left over."""
     cursor = FieldCursor(column)
     found = Location(cursor.clong(), cursor.cint())
     if cursor.remaining():

@@ -109,7 +109,7 @@ def number_of(name: str) -> tuple[bool, int] | None:
 
 
 def decode_header(data: bytes) -> ContainerHeader:
-    """The header that fills the 80 bytes of ``data``; FormatError when it is none or fails its checksum."""
+    """The header that fills the 80 bytes of ``data``; FormatError when it is foreign or fails its checksum."""
     if len(data) != HEADER_SIZE:
         raise FormatError("not a container header", expected=f"{HEADER_SIZE} bytes", found=f"{len(data)} bytes")
     format_id, *fields, checksum = _LAYOUT.unpack(data)
@@ -141,6 +141,7 @@ def encode_stub(header: ContainerHeader) -> bytes:
 def header_in(data: bytes) -> ContainerHeader:
     """The header inside the first bytes (at least 189) of a container or stub file."""
     end = HEADER_OFFSET + HEADER_SIZE
+    # The byte in front says how long the header is; a page without one has 0 there.
     if len(data) < end or data[LENGTH_OFFSET] != HEADER_SIZE:
         raise FormatError("no container header in page 0", expected=f"{end} bytes", found=f"{len(data)} bytes")
     return decode_header(data[HEADER_OFFSET:end])

@@ -83,6 +83,7 @@ def stated_release(data: bytes) -> tuple[int, int] | None:
 
 def encode(control: Control) -> bytes:
     """The 48 bytes of a control file."""
+    # Java's byte is signed.
     flags = control.flags - 256 if control.flags > 127 else control.flags
     data = _LAYOUT.pack(FORMAT_ID, OBSOLETE_VERSION, *control[:4], flags, control.spare, control.spare_long, 0)
     return data[:_CHECKED] + zlib.crc32(data[:_CHECKED]).to_bytes(8, "big")

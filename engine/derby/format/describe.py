@@ -59,6 +59,7 @@ def describe_operation(operation: registry.Operation) -> Fields:
     """The fields of an operation."""
     names: tuple[str, ...] = operation._fields
     fields: Fields = [(name, _value(name, value)) for name, value in zip(names, operation, strict=True)]
+    # The kind is a number in the record and a word everywhere else.
     if isinstance(operation, container.ContainerOperation):
         fields[3] = ("kind", container.KIND_NAMES[operation.kind])
     return fields

@@ -141,6 +141,7 @@ def decode_unchecked(data: bytes) -> StoredPage:
         spans.append((offset, middle + reserved))
     at = HEADER_SIZE
     for start, end in sorted(spans):
+        # Sorted by place, the records must follow each other without a byte between them.
         if start != at:
             raise FormatError("records on a page overlap or leave a gap", found=f"{start} instead of {at}")
         at = end

@@ -110,6 +110,7 @@ def decode_body(instant: int, body: bytes) -> Record:
     format_id, group = _FRONT.unpack_from(body)
     if format_id != FORMAT_ID:
         raise FormatError("not a log record", expected=f"format id {FORMAT_ID}", found=str(format_id))
+    # A cint of two bytes, whatever its value: Derby writes the group in this form only.
     if group >> 14 != 1:
         raise FormatError("the group of a log record is not a two-byte number", found=f"{group:04x}")
     group &= 0x3FFF

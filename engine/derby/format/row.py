@@ -92,6 +92,7 @@ def read_header(cursor: FieldCursor) -> RowHeader:
         overflow_page, overflow_id = cursor.clong(), cursor.cint()
     if status & HAS_FIRST_FIELD:
         first_field = cursor.cint()
+    # A row whose header only points to its overflow page has no fields of its own.
     if not status & OVERFLOW or status & HAS_FIRST_FIELD:
         field_count = cursor.count()
     if field_count > _MAX_FIELDS:
@@ -180,7 +181,7 @@ def encode_row(row: DecodedRow) -> bytes:
 def merge(image: DecodedRow, old: DecodedRow) -> DecodedRow:
     """The row after an update: the header of ``image``, its fields, and the old field where it says unchanged.
 
-    FormatError when an unchanged field is not there in the old row.
+    A field that the old row does not have either stays as the image has it, a null.
     """
     fields = []
     for number, field in enumerate(image.fields, image.header.first_field):

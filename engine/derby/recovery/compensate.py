@@ -64,6 +64,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
         return Place(operation.page, None)
     if not operation.logical:
         return Place(operation.page, operation.record_id)
+    # Of an update field record the last image is the old row (see ``describe.images``).
     image = describe.images(one)[-1]
     if not isinstance(image, row.DecodedRow):
         raise FormatError("a record with logical undo carries no row")
@@ -71,6 +72,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
     original = cache.get(found, operation.page)
     if isinstance(original, LivePage):
         slot = original.slot_of(operation.record_id)
+        # R-DRB-54: record ids are used again, so the id alone does not prove that it is the row.
         if slot is not None and columns_of(original, slot) == wanted:
             return Place(operation.page, operation.record_id)
     return _search(cache, found, operation, wanted[: unique_columns(cache, found)])
@@ -127,6 +129,7 @@ def _search(
 def _leaves(cache: PageCache, found: Container, first: int) -> Iterator[tuple[int, LivePage]]:
     """Leaf pages: the first one, its right siblings, then all others in the order of their numbers."""
     seen: set[int] = set()
+    # Splits move rows to the right, so the siblings come first; ``seen`` ends a damaged chain.
     number = first
     while number > 0 and number not in seen:
         seen.add(number)
@@ -137,6 +140,7 @@ def _leaves(cache: PageCache, found: Container, first: int) -> Iterator[tuple[in
         assert isinstance(target, LivePage)
         yield number, target
         number = control.right
+    # The chain is broken, or the page of the record is no leaf any more: the row may be on any other one.
     for number in range(btree.ROOT_PAGE, cache.page_count(found)):
         if number in seen:
             continue

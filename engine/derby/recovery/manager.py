@@ -28,10 +28,10 @@ from engine.derby.cache import DEFAULT_PAGES, PageCache
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, CheckpointResult, DerbyCheckpointer, write_controls
 from engine.derby.containers import Containers
 from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, DerbyDatabase
+from engine.derby.database_info import Analysis, analyse
 from engine.derby.format import instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.control import Control
-from engine.derby.info import Analysis, analyse
 from engine.derby.interlock import check, usable_controls
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter, clear_tail
@@ -39,12 +39,12 @@ from engine.derby.page_copies import PageCopies, mend
 from engine.derby.pages import LivePage
 from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.undo import Undo, UndoResult
-from engine.derby.xact import XactTable
+from engine.derby.xact_table import XactTable
 from engine.events import SILENT, Listener
 from engine.storage import journal
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
-from engine.storage.saved import SavingStorage
+from engine.storage.saved_bytes import SavingStorage
 
 _PROPERTIES_CONTAINER = 16
 _STEP = 256
@@ -169,6 +169,7 @@ def recover_locked(
         return _Recovery(DerbyDatabase(storage), options, listener).run()
     saving = SavingStorage(storage, backup)
     result = _Recovery(DerbyDatabase(saving), options, listener, saving).run()
+    # Written last: without it ``take_back`` knows that the run was interrupted.
     saving.finish({"operation": "recover", "undone": [one.transaction for one in result.undone]})
     return result
 
@@ -176,6 +177,7 @@ def recover_locked(
 def unlock(storage: Storage, lock: Lock) -> None:
     """Give the lock back; a lock file that no JVM made goes away."""
     try:
+        # A JVM makes both files; one alone is ours.
         if storage.stat(OWNER_FILE) is None and storage.stat(LOCK_FILE) is not None:
             storage.remove(LOCK_FILE)
     finally:
@@ -230,9 +232,19 @@ class _Recovery:
     def run(self) -> DerbyRecoveryResult:
         """All steps; whatever is open is closed in any case."""
         try:
-            self._interlock()
-            self._mend()
-            forced = self._options.force_checkpoint or self._analysis.behind.other_bytes
+            if self._analysis.after.torn_commits:
+                self.notes.append(
+                    f"the last write to the log is torn; {self._analysis.after.torn_commits} commits in it, which "
+                    "nobody was told of, are undone"
+                )
+            loss = self._options.accept_loss or self._options.derby_default
+            check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
+            # Nothing is written before the interlock; only a page store of this program has copies to mend from.
+            mended = mend(self._database.storage) if self._copies is not None else 0
+            if mended:
+                self.notes.append(f"{mended} pages were torn by an interrupted write, their copies are used")
+            # Stale bytes after the end of a clean log are zeroed too: after the next crash they might pass for records.
+            forced = self._options.force_checkpoint or self._analysis.after.other_bytes
             done = self._already_clean() if self._analysis.clean and not forced else self._run()
             if self._copies is not None:
                 self._copies.remove()
@@ -246,11 +258,20 @@ class _Recovery:
 
     def _run(self) -> DerbyRecoveryResult:
         end = self._analysis.end
-        self._sync_log()
+        # R-DRB-8: the log that is going to be applied is durable before any page is written.
+        first = instant.file_of(self._analysis.start.redo_lwm)
+        for number in range(first, instant.file_of(end.append) + 1):
+            file = self._database.storage.open_rw(self._log.path(number))
+            try:
+                file.sync()
+            finally:
+                file.close()
         self._redo_pass()
-        zeroed = clear_tail(self._log, end.append) if self._analysis.behind.other_bytes or end.fuzzy else 0
+        zeroed = clear_tail(self._log, end.append) if self._analysis.after.other_bytes or end.fuzzy else 0
+        # The tail is clear before the first CLR: a shorter record would leave valid-looking bytes after it.
         undone = Undo(self._log, self._writer, self._cache, self._redo).run(self._table, self._listener)
         undo_to = self._writer.end
+        # A clean database whose tail was zeroed needs no checkpoint: the old one names the same state.
         needed = not self._analysis.clean or self._options.force_checkpoint
         checkpoint = self._checkpoint() if needed else None
         return self._result(undone, undo_to, zeroed, checkpoint)
@@ -271,7 +292,7 @@ class _Recovery:
             zeroed_bytes=zeroed,
             pages_written=self._cache.written,
             checkpoint=checkpoint,
-            lost_commits=self._analysis.behind.commits,
+            lost_commits=self._analysis.after.commits,
             notes=tuple(self.notes),
             changed={},
         )
@@ -279,35 +300,11 @@ class _Recovery:
     def _already_clean(self) -> DerbyRecoveryResult:
         """Nothing to redo or undo; a control file that is not right is written again."""
         primary, mirror = self._controls.primary.control, self._controls.mirror.control
+        # A crash between the two writes, or damage to one copy: the one that counts goes to both.
         if primary != mirror and self._controls.chosen is not None:
             write_controls(self._database.storage, self._controls.chosen)
             self.notes.append("both control files were written again")
         return self._result([], self._analysis.end.append, 0, None)
-
-    def _interlock(self) -> None:
-        if self._analysis.behind.torn_commits:
-            self.notes.append(
-                f"the last write to the log is torn; {self._analysis.behind.torn_commits} commits in it, which nobody "
-                "was told of, are undone"
-            )
-        loss = self._options.accept_loss or self._options.derby_default
-        check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
-
-    def _mend(self) -> None:
-        """Put copies in the place of torn pages; only a page store of this program has them."""
-        mended = mend(self._database.storage) if self._copies is not None else 0
-        if mended:
-            self.notes.append(f"{mended} pages were torn by an interrupted write, their copies are used")
-
-    def _sync_log(self) -> None:
-        """Make the log that will be applied durable, before any page is written (R-DRB-8)."""
-        first = instant.file_of(self._analysis.start.redo_lwm)
-        for number in range(first, instant.file_of(self._analysis.end.append) + 1):
-            file = self._database.storage.open_rw(self._log.path(number))
-            try:
-                file.sync()
-            finally:
-                file.close()
 
     def _redo_pass(self) -> None:
         start = self._analysis.start
@@ -315,6 +312,7 @@ class _Recovery:
         scanned = 0
         for count, one in enumerate(scan):
             self._table.see(one)
+            # Older records are on disk already; they are read for the transaction table only (R-DRB-31).
             if one.instant >= start.redo_lwm:
                 self._redo.redo(one)
             scanned += one.end - one.instant
@@ -323,26 +321,20 @@ class _Recovery:
 
     def _checkpoint(self) -> CheckpointResult:
         release = self._database.likely_release(self._database.controls())
+        # With both control files gone the release is guessed from what is left of them.
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
+        # Their removal lies in front of this checkpoint, so it may drop them.
         self._containers.adopt_stubs()
+        properties = self._database.properties
+        # The pages are current now, so the database's own property table can be read like any other.
+        keep_log = any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY))
+        keep_log = keep_log or self._property_table_keeps_log()
+        if keep_log:
+            self.notes.append("log archiving is on: old log files are kept")
         checkpointer = DerbyCheckpointer(
-            self._database,
-            self._log,
-            self._writer,
-            self._cache,
-            keep_log=self._keeps_log(),
-            listener=self._listener,
+            self._database, self._log, self._writer, self._cache, keep_log=keep_log, listener=self._listener
         )
         return checkpointer.take(self._table.highest + 1, list(self._table.open.values()), base)
-
-    def _keeps_log(self) -> bool:
-        """Whether old log files are to be kept; a note says so."""
-        properties = self._database.properties
-        keeps = any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY))
-        if keeps or self._property_table_keeps_log():
-            self.notes.append("log archiving is on: old log files are kept")
-            return True
-        return False
 
     def _property_table_keeps_log(self) -> bool:
         """Whether the database's own property table says that the log is kept."""
@@ -353,9 +345,7 @@ class _Recovery:
         if found is None:
             return False
         pages = (self._cache.get(found, page_number) for page_number in range(1, self._cache.page_count(found)))
-        rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows)
-        return any(not one.deleted and _switches_archiving_on(one.record) for one in rows)
-
-
-def _switches_archiving_on(record: bytes) -> bool:
-    return (ARCHIVE_PROPERTY.encode() in record or KEEP_PROPERTY.encode() in record) and b"true" in record
+        rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows if not one.deleted)
+        # Name and value stand as text in the record; its columns need not be told apart.
+        names = ARCHIVE_PROPERTY.encode(), KEEP_PROPERTY.encode()
+        return any(b"true" in one.record and any(name in one.record for name in names) for one in rows)

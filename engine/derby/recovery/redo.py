@@ -80,19 +80,23 @@ class Redo:
         key = ContainerKey(operation.segment, operation.container)
         found = self._containers.find(key)
         if found is None:
+            # A later record has removed it; its stub says so (R-DRB-35).
             if self._containers.has_stub(key):
                 return False
             raise _stopped(one, f"{key} has vanished", "the container file is missing, and its creation is not logged")
         target = self._cache.get(found, operation.page)
         if target is None:
+            # R-DRB-33: only the init record can make a page from nothing.
             if not isinstance(operation, operations.InitPage):
                 raise _stopped(one, f"page {operation.page} of {key} is not there", "it was never initialised")
             target = self._cache.make(found, operation.page, operation.page_format)
+        # R-DRB-34: the page was written after this record.
         if target.version > operation.version:
             return False
         if target.version < operation.version:
             what = f"page {operation.page} of {key} has version {target.version}, the record is for {operation.version}"
             raise _stopped(one, what, "a log record in front of it is missing")
+        # Equal versions: the page is exactly as it was when the record was written.
         raised = self._apply(one, operation, target)
         target.version = operation.version + raised
         self._cache.changed(found, operation.page)
@@ -103,6 +107,7 @@ class Redo:
         if one.undo_instant is None:
             loggable.do(target, operation, one.data)
             return loggable.raised_by(operation)
+        # R-DRB-36: a CLR carries no data; it is in the record that it undoes.
         undone = self._log.record(one.undo_instant)
         if not registry.is_page_operation(undone.operation):
             raise FormatError("a CLR compensates a record that changes no page", found=instant.show(one.undo_instant))
@@ -116,11 +121,13 @@ class Redo:
             return self.remove(key, one.instant)
         found = self._containers.find(key)
         if found is None:
+            # With a stub the container was removed later: making it again would bring it back for good.
             if operation.kind == container_operations.CREATE and not self._containers.has_stub(key):
                 assert operation.header is not None
                 self._containers.create(key, container.decode_header(operation.header))
                 return True
             return False
+        # Drop raises the version, so another version means that it is done already.
         if operation.kind == container_operations.CREATE or found.header.version != operation.version:
             return False
         drop(found)
@@ -144,6 +151,7 @@ class Redo:
     def remove(self, key: ContainerKey, at: int) -> bool:
         """Remove a container; whether its file was still there."""
         there = self._containers.find(key) is not None
+        # Its changed pages must not be written after the file is gone.
         self._cache.forget(key)
         self._containers.remove(key, at)
         return there

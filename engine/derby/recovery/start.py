@@ -43,15 +43,20 @@ def find_start(log: DerbyLogFiles, controls: Controls) -> Start:
     if controls.checkpoint == instant.NONE:
         return _from_file(log, FIRST_FILE, None)
     at = controls.checkpoint
+    # R-DRB-43: Derby would start an empty log here.
     require_file(log, instant.file_of(at))
     found = log.try_record(at) if instant.position_of(at) >= HEADER_SIZE else "it lies inside the header"
     if isinstance(found, str):
+        # R-DRB-44: the file that the control file names is still the best start.
         return _from_file(log, instant.file_of(at), found)
     if not isinstance(found.operation, CheckpointRecord):
         return _from_file(log, instant.file_of(at), "the record there is no checkpoint")
     marks = found.operation
-    if not _sensible(marks, at):
+    # Both marks are places where a record can stand, in this order: undoLWM, redoLWM, the checkpoint.
+    placed = all(instant.position_of(mark) >= HEADER_SIZE for mark in (marks.undo_lwm, marks.redo_lwm))
+    if not placed or instant.file_of(marks.undo_lwm) <= 0 or not marks.undo_lwm <= marks.redo_lwm <= at:
         return _from_file(log, instant.file_of(at), "its low water marks make no sense")
+    # Undo reads back to undoLWM, so no file in between may be missing.
     for number in range(instant.file_of(marks.undo_lwm), instant.file_of(at) + 1):
         require_file(log, number)
     return Start(at, marks, marks.undo_lwm, marks.redo_lwm, None)
@@ -69,11 +74,6 @@ def require_file(log: DerbyLogFiles, number: int) -> None:
         consequence="Derby would start an empty log and open the database in an inconsistent state",
         hint=f"bring {path} back, or restore from a backup",
     )
-
-
-def _sensible(marks: CheckpointRecord, at: int) -> bool:
-    first = instant.position_of(marks.undo_lwm) >= HEADER_SIZE and instant.position_of(marks.redo_lwm) >= HEADER_SIZE
-    return first and instant.file_of(marks.undo_lwm) > 0 and marks.undo_lwm <= marks.redo_lwm <= at
 
 
 def _from_file(log: DerbyLogFiles, number: int, problem: str | None) -> Start:

@@ -30,7 +30,7 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DerbyLogWriter
 from engine.derby.recovery.compensate import place_of, undoable
 from engine.derby.recovery.redo import Redo, undrop
-from engine.derby.xact import Xact, XactTable
+from engine.derby.xact_table import Xact, XactTable
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
 
@@ -71,6 +71,7 @@ class Undo:
         for done, one in enumerate(losers):
             listener.step("undo", done, len(losers))
             clrs = self.roll_back(one)
+            # The end is durable before the next loser: after a crash this one is not rolled back again.
             self._writer.finish(one.number, committed=False)
             self._writer.flush()
             del table.open[one.number]
@@ -91,13 +92,21 @@ class Undo:
         while index >= keep:
             found = self._log.record(one.instants[index])
             if found.undo_instant is not None:
+                # R-DRB-57: a CLR met here was written before the crash; what it undid is done with.
                 index = bisect_left(one.instants, found.undo_instant) - 1
                 continue
             if undoable(found.operation):
                 try:
                     one.instants.append(self._compensate(found, one.number))
                 except FormatError as error:
-                    raise _not_undone(found, error) from error
+                    raise DamageError(
+                        f"undo stops: {error.what}",
+                        lsn=instant.show(found.instant),
+                        found=error.found,
+                        consequence="an open transaction cannot be rolled back; "
+                        "the log holds its compensation up to here",
+                        hint="run verify; restore from a backup and roll forward",
+                    ) from error
                 clrs += 1
             index -= 1
         return clrs
@@ -117,10 +126,12 @@ class Undo:
         target = self._cache.get(home, place.page)
         if target is None:
             raise FormatError(f"page {place.page} of {key} is not there")
+        # The CLR is for the page as it is now, which may not be the page of the record.
         where = (key.segment, key.container, place.page, target.version)
         clr: registry.PageOperation = operations.PhysicalUndo(*where)
         if place.record_id is not None:
             clr = operations.LogicalUndo(*where, place.record_id)
+        # R-DRB-2: log first, then the page; redo applies the CLR in the same way.
         at = self._writer.append(PAGE_CLR, number, clr, undo_instant=found.instant)
         loggable.undo(target, operation, found.data, place.record_id)
         target.version += loggable.raised_by_undo(operation)
@@ -132,6 +143,7 @@ class Undo:
     ) -> int:
         key = ContainerKey(operation.segment, operation.container)
         home = self._cache.containers.find(key)
+        # The file may be gone when the crash came after a removal: the CLR is written all the same.
         version = home.header.version if home is not None else operation.version
         clr = container_operations.ContainerUndo(key.segment, key.container, version)
         at = self._writer.append(CONTAINER_CLR, number, clr, undo_instant=found.instant)
@@ -142,13 +154,3 @@ class Undo:
         elif home is not None:
             undrop(home)
         return at
-
-
-def _not_undone(found: Record, error: FormatError) -> DamageError:
-    return DamageError(
-        f"undo stops: {error.what}",
-        lsn=instant.show(found.instant),
-        found=error.found,
-        consequence="an open transaction cannot be rolled back; the log holds its compensation up to here",
-        hint="run verify; restore from a backup and roll forward",
-    )

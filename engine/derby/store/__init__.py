@@ -1,6 +1,6 @@
 """A page store of our own on Derby's real format: tables of keys and values, without an SQL catalogue.
 
-Modules, bottom up: ``core`` (log and do, the write path), ``locks``, ``commits`` (group commit), ``space`` (pages),
+Modules, bottom up: ``write_path`` (log, then do), ``locks``, ``commits`` (group commit), ``space`` (pages),
 ``heap``, ``index`` and ``split`` (the B-tree), ``tables`` (the catalogue), ``transaction``, ``reclaim`` (work after a
 commit), ``page_store`` (opening, checkpoints, closing). Start with ``page_store``.
 """

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from threading import Condition
 
-from engine.derby.log_writer import UnsyncedWrite
-from engine.derby.store.core import Core
+from engine.derby.store.write_path import Core
 
 
 class DerbyGroupCommit:
@@ -43,21 +42,20 @@ class DerbyGroupCommit:
             written = None
             try:
                 with self._core.stopping():
+                    # Under the latch the bytes are taken; the sync runs without it, so that others go on appending.
                     with self._core.latch:
                         written = self._core.writer.write_out()
                     if written is not None:
                         written.file.sync()
                         self.flushes += 1
             finally:
-                self._flushed(written)
-
-    def _flushed(self, written: UnsyncedWrite | None) -> None:
-        """Let the others look at what is durable now."""
-        with self._ended:
-            self._flushing = False
-            if written is not None and not self._core.broken:
-                self._core.writer.synced(written.end)
-            self._ended.notify_all()
+                with self._ended:
+                    self._flushing = False
+                    # After a failed sync nothing counts as durable: what the system has dropped is not known.
+                    if written is not None and not self._core.broken:
+                        self._core.writer.synced(written.end)
+                    # Whoever waits looks again, and flushes or finds the store stopped.
+                    self._ended.notify_all()
 
     def _is_durable(self, end: int) -> bool:
         """Wait for a running flush; when the instant is not durable then, the caller is to flush."""
@@ -68,5 +66,6 @@ class DerbyGroupCommit:
             self._core.require_whole()
             if self._core.writer.durable >= end:
                 return True
+            # Only one thread gets here at a time; it is the one that flushes.
             self._flushing = True
             return False

@@ -24,8 +24,8 @@ from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage
-from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.space import allocate, highest_page
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError
 
 FIRST_PAGE = 1
@@ -86,6 +86,7 @@ class Heap:
             columns: the columns; the last one may be long.
             taken: gets the overflow pages that were taken.
         """
+        # Overflow pages first: the row must name the first piece.
         image = self._image(running, columns, taken)
         number = self._page_for(image)
         target = self.page(number)
@@ -119,9 +120,11 @@ class Heap:
         fields = [RowField(0, part) for part in columns]
         if self._is_long(columns):
             fields[-1] = _WIDEST_POINTER
+        # Tried with the widest pointer, before any overflow page is taken: nothing must be done on False.
         if not target.has_room_to_replace(slot, DecodedRow(old.header, tuple(fields))):
             return False
         new = DecodedRow(old.header, self._image(running, columns, taken).fields)
+        # The new values for redo, the old ones for undo.
         data = row.encode_logged(_only_changes(new, old)) + row.encode_row(_only_changes(old, new))
         self._change(running, at.page, operations.Update, slot, at.record_id, data=data)
         return True
@@ -141,7 +144,7 @@ class Heap:
         return not target.rows
 
     def free_slack(self, running: RunningXact, at: Location) -> None:
-        """Give up the bytes that an update left reserved behind a row."""
+        """Give up the bytes that an update left reserved after a row."""
         target, slot = self._find(at)
         reserved, least = len(target.rows[slot].slack), target.least_slack(slot)
         if reserved > least:
@@ -153,6 +156,7 @@ class Heap:
         """Put no more rows on a page that was given back."""
         self.roomy.discard(number)
         if self._last == number:
+            # A page given back must not get rows before it is taken into use again.
             self._last = FIRST_PAGE
 
     def rows(self) -> Iterator[tuple[Location, HeapRow]]:
@@ -161,6 +165,7 @@ class Heap:
             target = self._core.cache.get(self.container, number)
             if not isinstance(target, LivePage) or target.header.overflow or target.header.status != page.VALID:
                 continue
+            # Slot 0 of the first page is the descriptor.
             for one in target.rows[1 if number == FIRST_PAGE else 0 :]:
                 at = Location(number, one.record_id)
                 found = self.fetch(at)
@@ -198,6 +203,7 @@ class Heap:
         return target, slot
 
     def _is_long(self, columns: Sequence[bytes]) -> bool:
+        # At most 5 bytes of header for each field, and 16 for the row.
         return sum(len(part) + 5 for part in columns) + 16 > self._room
 
     def _image(self, running: RunningXact, columns: Sequence[bytes], taken: list[int]) -> DecodedRow:
@@ -223,6 +229,7 @@ class Heap:
         """Put a value on overflow pages, the last piece first, so that each can name the next one."""
         size = self._room - _PIECE_OVERHEAD
         following: Location | None = None
+        # Each piece names the next one, so the last is written first.
         for start in range((len(value) - 1) // size * size, -1, -size):
             number = allocate(self._core, self.container, overflow=True)
             taken.append(number)
@@ -252,6 +259,7 @@ class Heap:
         for number in (self._last, *sorted(self.roomy)):
             target = self._core.cache.get(self.container, number)
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
+                # The id is part of the record, and its length may differ from page to page.
                 named = DecodedRow(image.header._replace(record_id=target.header.next_record_id), image.fields)
                 if target.free_bytes >= target.space_for(named):
                     return number

@@ -21,7 +21,7 @@ from engine.derby.format.column import Location
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage, LiveRow
-from engine.derby.store.core import Core, RunningXact
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError
 
 FIRST_ROW = 1
@@ -65,7 +65,7 @@ class Index:
         self.longest_key = found.header.page_size // _LEAST_ROWS - _ROW_OVERHEAD
 
     def find(self, key: bytes) -> IndexEntry | None:
-        """The row of a key, marked or not; None when there is none."""
+        """The row of a key, marked or not; None when the key is not there."""
         leaf, slot = self._leaf(key)
         target = self.page(leaf)
         if slot < len(target.rows) and self.key_at(target, slot) == key:
@@ -82,10 +82,12 @@ class Index:
         """
         number, slot = self._edge(reverse=reverse) if start is None else self._leaf(start)
         target = self.page(number)
+        # The slot is the first key not below ``start``; forward exclusive and backward inclusive go one on.
         if start is not None and inclusive == reverse:
             slot += slot < len(target.rows) and self.key_at(target, slot) == start
         rows = target.rows[FIRST_ROW:slot] if reverse else target.rows[slot:]
         seen = {number}
+        # Pages that became empty stay in the chain.
         while not rows:
             control = self.control(target)
             number = control.left if reverse else control.right
@@ -120,6 +122,7 @@ class Index:
             ),
             fields,
         )
+        # Logical undo (R-DRB-54): a split may move the row before it is undone.
         named = operations.Insert, record_id, True, slot, _INSERT
         self._change(running, leaf, *named, data=row.encode_logged(image))
 
@@ -133,6 +136,7 @@ class Index:
         slot, one = self._find(entry)
         old = one.decoded()
         out = bytearray()
+        # New field for redo, old field for undo, and the old row for the search.
         row.put_logged_field(out, RowField(0, column.encode_location(at)))
         row.put_field(out, old.fields[_LOCATION_FIELD])
         fields = operations.UpdateField, entry.record_id, True, slot, _LOCATION_FIELD
@@ -146,6 +150,7 @@ class Index:
     def path(self, key: bytes) -> list[DescentStep]:
         """The pages from the root to the leaf of a key; the last slot is where the key is, or would be."""
         number, steps = btree.ROOT_PAGE, list[DescentStep]()
+        # Damage may make the pages a circle.
         while len(steps) < _DEEPEST:
             target = self.page(number)
             control = self.control(target)

@@ -28,7 +28,7 @@ _LAST_LINE: Final = "#--- last line, don't put anything after this line ---"
 
 
 def require_store(database: DerbyDatabase) -> None:
-    """UsageError when a database is none: its tables are SQL's."""
+    """UsageError when the tables of a database are SQL's."""
     if database.properties.get(STORE_PROPERTY) != _VERSION:
         raise UsageError(
             "the database is no page store of jetool",
@@ -83,6 +83,7 @@ def make_files(storage: Storage, log_file_bytes: int, *, archive: bool) -> None:
     properties = {STORE_PROPERTY: _VERSION, "derby.serviceProtocol": _SERVICE, SWITCH_PROPERTY: str(log_file_bytes)}
     if archive:
         properties[ARCHIVE_PROPERTY] = "true"
+    # With its properties the directory is a store; the log is there already.
     write_properties(storage, properties)
     write_controls(storage, Control())
     for directory in (LOG_DIRECTORY, ""):
@@ -100,5 +101,6 @@ def write_properties(storage: Storage, properties: dict[str, str]) -> None:
         file.sync()
     finally:
         file.close()
+    # A crash leaves the old file or the new one, never a part.
     storage.rename(temporary, PROPERTIES)
     storage.sync_directory()

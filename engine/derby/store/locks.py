@@ -55,6 +55,7 @@ class Locks:
         deadline = time.monotonic() + self._timeout_s
         with self._released:
             while not self._try(owner, name, exclusive=exclusive):
+                # Woken by any release; the time runs on from the request.
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._released.wait(left):
                     raise self._refused(owner, name)
@@ -75,6 +76,7 @@ class Locks:
                     held.writer = None
                 if not held.readers and held.writer is None:
                     del self._held[name]
+            # Whoever waits tries again; most will not be concerned.
             self._released.notify_all()
 
     def _try(self, owner: int, name: LockName, *, exclusive: bool) -> bool:

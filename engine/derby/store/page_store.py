@@ -28,8 +28,8 @@ from engine.derby.cache import PageCache
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, CheckpointResult, DerbyCheckpointer
 from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
+from engine.derby.database_info import analyse
 from engine.derby.format.control import Control
-from engine.derby.info import analyse
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter
 from engine.derby.page_copies import PageCopies
@@ -37,11 +37,11 @@ from engine.derby.recovery.manager import DerbyRecoveryResult, RecoveryOptions, 
 from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.undo import Undo
 from engine.derby.store.commits import DerbyGroupCommit
-from engine.derby.store.core import Core
 from engine.derby.store.layout import make_files, require_store, switch_bytes, write_properties
 from engine.derby.store.locks import Locks
 from engine.derby.store.tables import CATALOGUE, DEFAULT_PAGE_BYTES, StoreTables, TablePlace, make_heap
 from engine.derby.store.transaction import StoreParts, StoreTransaction
+from engine.derby.store.write_path import Core
 from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
@@ -107,12 +107,14 @@ class PageStore:
         self._listener = listener
         self._database = DerbyDatabase(self._storage)
         require_store(self._database)
+        # Locked before recovery reads anything: another process may be writing.
         self._lock: Lock | None = None if read_only else self._database.lock()
         try:
             how = RecoveryOptions(accept_loss=options.accept_loss, switch_bytes=switch_bytes(self._database))
             self.recovered: DerbyRecoveryResult = recover_locked(self._storage, how, backup, listener)
             self._open()
         except BaseException:
+            # An opening that fails must not keep the directory locked.
             self._release()
             raise
 
@@ -214,11 +216,13 @@ class PageStore:
         """Take a checkpoint (R-DRB-21); nobody else works meanwhile."""
         core = self._core
         with core.latch, core.stopping():
+            # Nothing is logged for the transaction until its record in step 5.
             number = core.begin().number
             checkpointer = DerbyCheckpointer(
                 self._database, self._log, core.writer, core.cache, keep_log=self.archive, listener=self._listener
             )
             done = checkpointer.take(number, list(core.open.values()), self._database.controls().chosen or Control())
+            # As long as nothing is appended after this place, closing needs no checkpoint.
             self._settled, self._appended = core.writer.end, core.writer.appended_bytes
             return done
 
@@ -235,11 +239,13 @@ class PageStore:
             return
         try:
             with self._core.latch:
+                # What is in memory cannot be trusted; recovery decides at the next opening.
                 if self._core.broken:
                     return
                 if self._core.writer.end != self._settled:
                     self._core.abort_all()
                     self.checkpoint()
+                # Every page is durable in its container after the checkpoint.
                 self._copies.remove()
         finally:
             self.crash()
@@ -264,13 +270,18 @@ class PageStore:
             self._log, analysis.end.append, buffer_bytes=options.buffer_bytes, switch_bytes=switch_bytes(self._database)
         )
         containers = Containers(self._database)
+        # Their removal lies in front of every checkpoint to come.
         containers.adopt_stubs()
         self._copies = PageCopies(self._storage)
         cache = PageCache(containers, writer, max(options.cache_pages, _FEWEST_PAGES), copies=self._copies)
         redo = Redo(self._log, cache)
         self._core = Core(writer, cache, Undo(self._log, writer, cache, redo), analysis.next_transaction)
         self._settled = writer.end
-        self._make_catalogue()
+        if self._core.containers.find(CATALOGUE) is None:
+            # The store is new, or its creation was interrupted after the files were made.
+            with self._core.latch, self._core.nested(internal=False) as running:
+                make_heap(self._core, running, CATALOGUE, DEFAULT_PAGE_BYTES)
+            self.checkpoint()
         self._parts = StoreParts(
             self._core,
             Locks(options.lock_timeout_s),
@@ -279,14 +290,6 @@ class PageStore:
             redo,
             self._checkpoint_if_due,
         )
-
-    def _make_catalogue(self) -> None:
-        """Make the catalogue of a new store, or of one whose creation was interrupted."""
-        if self._core.containers.find(CATALOGUE) is not None:
-            return
-        with self._core.latch, self._core.nested(internal=False) as running:
-            make_heap(self._core, running, CATALOGUE, DEFAULT_PAGE_BYTES)
-        self.checkpoint()
 
     def _checkpoint_if_due(self) -> None:
         interval = self._options.checkpoint_bytes

@@ -1,7 +1,7 @@
 """Work after a commit or a rollback, in internal transactions of its own (R-DRB-6).
 
 What a committed transaction has marked deleted is purged; pieces of long values that nobody needs any more, and pages
-that became empty, are given back; bytes that an update left reserved are freed; the files of dropped tables go. Behind
+that became empty, are given back; bytes that an update left reserved are freed; the files of dropped tables go. After
 a rollback the overflow pages that it had taken are given back.
 
 All of it happens under the latch right after the locks were released, before anybody else can use what is purged. A
@@ -21,10 +21,10 @@ from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import container as container_operations
 from engine.derby.pages import LivePage
 from engine.derby.recovery.redo import Redo
-from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.heap import FIRST_PAGE, Heap
 from engine.derby.store.space import give_back
 from engine.derby.store.tables import StoreTable, StoreTables
+from engine.derby.store.write_path import Core, RunningXact
 
 Work: TypeAlias = Callable[[Core, RunningXact], None]
 
@@ -42,6 +42,7 @@ def purge_key(table: StoreTable, key: bytes) -> Work:
 
     def work(_: Core, running: RunningXact) -> None:
         entry = table.index.find(key)
+        # The key may have been written again in the same transaction.
         if entry is not None and entry.deleted:
             table.index.purge(running, entry)
 
@@ -53,6 +54,7 @@ def purge_row(table: StoreTable, at: Location) -> Work:
 
     def work(core: Core, running: RunningXact) -> None:
         heap = table.heap
+        # Read before the row that names them goes.
         pieces = heap.pieces_of(at)
         if heap.purge(running, at) and at.page != FIRST_PAGE:
             give_back(core, running, heap.container, at.page)
@@ -98,6 +100,7 @@ def remove_container(redo: Redo, key: ContainerKey) -> Work:
         found = core.containers.find(key)
         if found is not None:
             where = *key, found.header.version, container_operations.REMOVE, None
+            # R-DRB-8: the record is durable before the file goes.
             redo.remove(key, core.log_container(running, container_operations.ContainerOperation(*where)))
 
     return work
@@ -107,6 +110,7 @@ def give_back_taken(found: Container, number: int) -> Work:
     """Give an overflow page back that a rollback has left empty."""
 
     def work(core: Core, running: RunningXact) -> None:
+        # The rollback may have undone the creation of the whole container.
         target = core.cache.get(found, number) if core.containers.find(found.key) is found else None
         if isinstance(target, LivePage) and target.header.status == page.VALID and not target.rows:
             give_back(core, running, found, number)
@@ -115,5 +119,6 @@ def give_back_taken(found: Container, number: int) -> Work:
 
 
 def _give_back_pieces(core: Core, running: RunningXact, heap: Heap, first: Location) -> None:
+    # The chain is read to its end first: a page given back names nothing any more.
     for at in [at for at, _ in heap.pieces(first)]:
         give_back(core, running, heap.container, at.page)

@@ -15,7 +15,7 @@ from engine.derby.containers import Container
 from engine.derby.format import allocation, container, page
 from engine.derby.format.operations import page as operations
 from engine.derby.pages import LiveAllocation, LivePage
-from engine.derby.store.core import Core, RunningXact
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError
 
 ALLOCATION_PAGE = 0
@@ -34,6 +34,7 @@ def allocate(core: Core, found: Container, *, overflow: bool = False) -> int:
         while True:
             number = _usable(target)
             if number is not None:
+                # A crash between the two undoes both: they belong to one nested transaction.
                 _initialise(core, running, found, number, operations.INIT_OVERFLOW if overflow else 0)
                 status = operations.ALLOCATED, operations.FREE
                 core.change(running, found, own, operations.AllocatePage, number, *status)
@@ -58,6 +59,7 @@ def give_back(core: Core, running: RunningXact, found: Container, number: int) -
     while number > target.content.extent.last_page:
         own = target.content.next_page
         target = _map(core, found, own)
+    # The page is invalid before the map offers it again.
     core.change(running, found, number, operations.InvalidatePage)
     core.change(running, found, own, operations.AllocatePage, number, operations.DEALLOCATED, operations.ALLOCATED)
 
@@ -77,6 +79,7 @@ def _usable(target: LiveAllocation) -> int | None:
     if extent.status & allocation.HAS_FREE:
         for at, byte in enumerate(target.content.free.data):
             if byte:
+                # The most significant bit of a byte is its first page.
                 return extent.first_page + at * 8 + 8 - byte.bit_length()
     number = extent.first_page + extent.allocated
     return number if number <= extent.last_page else None
@@ -88,7 +91,9 @@ def _initialise(core: Core, running: RunningXact, found: Container, number: int,
     if known is None:
         core.cache.make(found, number, page.STORED)
     elif isinstance(known, LivePage) and known.version > 0:
+        # Its version counts on: older records of the page must not match it again.
         flags |= operations.INIT_REUSE
+        # A heap must not give an id twice, since undo finds rows by it.
         if not found.header.status & container.REUSABLE_IDS:
             next_id = known.header.next_record_id
     offset = number * found.header.page_size

@@ -18,9 +18,9 @@ from engine.derby.format import btree, row
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
 from engine.derby.pages import LivePage
-from engine.derby.store.core import RunningXact
 from engine.derby.store.index import FIRST_ROW, DescentStep, Index
 from engine.derby.store.space import allocate
+from engine.derby.store.write_path import RunningXact
 
 _INSERT = operations.INSERT_DEFAULT | operations.INSERT_UNDO_WITH_PURGE
 _UNCHANGED = RowField(row.FIELD_UNCHANGED, None)
@@ -37,6 +37,7 @@ def _split_on_the_way(index: Index, key: bytes) -> None:
     path = index.path(key)
     widest = index.container.header.page_size // 4
     level = len(path) - 1
+    # A parent without room for any key must be split before its child; the next call goes on.
     while level > 0 and index.page(path[level - 1].page).free_bytes < widest:
         level -= 1
     with index.core.nested(internal=True) as running:
@@ -48,6 +49,7 @@ def _split_on_the_way(index: Index, key: bytes) -> None:
 
 def _grow(index: Index, running: RunningXact) -> None:
     """Move the rows of the root to a new child."""
+    # The root keeps its number, so its rows move instead.
     child = allocate(index.core, index.container)
     root = index.page(btree.ROOT_PAGE)
     control = index.control(root)
@@ -55,6 +57,7 @@ def _grow(index: Index, running: RunningXact) -> None:
     _insert(index, running, child, btree.CONTROL_SLOT, btree.control_fields(moved), operations.INSERT_DEFAULT)
     _move(index, running, btree.ROOT_PAGE, FIRST_ROW, child)
     grown = btree.control_fields(control._replace(kind=btree.BRANCH, level=control.level + 1, leftmost_child=child))
+    # The control row is updated in its place; fields that stay as they are are logged as unchanged.
     old = index.page(btree.ROOT_PAGE).rows[btree.CONTROL_SLOT].decoded()
     header = old.header._replace(status=row.HAS_FIRST_FIELD, first_field=0, field_count=len(grown))
     changed = tuple(_UNCHANGED if n < len(old.fields) and old.fields[n] == new else new for n, new in enumerate(grown))
@@ -87,7 +90,8 @@ def _split(index: Index, running: RunningXact, parent: DescentStep, step: Descen
 
 
 def _split_slot(target: LivePage, wanted: int) -> int:
-    """The first slot that goes to the right: the middle by bytes, or the last row when the new key is behind it."""
+    """The first slot that goes to the right: the middle by bytes, or the last row when the new key comes after it."""
+    # Ascending keys: the left page stays full.
     if wanted >= len(target.rows) - 1:
         return len(target.rows) - 1
     half = sum(one.footprint() for one in target.rows[FIRST_ROW:]) // 2
@@ -135,14 +139,12 @@ def _move(index: Index, running: RunningXact, source: int, first: int, goal: int
         return
     next_id = index.page(goal).header.next_record_id
     copied = tuple(operations.CopiedRow(next_id + n, len(one.slack)) for n, one in enumerate(rows))
-    # Derby takes the ids from the rows, too.
-    data = b"".join(_renamed(one.decoded(), next_id + n) for n, one in enumerate(rows))
+    # Derby takes the new ids from the rows, too, so the record holds the rows under them.
+    images = [(one.record_id, source_row.decoded()) for one, source_row in zip(copied, rows, strict=True)]
+    named = (DecodedRow(image.header._replace(record_id=record_id), image.fields) for record_id, image in images)
+    data = b"".join(row.encode_row(image) for image in named)
     index.core.change(running, index.container, goal, operations.CopyRows, FIRST_ROW, copied, data=data)
     _purge(index, running, source, first, len(rows))
-
-
-def _renamed(image: DecodedRow, record_id: int) -> bytes:
-    return row.encode_row(DecodedRow(image.header._replace(record_id=record_id), image.fields))
 
 
 def _purge(index: Index, running: RunningXact, number: int, first: int, count: int) -> None:

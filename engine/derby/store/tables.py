@@ -19,10 +19,10 @@ from engine.derby.format.container import PAGE_SIZES, ContainerHeader, Container
 from engine.derby.format.operations import container as container_operations
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField, RowHeader
-from engine.derby.store.core import Core, RunningXact
 from engine.derby.store.heap import FIRST_PAGE, Heap, descriptor
 from engine.derby.store.index import Index
 from engine.derby.store.space import highest_page, initialise_container
+from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError, NotFoundError, RefusedError, UsageError
 
 CATALOGUE: Final = ContainerKey(0, 32)
@@ -82,6 +82,7 @@ class StoreTables:
 
     def reload(self) -> None:
         """Read the catalogue again, after a rollback that may have changed it."""
+        # Built aside: an error leaves the old catalogue in force.
         known = {}
         for at, found in self._heap.rows():
             name = column.decode_varbit(found.columns[0]).decode("utf-8", "replace")
@@ -93,7 +94,7 @@ class StoreTables:
         return sorted(self._known)
 
     def get(self, name: str) -> StoreTable:
-        """A table. NotFoundError when there is none of the name."""
+        """A table. NotFoundError when no table has the name."""
         found = self._known.get(name)
         if found is None:
             known = ", ".join(self.names()[:5]) or "none"
@@ -101,7 +102,7 @@ class StoreTables:
         return found
 
     def place(self, name: str) -> TablePlace:
-        """Where a table is. NotFoundError when there is none of the name."""
+        """Where a table is. NotFoundError when no table has the name."""
         table = self.get(name)
         heap, index = table.heap.container, table.index.container
         return TablePlace(
@@ -115,7 +116,7 @@ class StoreTables:
         )
 
     def create(self, running: RunningXact, name: str, page_bytes: int) -> StoreTable:
-        """Make a table. RefusedError when there is one of the name; UsageError for an impossible name or page size."""
+        """Make a table. RefusedError when the name is taken; UsageError for an impossible name or page size."""
         stored_name = name.encode("utf-8")
         if not 0 < len(stored_name) <= _LONGEST_NAME:
             raise UsageError("a table has no possible name", expected=f"1 to {_LONGEST_NAME} bytes", found=name)
@@ -125,8 +126,11 @@ class StoreTables:
             )
         if name in self._known:
             raise RefusedError(f"there is a table of the name {name!r}", consequence="nothing was made")
-        number = self._next_number()
+        # Stubs and dropped containers count too: their numbers may be named in the log that recovery reads.
+        used = (key.container // _STEP * _STEP + _STEP for key in self._core.containers.all_keys())
+        number = max(_FIRST_HEAP, *used)
         heap_key, index_key = ContainerKey(0, number), ContainerKey(0, number + 1)
+        # Containers first: the row of the catalogue must not name what is not there.
         make_heap(self._core, running, heap_key, page_bytes)
         _make_index(self._core, running, index_key, heap_key, page_bytes)
         numbers = column.encode_varbit(_NUMBERS.pack(heap_key.container, index_key.container))
@@ -137,6 +141,7 @@ class StoreTables:
     def drop(self, running: RunningXact, name: str) -> tuple[ContainerKey, ...]:
         """Mark a table dropped; the containers that are to be removed after the commit."""
         table = self.get(name)
+        # The files stay until the commit, so a rollback finds everything.
         self._heap.delete(running, table.row)
         found = table.heap.container, table.index.container
         for one in found:
@@ -149,10 +154,6 @@ class StoreTables:
     def purge_row(self, running: RunningXact, at: Location) -> None:
         """Take the row of a dropped table off the catalogue, in an internal transaction."""
         self._heap.purge(running, at)
-
-    def _next_number(self) -> int:
-        """A heap number above all that are in use, stubs and dropped containers included."""
-        return max(_FIRST_HEAP, *(key.container // _STEP * _STEP + _STEP for key in self._core.containers.all_keys()))
 
     def _table(self, name: str, numbers: bytes, at: Location) -> StoreTable:
         if len(numbers) != _NUMBERS.size:
@@ -227,6 +228,7 @@ def _make_index(core: Core, running: RunningXact, key: ContainerKey, heap: Conta
 
 def _create(core: Core, running: RunningXact, key: ContainerKey, header: ContainerHeader) -> Container:
     """Log the creation, durably, then make the file; so that a crash leaves no file that the log does not know."""
+    # Redo makes the file again from this header (R-DRB-33).
     raw = container.encode_header(header)
     core.log_container(running, container_operations.ContainerOperation(*key, 0, container_operations.CREATE, raw))
     found = core.containers.create(key, header)

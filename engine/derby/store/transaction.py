@@ -22,11 +22,11 @@ from engine.derby.format import column
 from engine.derby.recovery.redo import Redo
 from engine.derby.store import reclaim
 from engine.derby.store.commits import DerbyGroupCommit
-from engine.derby.store.core import Core
 from engine.derby.store.index import IndexEntry
 from engine.derby.store.locks import LockName, Locks
 from engine.derby.store.split import make_room
 from engine.derby.store.tables import DEFAULT_PAGE_BYTES, StoreTable, StoreTables
+from engine.derby.store.write_path import Core
 from engine.errors import DamageError, UsageError
 
 _ALL_TABLES = ""
@@ -97,7 +97,7 @@ class StoreTransaction:
             name: its name, 1 to 255 bytes of UTF-8.
             page_bytes: page size: 4096, 8192, 16384 or 32768.
 
-        Raises: RefusedError when there is one of the name; UsageError when name or size are not possible.
+        Raises: RefusedError when the name is taken; UsageError when name or size are not possible.
         """
         self._lock(_ALL_TABLES, name.encode(), exclusive=True)
         with self._core.latch:
@@ -105,9 +105,10 @@ class StoreTransaction:
             self._parts.tables.create(self._running, name, page_bytes)
 
     def drop_table(self, name: str) -> None:
-        """Drop a table; its files go behind the commit. NotFoundError when there is none of the name."""
+        """Drop a table; its files go after the commit. NotFoundError when no table has the name."""
         self._lock(_ALL_TABLES, name.encode(), exclusive=True)
         with self._core.latch:
+            # Read before the drop, which forgets the table.
             row = self._parts.tables.get(name).row
             self._tables_changed = True
             for key in self._parts.tables.drop(self._running, name):
@@ -179,6 +180,7 @@ class StoreTransaction:
         """
         at, inclusive = (stop if reverse else start), not reverse
         while True:
+            # One leaf at a time, so that the latch is not held while the caller works.
             found = self._batch(name, at, inclusive=inclusive, reverse=reverse)
             for key, value in found:
                 if (start is not None and key < start) or (stop is not None and key >= stop):
@@ -196,12 +198,13 @@ class StoreTransaction:
     def roll_back_to(self, savepoint: Savepoint) -> int:
         """Undo what was done since a savepoint; the number of compensation records. Locks are kept.
 
-        Raises: UsageError when it is none of this transaction, or lies after a rollback that passed it.
+        Raises: UsageError when it belongs to another transaction, or a rollback has passed it.
         """
         if savepoint.transaction != self.number or savepoint.records > self._running.records:
             raise UsageError("the savepoint does not belong to this transaction")
         with self._core.latch:
             written = self._core.roll_back(self._running, savepoint.records)
+            # What was to be reclaimed for the undone changes is in use again.
             del self._works[savepoint.works :]
             self._reload()
             return written
@@ -214,6 +217,7 @@ class StoreTransaction:
         """
         self._require_open()
         with self._core.latch:
+            # From here on the transaction counts as ended, even when the flush fails.
             end = self._core.end(self._running, committed=True)
             self._ended = True
         if end and durable:
@@ -242,6 +246,7 @@ class StoreTransaction:
     def _insert(self, table: StoreTable, key: bytes, value: bytes, marked: IndexEntry | None) -> None:
         """Put a row in, and its key; a marked row of the key is used again."""
         columns = column.encode_varbit(key), column.encode_varbit(value)
+        # Heap first, then index: a key never leads to a row that is not there.
         at = table.heap.insert(self._running, columns, self._taking(table))
         if marked is None:
             make_room(table.index, key)
@@ -256,10 +261,12 @@ class StoreTransaction:
         pieces = heap.pieces_of(entry.at)
         columns = column.encode_varbit(entry.key), column.encode_varbit(value)
         if heap.update(self._running, entry.at, columns, self._taking(table)):
+            # The space that the old value took stays reserved until the commit, so undo always fits.
             self._works.append(reclaim.free_slack(heap, entry.at))
             if pieces is not None:
                 self._works.append(reclaim.free_pieces(heap, pieces))
             return
+        # No room in its place: the row moves, and the key is told before the old row is marked.
         moved = heap.insert(self._running, columns, self._taking(table))
         table.index.relocate(self._running, entry, moved)
         heap.delete(self._running, entry.at)
@@ -276,11 +283,13 @@ class StoreTransaction:
                 self._core.require_whole()
                 entries = table.index.batch(at, inclusive=inclusive, reverse=reverse)
                 for entry in entries:
+                    # The rest of the leaf is read after that lock was waited for.
                     if not self._parts.locks.is_readable(self.number, LockName(name, entry.key)):
                         break
                     found.append((entry.key, None if entry.deleted else _value(table, entry)))
             if found or not entries:
                 return found
+            # The latch is free while this waits.
             self._lock(name, entries[0].key, exclusive=False)
 
     def _table(self, name: str) -> StoreTable:

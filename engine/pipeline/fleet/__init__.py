@@ -4,11 +4,11 @@ A task reads some consecutive files of an environment and returns facts, never r
 is a few kilobytes. Facts of neighbouring parts are joined in log order, so that it does not matter how the files were
 shared out.
 
-* ``facts``: what one pass over a part notes, and how two parts are joined; pure.
-* ``collect``: the pass.
+* ``log_facts``: what one pass over a part notes, and how two parts are joined; pure.
+* ``collect_facts``: the pass.
 * ``profile``: the facts of a whole environment as what a report says of it; pure.
 * ``groups``: the nodes of each replication group beside each other; pure.
-* ``streams``, ``group_record``: the replication stream of a node and the group that it belongs to; pure.
+* ``node_streams``, ``group_record``: the replication stream of a node and the group that it belongs to; pure.
 * ``jobs``: the Spark jobs, an RDD of parts each.
 * ``salvage``: records out of damaged logs, the one job with rows; ``salvage_scan`` reads them, ``salvage_tasks`` is
   what executors do.

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from engine.format.stream_facts import SyncPoint
 from engine.format.vlsn import NULL_VLSN
-from engine.pipeline.fleet.streams import NodeStream
+from engine.pipeline.fleet.node_streams import NodeStream
 from engine.vlsn.compare import Comparison, compare
 
 # Where nodes stand whose group nobody knows.
@@ -32,7 +32,7 @@ class FleetNode(NamedTuple):
         group_key: what tells the group from others: the inventory's name for it, or its UUID.
         first_vlsn, last_vlsn: of its stream, as it is after recovery; NULL_VLSN when it has none.
         last_sync: its last Commit, Abort or Matchpoint.
-        last_commit: its last Commit; None when there is none in the log.
+        last_commit: its last Commit; None when the log holds none.
         dtvlsn: the durable VLSN that it knows of; 0 when it does not know.
         rollbacks: how often it went back.
         damages: stretches of damage stepped over.
@@ -60,6 +60,7 @@ class FleetNode(NamedTuple):
     def ranking(self) -> tuple[int, int, int]:
         """What ranks it; the greater, the newer."""
         commit = self.last_commit.vlsn if self.last_commit is not None else NULL_VLSN
+        # Without a durable VLSN the last one decides alone.
         if self.dtvlsn <= 0:
             return self.last_vlsn, 0, commit
         return self.dtvlsn, self.last_vlsn, commit
@@ -115,9 +116,11 @@ def rank(nodes: list[FleetNode]) -> list[RankedNode]:
     found: list[RankedNode] = []
     keys = dict.fromkeys(node.group_key for node in nodes if node.is_replicated)
     for key in keys:
-        members = sorted((node for node in nodes if node.group_key == key), key=_newest_first)
+        members = [node for node in nodes if node.group_key == key]
+        members.sort(key=lambda node: (tuple(-value for value in node.ranking), node.env))
         place = 0
         for index, node in enumerate(members):
+            # Equal nodes share a rank, and the next one skips as many.
             if not index or node.ranking != members[index - 1].ranking:
                 place = index + 1
             found.append(RankedNode(node, place))
@@ -132,7 +135,3 @@ def compare_group(streams: Mapping[str, NodeStream]) -> Iterator[NodePair]:
     """
     for env, other in combinations(sorted(streams), 2):
         yield NodePair(env, other, compare(streams[env].facts, streams[other].facts))
-
-
-def _newest_first(node: FleetNode) -> tuple[tuple[int, ...], str]:
-    return tuple(-value for value in node.ranking), node.env

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.pipeline.failures import explained
-from engine.pipeline.fleet.collect import collect_part
-from engine.pipeline.fleet.facts import Facts
+from engine.pipeline.fleet.collect_facts import collect_part
 from engine.pipeline.fleet.groups import FleetNode, NodePair, compare_group, node_of
+from engine.pipeline.fleet.log_facts import Facts
+from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joined
 from engine.pipeline.fleet.profile import Profile, make_profile, unreadable
-from engine.pipeline.fleet.streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, LogPart, pack, parts_of
 from engine.pipeline.running import Tally
 from engine.pipeline.worker import settle_worker
@@ -47,6 +47,7 @@ def report_fleet(session: Session, fleet: Sequence[EnvironmentListing], listener
     with explained("the fleet report failed", consequence=UNCHANGED):
         found = session.run(work.collect, "read logs", listener, tally)
     facts: dict[str, Facts] = {}
+    # Parts come in any order; facts are joined in log order.
     for env, _, part in sorted(found, key=lambda one: (one[0], one[1])):
         facts.setdefault(env, Facts()).join(part)
     profiles = []
@@ -68,12 +69,14 @@ def compare_fleet(
     """
     named = {listed.member.env: listed.member.group for listed in fleet}
     parts: RDD[tuple[str, NodeStream]] = parallel(session, _parts(fleet)).flatMap(_stream_task)
+    # Two jobs read them: reading the logs twice would cost more than the memory.
     streams = parts.groupByKey().mapValues(_join_streams).cache()
     try:
         with explained("the comparison failed", consequence=UNCHANGED):
             nodes: list[FleetNode] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
             keys = {node.env: node.group_key for node in nodes if node.is_replicated}
             grouped = streams.flatMap(partial(_by_group, keys)).groupByKey()
+            # The streams stay on the executors; only results come back.
             pairs: list[NodePair] = session.run(grouped.flatMap(_compare_task).collect, "compare nodes", listener)
     finally:
         streams.unpersist()

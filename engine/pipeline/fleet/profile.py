@@ -1,6 +1,6 @@
 """An environment as a report shows it, made from the facts of its whole log.
 
-Nothing here reads a file: facts come from ``collect``, the rest from the listing of the directory. Terms:
+Nothing here reads a file: facts come from ``collect_facts``, the rest from the listing of the directory. Terms:
 
 * *recovery interval*: from firstActive of the last checkpoint to the end of the log, in bytes (R-REC-10): what the next
   open has to read. Without a checkpoint that is the whole log.
@@ -20,7 +20,7 @@ from engine.format.entry_types import ABORT, COMMIT, type_name
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import LogFiles
-from engine.pipeline.fleet.facts import (
+from engine.pipeline.fleet.log_facts import (
     CkptEndFacts,
     EndOfLog,
     Facts,
@@ -170,6 +170,7 @@ class Positions:
         if index < 0:
             return 0
         if self._numbers[index] != file_of(lsn):
+            # The file is gone: the place is where the next one begins.
             return self._before[index + 1]
         return self._before[index] + min(offset_of(lsn), self._sizes[index])
 
@@ -194,6 +195,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         closed=False, end_lsn=NULL_LSN, open_txns=(), prepared_txns=(), recovery_entries=0, recovery_bytes=0,
         lock_holder=None,
     )  # fmt: skip
+    # The cleaner deletes files, so gaps before firstActive are as they should be.
     missing = [number for number in files.missing() if number >= file_of(max(first_active, 0))]
     problems = [file.problem for file in facts.files if file.problem]
     found = Profile(
@@ -242,6 +244,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
 
 
 def _state(found: Profile) -> str:
+    # The worst that is true names the state.
     if found.problem:
         return UNREADABLE
     if found.damage_count or found.missing or found.marker:
@@ -275,13 +278,12 @@ def _file_garbage(facts: Facts, number: int) -> int | None:
 def _nested(rollbacks: list[RollbackFacts]) -> tuple[ProfilePeriod, ...]:
     """Periods in log order with how many others lie around each (R-RB-10: periods nest or are apart)."""
     ordered = sorted(rollbacks, key=lambda found: found.start_lsn)
-    return tuple(
-        ProfilePeriod(inner, sum(_holds(outer, inner) for outer in ordered if outer is not inner)) for inner in ordered
-    )
-
-
-def _holds(outer: RollbackFacts, inner: RollbackFacts) -> bool:
-    return outer.matchpoint_lsn <= inner.matchpoint_lsn and inner.start_lsn < outer.start_lsn
+    found = []
+    for index, inner in enumerate(ordered):
+        # A period reaches from its matchpoint to its RollbackStart, so only one that started later can lie around it.
+        depth = sum(outer.matchpoint_lsn <= inner.matchpoint_lsn for outer in ordered[index + 1 :])
+        found.append(ProfilePeriod(inner, depth))
+    return tuple(found)
 
 
 def _progress(points: list[Point], positions: Positions) -> tuple[Progress, ...]:

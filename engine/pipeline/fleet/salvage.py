@@ -32,8 +32,8 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet import salvage_scan as scan
+from engine.pipeline.fleet.node_streams import collect_stream
 from engine.pipeline.fleet.salvage_tasks import LOG, RECORDS, ROWS, ends_task, fold, scan_task, unfold
-from engine.pipeline.fleet.streams import collect_stream
 from engine.pipeline.inventory import EnvironmentListing, pack, parts_of
 from engine.pipeline.sources import register
 from engine.pipeline.tables import new_directory
@@ -108,12 +108,14 @@ def salvage_fleet(
         frame = plan.records().persist()
         lost = plan.lost().persist()
         try:
+            # The directory gets its name when both datasets are whole.
             with new_directory(to) as staging:
                 session.run(lambda: _save(frame, f"{staging}/records", form), "salvage", listener)
                 session.run(lambda: _save(lost, f"{staging}/lost", form), "salvage", listener)
                 counted = frame.groupBy("environment", "from").count().collect()
                 numbers = lost.groupBy(lost["stood_in"]).count().collect()
         finally:
+            # Persisted frames outlive the job unless they are given back.
             for kept in (frame, lost, *plan.kept):
                 kept.unpersist()
     by_kind = {row[0]: row[1] for row in numbers}
@@ -142,6 +144,7 @@ def _problem(env: str) -> str:
                 return f"{tail.commits_at_risk} committed transactions stand after damage in the last file"
             for name in opened.database_names():
                 with opened.open_database(name) as db:
+                    # Walks the whole tree: damage below any node shows here.
                     db.count()
     except JetoolError as error:
         return str(error)
@@ -173,7 +176,11 @@ class _Plan:
         """Live records of everything, the newest of each."""
         from pyspark.sql import functions as f
 
-        rows = self._tree_rows().unionByName(self._log_rows())
+        versions = self._named(self._resolved.where("lsn is not null"))
+        # Of a group with a node that recovers, only what lies beyond the last VLSN of that node.
+        beyond = versions.where("floor is null or vlsn > floor")
+        logged = beyond.select("source", "env", "db", "dups", "key", "data", "vlsn", "lsn", "deleted", "from")
+        rows = self._tree_rows().unionByName(logged)
         newest = rows.groupBy("source", "db", "key").agg(f.expr("max_by(struct(*), struct(vlsn, lsn))").alias("row"))
         live = newest.select("row.*").where("not deleted")
         shown = live.select("source", "env", "db", "dups", "key", "data", "vlsn", "from")
@@ -185,6 +192,7 @@ class _Plan:
 
         rows = self._named(self._resolved.where("lost"))
         given = self._tree_rows().select("source", "db", "key").distinct()
+        # Another node of the group may have given the record.
         left = rows.join(given, ["source", "db", "key"], "left_anti")
         return left.select(
             f.col("env").alias("environment"), "db", "key", f.col("lost_lsn").alias("lsn"),
@@ -207,12 +215,6 @@ class _Plan:
         )  # fmt: skip
         return folded.mapInArrow(fold, ROWS)
 
-    def _log_rows(self) -> DataFrame:
-        """Versions out of logs; of a group with a node that recovers, only those beyond its last VLSN."""
-        rows = self._named(self._resolved.where("lsn is not null"))
-        beyond = rows.where("floor is null or vlsn > floor")
-        return beyond.select("source", "env", "db", "dups", "key", "data", "vlsn", "lsn", "deleted", "from")
-
     def _named(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
@@ -230,6 +232,7 @@ class _Plan:
         for one in of:
             assert one.survey is not None
             for db_id, db in one.survey.dbs.items():
+                # Only replicated databases, whose ids are negative, hold the same records on every node.
                 shared = bool(one.group) and db_id < 0
                 base = self._bases.get(one.group) if shared else None
                 floor = self._floor.get(base) if base is not None else None
@@ -248,9 +251,11 @@ class _Plan:
         rows = self._keep(rows)
         ends = frame.mapInArrow(partial(ends_task, tasks), scan.END_SCHEMA).distinct()
         lns = rows.where("kind = 'ln'").join(ends, ["env", "txn"], "left")
+        # Rule 1: outside transactions, or committed.
         best = lns.where("txn is null or committed").groupBy(_KEY).agg(
             f.expr("max_by(struct(lsn, data, deleted, vlsn), lsn)").alias("ln")
         )  # fmt: skip
+        # Rule 3: the newest complete version of each BIN.
         nodes = rows.where("kind = 'node'").groupBy("env", "db", "node").agg(f.max("bin_lsn").alias("node_lsn"))
         slots = rows.where("kind = 'slot'").groupBy(_KEY).agg(
             f.expr("max_by(struct(lsn, data, deleted, embedded, vlsn), struct(lsn, bin_lsn))").alias("slot"),
@@ -258,6 +263,7 @@ class _Plan:
         )  # fmt: skip
         slots = slots.join(nodes, ["env", "db", "node"], "left")
         here = rows.where("kind in ('ln', 'void')").select("env", f.col("lsn").alias("slot_lsn"))
+        # A slot that leads to an LN in the log speaks for nothing lost.
         legible = here.distinct().withColumn("legible", f.lit(True))
         slots = slots.withColumn("slot_lsn", f.col("slot.lsn")).join(legible, ["env", "slot_lsn"], "left")
         return best.join(slots, _KEY, "full").select(*_KEY, *_verdict())
@@ -267,7 +273,9 @@ def _verdict() -> list[Any]:
     """What is the version of a record, in columns of the join of LNs and slots."""
     from pyspark.sql import functions as f
 
+    # Rule 3.
     gone = "(node_lsn > seen_lsn and node_lsn > coalesce(ln.lsn, -1))"
+    # Rule 2.
     by_slot = f"(not {gone} and slot is not null and legible is null and slot.lsn > coalesce(ln.lsn, -1))"
     lost = f"({by_slot} and not slot.deleted and not slot.embedded)"
     use_slot = f"({by_slot} and not {lost})"

@@ -67,6 +67,7 @@ def verify_fleet(
     work = [[_NumberedPart(numbers[part.env], part) for part in task] for task in tasks]
     tally = session.tally()
     checked = parallel(session, work).flatMap(partial(_check_task, tally))
+    # All that was found in the files of one environment goes to one task.
     whole = parallel(session, list(enumerate(known))).cogroup(checked, max(1, len(known)))
     with explained("the verification failed", consequence=UNCHANGED):
         job = whole.map(partial(_judge_task, tuple(levels)))
@@ -98,6 +99,7 @@ def _judge_task(
         if isinstance(one, JetoolError):
             return EnvironmentVerdict(env, None, one)
         results.append(one)
+    # A shuffle keeps no order.
     results.sort(key=lambda result: result.file.number)
     try:
         return EnvironmentVerdict(env, verify_environment(DiskStorage(env), files, levels, results=results), None)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
 from engine.events import Listener
+from engine.format.codecs import decode_body
 from engine.format.entry.node import decode_node
-from engine.format.entry_types import NODES, decode_body
+from engine.format.entry_types import NODES
 from engine.inspect.parallel import map_in_order
 from engine.inspect.selection import Selection
 from engine.log.check import check_file

@@ -25,7 +25,7 @@ from engine.recovery.result import RecoveryResult
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from engine.storage.saved import SavingStorage
+from engine.storage.saved_bytes import SavingStorage
 from jetool.app.opening import (
     BackupDirectory,
     backup_directory,

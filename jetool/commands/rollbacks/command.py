@@ -9,7 +9,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.rollback_report import RollbackReport, report_rollbacks
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from engine.vlsn.decision import DEFAULT_ROLLBACK_LIMIT, NETWORK_RESTORE, PROHIBITED, Policy, predict
+from engine.vlsn.syncup_decision import DEFAULT_ROLLBACK_LIMIT, NETWORK_RESTORE, PROHIBITED, Policy, predict
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage

@@ -10,7 +10,7 @@ from engine.db.vlsn_view import IndexView, read_index
 from engine.rep.group import DATABASE_NAME as GROUP_DATABASE
 from engine.verify.rep import IndexState, check_group, check_index, check_stream
 from engine.verify.report import Finding
-from engine.vlsn.in_memory import records_of
+from engine.vlsn.memory_index import records_of
 from jetool.app.node_stream import StreamNode
 from jetool.app.opening import open_to_read
 from jetool.app.options import Run

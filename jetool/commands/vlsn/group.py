@@ -8,8 +8,8 @@ from engine.db.environment import Environment
 from engine.db.vlsn_view import IndexView, read_index
 from engine.errors import UsageError
 from engine.format.vlsn import NULL_VLSN
-from engine.vlsn.in_memory import MemoryIndex
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.memory_index import MemoryIndex
 from jetool.app import exits
 from jetool.app.command import group
 from jetool.app.node_stream import StreamNode

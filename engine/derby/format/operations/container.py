@@ -64,6 +64,7 @@ def read_container(cursor: FieldCursor) -> ContainerOperation:
     kind = cursor.byte()
     if kind not in KIND_NAMES:
         raise FormatError("unknown container operation", expected="1, 2 or 4", found=str(kind))
+    # R-DRB-33: only a creation must be repeatable without the file.
     header = cursor.byte_array() if kind == CREATE else None
     if header is not None and len(header) != CREATION_HEADER_SIZE:
         raise FormatError("a creation has no whole container header", expected="80 bytes", found=f"{len(header)} bytes")

@@ -91,6 +91,7 @@ def read_instant(cursor: FieldCursor, *, nullable: bool = False) -> int:
     if found != INSTANT_ID:
         raise FormatError("not an instant", expected=f"format id {INSTANT_ID}", found=str(found))
     file, position = cursor.clong(), cursor.clong()
+    # Compressed longs are wider than the two halves of an instant.
     if file > instant.MAX_FILE or position > 0xFFFFFFFF:
         raise FormatError("an instant is out of range", found=f"({file},{position})")
     return instant.make(file, position)

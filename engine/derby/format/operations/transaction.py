@@ -97,7 +97,11 @@ def read_checkpoint(cursor: FieldCursor) -> CheckpointRecord:
     has_table = cursor.cint()
     if has_table > 1:
         raise FormatError("a checkpoint announces its table badly", expected="0 or 1", found=str(has_table))
-    return CheckpointRecord(redo_lwm, undo_lwm, points, _read_table(cursor) if has_table else None)
+    if not has_table:
+        return CheckpointRecord(redo_lwm, undo_lwm, points, None)
+    layout.expect_id(cursor, TABLE_ID, "a transaction table")
+    table = tuple(_read_entry(cursor) for _ in range(cursor.count()))
+    return CheckpointRecord(redo_lwm, undo_lwm, points, table)
 
 
 def write_checkpoint(out: bytearray, operation: CheckpointRecord) -> None:
@@ -117,11 +121,6 @@ def write_checkpoint(out: bytearray, operation: CheckpointRecord) -> None:
         layout.write_instant(out, entry.first, nullable=True)
         layout.write_instant(out, entry.last, nullable=True)
         codec.put_int(out, entry.status)
-
-
-def _read_table(cursor: FieldCursor) -> tuple[TableEntry, ...]:
-    layout.expect_id(cursor, TABLE_ID, "a transaction table")
-    return tuple(_read_entry(cursor) for _ in range(cursor.count()))
 
 
 def _read_entry(cursor: FieldCursor) -> TableEntry:

@@ -143,6 +143,7 @@ class EntryWaiters:
             if item is not None:
                 self._cache.put(item)
             latch = self._latch
+            # The log is written in VLSN order: a higher VLSN says that the awaited one is there.
             if latch is not None and vlsn >= latch.vlsn:
                 self._latch = None
                 latch.open(item)
@@ -166,7 +167,10 @@ class EntryWaiters:
             if self._failure is not None:
                 raise self._failure
             if self._last() >= vlsn:
-                return self._cached(vlsn)
+                item = self._cache.get(vlsn)
+                self.hits += item is not None
+                self.misses += item is None
+                return item
             latch = self._latch
             if latch is not None and latch.vlsn != vlsn and self._last() >= latch.vlsn:
                 # Its put has advanced the range and is about to arrive here: those who wait read the log.
@@ -182,6 +186,7 @@ class EntryWaiters:
         finally:
             with self._mutex:
                 latch.waiters -= 1
+                # A wait that timed out must not hold up a wait for another VLSN.
                 if not latch.waiters and self._latch is latch:
                     self._latch = None
 
@@ -194,15 +199,8 @@ class EntryWaiters:
             if left <= 0:
                 raise WaitTimeoutError(f"VLSN index: {least} is allocated, but only {last} is registered")
             try:
+                # In short steps: a rollback may lower the target, and nobody wakes this wait then.
                 self.wait_for(next_vlsn(last), min(left, _CONSISTENCY_MS))
             except WaitTimeoutError:
                 if self._failure is not None:
                     raise
-
-    def _cached(self, vlsn: int) -> LogItem | None:
-        item = self._cache.get(vlsn)
-        if item is None:
-            self.misses += 1
-        else:
-            self.hits += 1
-        return item

@@ -62,17 +62,22 @@ class XactTable:
         self.ended = 0
 
     def see(self, one: Record) -> None:
-        """Account for one record, in log order. DamageError when it belongs to no transaction that can be."""
+        """Account for one record, in log order. DamageError when its transaction cannot have written it."""
         number = one.transaction
         if number is None:
             return
+        # Every number counts, also of a transaction whose begin is not seen (R-DRB-61).
         if number > self.highest:
             self.highest = number
         if one.group & record.FIRST and isinstance(one.operation, transaction.Begin):
-            self._begin(one, number, one.operation)
+            if number in self.open:
+                raise _inconsistent(one, f"transaction {number} begins a second time")
+            internal = one.operation.status & transaction.INTERNAL != 0
+            self.open[number] = Xact(number, one.instant, internal=internal, global_id=one.operation.global_id)
             return
         entry = self.open.get(number)
         if entry is None:
+            # Only in front of redoLWM may a transaction have begun before the scan.
             if one.instant >= self._redo_lwm:
                 raise _inconsistent(one, f"a record of transaction {number}, which has not begun")
             return
@@ -81,6 +86,7 @@ class XactTable:
             self.ended += 1
             return
         if one.group & record.PREPARED:
+            # Its end is not LAST: the transaction stays open until the manager decides.
             entry.prepared = True
             if isinstance(one.operation, transaction.End):
                 entry.global_id = one.operation.global_id
@@ -98,12 +104,6 @@ class XactTable:
     def oldest(self) -> int:
         """Begin instant of the oldest open transaction, 0 when there is none."""
         return min((entry.first for entry in self.open.values()), default=instant.NONE)
-
-    def _begin(self, one: Record, number: int, begin: transaction.Begin) -> None:
-        if number in self.open:
-            raise _inconsistent(one, f"transaction {number} begins a second time")
-        internal = begin.status & transaction.INTERNAL != 0
-        self.open[number] = Xact(number, one.instant, internal=internal, global_id=begin.global_id)
 
 
 def _inconsistent(one: Record, what: str) -> DamageError:

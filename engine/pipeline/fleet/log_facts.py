@@ -35,7 +35,7 @@ class FileFacts(NamedTuple):
         last_ms: the latest time of a transaction or checkpoint in it; 0 when there is none.
         first_vlsn, last_vlsn: of its visible replicated entries, in log order.
         visible, invisible: replicated entries that are, and that a rollback took back.
-        damage_bytes: bytes that are no entries, a torn tail not counted.
+        damage_bytes: bytes outside of entries, a torn tail not counted.
         problem: why it cannot be read; empty when it can.
     """
 
@@ -175,6 +175,7 @@ class Facts:
         for number, totals in later.types.items():
             known = self.types.get(number, TypeTotals(0, 0))
             self.types[number] = TypeTotals(known.entries + totals.entries, known.bytes + totals.bytes)
+        # A CkptEnd in the later stretch ends whatever was begun before it.
         if later.checkpoints or self.partial_start == NULL_LSN:
             self.partial_start = later.partial_start
         self.checkpoints += later.checkpoints
@@ -197,8 +198,10 @@ class Facts:
             else:
                 self.rollbacks[start] = known._replace(end_lsn=end)
         self.rollbacks |= later.rollbacks
+        # A rollback at the front of the later stretch, before any entry of its own.
         if later.cut_vlsn != NO_CUT:
             self.roll_back(later.cut_vlsn)
+        # After the cut: what the later stretch ends with comes last in the log.
         if later.last_vlsn != NULL_VLSN:
             self.last_vlsn = later.last_vlsn
         if later.last_commit is not None and later.last_commit.replaces(self.last_commit):
@@ -208,6 +211,7 @@ class Facts:
     def roll_back(self, matchpoint: int) -> None:
         """The stream goes back to a matchpoint."""
         if self.last_vlsn == NULL_VLSN:
+            # The entries that go lie in an earlier stretch; ``join`` applies it there.
             self.cut_vlsn = matchpoint if self.cut_vlsn == NO_CUT else min(self.cut_vlsn, matchpoint)
         else:
             self.last_vlsn = min(self.last_vlsn, matchpoint)
@@ -222,5 +226,6 @@ def thinned(points: list[Point], most: int = MOST_POINTS) -> list[Point]:
         return points
     step = len(points) / most
     kept = [points[int(index * step)] for index in range(most)]
+    # The end of the log is what a reader looks for.
     kept[-1] = points[-1]
     return kept

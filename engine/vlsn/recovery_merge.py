@@ -5,8 +5,8 @@ Rule R-VLSN-75, by what recovery has found:
 * nothing and no rollback: the stored index is complete;
 * nothing but a rollback to M: as if M had been found, so the index is cut back to M;
 * entries from VLSN f on: f directly after the stored end is appended; f inside the stored range replaces the stored
-  end from f on, which then ends at its last stored element before f; f further after is damage, since a VLSN would
-  be missing.
+  end from f on, which then ends at its last stored element before f; f further on is damage, since a VLSN would be
+  missing.
 
 Example (E-VLSN-2), stride 4: stored {1..10: 1 5 9}, RollbackStart to 7@1/70 and nothing else. Result: range 1..7,
 {1..5: 1 5}, {7: 1/70}.
@@ -51,8 +51,10 @@ def open_index(
     if recovered.is_empty:
         if recovered.last_matchpoint_vlsn == NULL_VLSN:
             return index
+        # A rollback and nothing after it: the matchpoint is the end of the stream.
         recovered.track(recovered.last_matchpoint_vlsn, recovered.last_matchpoint_lsn, MATCHPOINT)
     first, last = recovered.tracker.range.first, index.range.last
+    # R-VLSN-3: a range has no holes.
     if first > next_vlsn(last) and not (converting and index.range.is_empty):
         raise DamageError(
             "VLSN index: recoveryTracker should overlap or follow the stored index",

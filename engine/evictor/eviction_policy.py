@@ -40,6 +40,7 @@ def strip(node: BIN) -> bool:
     """Drop cached data that is not embedded; whether there was any."""
     freed = False
     for index, value in enumerate(node.values):
+        # Embedded data is nowhere else; a slot without an LSN cannot be read again.
         if value and not node.states[index] & SLOT_EMBEDDED and not is_null(node.lsns[index]):
             node.drop_value(index)
             freed = True

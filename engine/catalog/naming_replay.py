@@ -50,11 +50,11 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
         at_end: runs an action when the transaction commits or aborts.
 
     Returns:
-        False when the name is not there, or is there already.
+        False when the name is not there, is there already, or stands for another database.
 
     Raises:
         UnsupportedError: the NameLN is of a log version that says nothing of the operation.
-        DamageError: it makes a database that cannot be.
+        DamageError: it makes a database that no master can have made.
     """
     tail = record.tail
     if not isinstance(tail, NameOperation):
@@ -66,12 +66,18 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
         await_end(naming, record, txn, at_end)
         return deleted
     if operation == _UPDATE:
-        return _configure(naming, name, content, tail, txn)
+        known = naming.find(name, txn)
+        if known is None or known.id != content.db_id or tail.config is None:
+            return False
+        # The MapLN first: it counts whatever becomes of the transaction, so no crash may come between the two.
+        naming.configure(known, _checked(name, known.id, tail.config))
+        return naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=True)
     state = _named(naming, name, content, tail)
     if state is None:
         return False
     if not naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=operation == _TRUNCATE):
         return False
+    # A renamed database has its MapLN; it takes the new name after the commit (R-REC-62).
     if operation != _RENAME:
         naming.write_map_ln(state)
     await_end(naming, record, txn, at_end)
@@ -91,20 +97,11 @@ def _named(naming: NamingOperations, name: str, content: NameLN, tail: NameOpera
     return None if old is None else naming.make_state(naming.emptied(old, content.db_id, name))
 
 
-def _configure(naming: NamingOperations, name: str, content: NameLN, tail: NameOperation, txn: Txn) -> bool:
-    """A change of the configuration; False when the name does not stand for that database."""
-    state = naming.find(name, txn)
-    if state is None or state.id != content.db_id or tail.config is None:
-        return False
-    naming.configure(state, _checked(name, state.id, tail.config))
-    return naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=True)
-
-
 def await_end(naming: NamingOperations, record: LN, txn: Txn, at_end: AtEnd) -> None:
     """Note what the end of a NameLN's transaction leaves to be done (R-REC-56).
 
     Arguments:
-        record: any LN; those that are no NameLNs leave nothing.
+        record: any LN; only a NameLN leaves something.
         txn, at_end: as for ``replay_name``.
     """
     content, tail = record.content, record.tail
@@ -114,6 +111,7 @@ def await_end(naming: NamingOperations, record: LN, txn: Txn, at_end: AtEnd) -> 
     if state is None:
         return
     if tail.operation == _CREATE:
+        # R-REC-56: the MapLN is written outside the transaction, so an abort must remove it.
         at_end(txn, aborted=lambda: naming.finish_removal(state))
     elif tail.operation == _REMOVE:
         at_end(txn, committed=lambda: naming.finish_removal(state))
@@ -134,7 +132,7 @@ def _checked(name: str, db_id: int, config: DatabaseConfig) -> DatabaseConfig:
     """A configuration that came with the stream.
 
     Raises:
-        DamageError: no master makes such a one.
+        DamageError: no master makes such a configuration.
     """
     wrong_flags = not config.flags & DB_REPLICATED or config.flags & (TEMPORARY | DB_NOT_REPLICATED)
     if not _LEAST_ENTRIES <= config.max_entries <= _MOST_ENTRIES or wrong_flags or db_id >= 0:

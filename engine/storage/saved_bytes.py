@@ -71,6 +71,7 @@ class SavingStorage(WrappedStorage):
             return
         self._journal.sync()
         self._journal.close()
+        # Undo compares them, so that it never mixes old and new bytes.
         digests = {path: digest_of(self._base, path) for path in sorted(self.touched)}
         content = {"database": self._base.root, "state": DONE, **what, "files": digests}
         write_manifest(self._backup, content)
@@ -105,7 +106,11 @@ class SavingStorage(WrappedStorage):
 
     def _save(self, path: str, offset: int, length: int) -> None:
         """Append the old bytes of every block of a range that is not saved yet."""
-        old_length = self._length_of(path)
+        if path not in self._lengths:
+            stat = self._base.stat(path)
+            self._lengths[path] = None if stat is None else stat.size_bytes
+        old_length = self._lengths[path]
+        # An append destroys nothing.
         if not self._appends and (old_length is None or offset >= old_length):
             return
         self.touched.add(path)
@@ -141,6 +146,7 @@ class SavingStorage(WrappedStorage):
             return
         file = self._base.open(path)
         try:
+            # An empty file needs an entry too.
             for offset in range(0, max(stat.size_bytes, 1), _PIECE):
                 self._append(JournalEntry(REMOVED, path, offset, stat.size_bytes, file.read(offset, _PIECE)))
         finally:
@@ -149,15 +155,10 @@ class SavingStorage(WrappedStorage):
         # Whatever is made under this name later is new.
         self._lengths[path] = None
 
-    def _length_of(self, path: str) -> int | None:
-        if path not in self._lengths:
-            stat = self._base.stat(path)
-            self._lengths[path] = None if stat is None else stat.size_bytes
-        return self._lengths[path]
-
     def _append(self, entry: JournalEntry) -> None:
         if self._journal is None:
             self._journal = self._backup.open_rw(JOURNAL, create=True)
+            # Says RUNNING until ``finish``: undo asks for --force after a run that did not get there.
             write_manifest(self._backup, {"database": self._base.root, "state": RUNNING})
             self._backup.sync_directory()
         data = encode_entry(entry)
@@ -178,6 +179,7 @@ class _SavingFile(WrappedFile):
 
     def write(self, offset: int, data: bytes) -> None:
         """Save what is there, then put ``data`` at ``offset``."""
+        # The journal is durable before the old bytes go.
         self._storage.protect([(self.path, offset, len(data))])
         self._file.write(offset, data)
 

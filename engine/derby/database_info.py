@@ -14,9 +14,9 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
+from engine.derby.log_tail import RecordsAfterEnd, look_after_end
 from engine.derby.recovery.start import Start, find_start
-from engine.derby.tail import RecordsAfterEnd, look_after_end
-from engine.derby.xact import Xact, XactTable
+from engine.derby.xact_table import Xact, XactTable
 from engine.errors import DamageError
 from engine.events import SILENT, Listener
 
@@ -78,7 +78,7 @@ class Analysis(NamedTuple):
     losers: tuple[OpenTransaction, ...]
     in_doubt: tuple[OpenTransaction, ...]
     next_transaction: int
-    behind: RecordsAfterEnd
+    after: RecordsAfterEnd
     clean: bool
 
 
@@ -126,6 +126,7 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
     known = controls.chosen
     kinds = list(database.containers().values())
     analysis, problem = None, None
+    # Bodies of an encrypted log cannot be decoded, so there is nothing to scan.
     if not quick and not database.encrypted:
         try:
             analysis = analyse(log, controls, listener)
@@ -169,7 +170,7 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
         losers=tuple(_open(one) for one in losers),
         in_doubt=tuple(_open(one) for one in in_doubt),
         next_transaction=table.highest + 1,
-        behind=look_after_end(log, end),
+        after=look_after_end(log, end),
         clean=clean,
     )
 
@@ -185,6 +186,7 @@ def is_clean(start: Start, end: ScanEnd, others: int, table: XactTable) -> bool:
         others: records from redoLWM on that are neither the checkpoint transaction's nor checksum records.
         table: the transaction table after the scan.
     """
+    # Without a checkpoint the whole log is to be applied, however short it is.
     quiet = start.checkpoint is not None and others == 0 and not table.losers()
     return quiet and not end.fuzzy and end.obstacle is None
 
@@ -196,29 +198,24 @@ class _Counter:
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        self._transaction = _checkpoint_transaction(start)
+        # The transaction that wrote the checkpoint has the entry of its table that was begun last.
+        table = start.checkpoint.table if start.checkpoint is not None else None
+        self._transaction = max(table, key=lambda entry: entry.first).transaction if table else None
         self.records = 0
         self.bytes = 0
         self.to_redo = 0
         self.others = 0
 
     def see(self, one: Record) -> None:
-        """Count one record."""
         self.records += 1
         self.bytes += one.end - one.instant
+        # What lies in front of redoLWM is on disk already (R-DRB-31).
         if one.instant < self._start.redo_lwm or one.transaction is None:
             return
         if one.transaction != self._transaction:
             self.others += 1
         if registry.type_of(one.operation).family != registry.TRANSACTION:
             self.to_redo += 1
-
-
-def _checkpoint_transaction(start: Start) -> int | None:
-    """The transaction that wrote the checkpoint: the entry of its table without a last record, begun last."""
-    if start.checkpoint is None or not start.checkpoint.table:
-        return None
-    return max(start.checkpoint.table, key=lambda entry: entry.first).transaction
 
 
 def _open(one: Xact) -> OpenTransaction:

@@ -74,6 +74,7 @@ def _read(found: NodeStream, reader: FileReader, is_last: bool) -> None:
     for item in reader.entries():
         if not isinstance(item, LogEntry):
             found.damages += 1
+            # Recovery would end the log here.
             if is_last and item.length:
                 return
             continue

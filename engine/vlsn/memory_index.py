@@ -71,5 +71,6 @@ def records_of(database: IndexDatabase) -> dict[bytes, bytes]:
     record = database.at_or_above(b"")
     while record is not None:
         found[record[0]] = record[1]
+        # The next possible key in byte order.
         record = database.at_or_above(record[0] + b"\0")
     return found

@@ -3,7 +3,7 @@
 Rules R-SYNC-7, 10, 20 to 27. The syncup of a running replica and the prediction for one that has not rejoined yet ask
 the same function when there is a matchpoint, so that a prediction cannot differ from what happens.
 
-T is the replica's last commit or abort, S its last sync point, M the matchpoint, - is none:
+T is the replica's last commit or abort, S its last sync point, M the matchpoint; - means that it has none:
 
 ==========  ==========  ==========  ==============================================================================
 T           S           M           outcome
@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 
 from engine.format.stream_facts import StreamFacts, SyncPoint
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
-from engine.vlsn.compare import Surplus, find_matchpoint, surplus_behind
+from engine.vlsn.compare import Surplus, find_matchpoint, surplus_after
 
 NOTHING: Final = "nothing"
 SOFT_ROLLBACK: Final = "soft-rollback"
@@ -59,7 +59,7 @@ class Policy(NamedTuple):
 
 
 class ReplicaEnd(NamedTuple):
-    """The replica's end of the stream; NULL_VLSN for what there is none of."""
+    """The replica's end of the stream; NULL_VLSN for what it does not have."""
 
     last: int
     last_sync: int
@@ -103,8 +103,10 @@ def decide(
     """
     last, _, last_txn_end = standing
     if matchpoint == NULL_VLSN:
+        # Ended transactions can be given up only as far as a matchpoint.
         if last_txn_end != NULL_VLSN:
             return Decision(NETWORK_RESTORE, "transactions have ended here, and no sync point is the same")
+        # R-SYNC-4: starting over means reading the stream from VLSN 1.
         if feeder_first != FIRST_VLSN:
             return Decision(NETWORK_RESTORE, "the other node has no longer the first VLSN")
         if last == NULL_VLSN:
@@ -118,6 +120,7 @@ def decide(
 
 
 def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
+    # R-SYNC-21: the log before the matchpoint is not whole any more, so it cannot be cut back to it.
     if passed.barrier:
         return Decision(NETWORK_RESTORE, "a checkpoint after the matchpoint has deleted log files")
     if passed.gap:
@@ -156,13 +159,14 @@ def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, po
     """
     found = find_matchpoint(replica, feeder)
     own, other = found if found is not None else (None, None)
-    surplus = surplus_behind(replica, NULL_VLSN if own is None else own.vlsn)
-    behind = NULL_VLSN if own is None else own.lsn
+    surplus = surplus_after(replica, NULL_VLSN if own is None else own.vlsn)
+    # Without a matchpoint everything counts; NULL_VLSN lies before every LSN.
+    match_lsn = NULL_VLSN if own is None else own.lsn
     passed = MatchpointSearch(
         surplus.commits,
         surplus.durable_commits,
-        barrier=any(lsn > behind for lsn in replica.barriers),
-        gap=any(lsn > behind for lsn in gaps),
+        barrier=any(lsn > match_lsn for lsn in replica.barriers),
+        gap=any(lsn > match_lsn for lsn in gaps),
     )
     ends = (point.vlsn for point in reversed(replica.sync_points) if point.is_txn_end)
     last_sync = replica.sync_points[-1].vlsn if len(replica.sync_points) else NULL_VLSN

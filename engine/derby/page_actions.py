@@ -22,6 +22,7 @@ def do_insert(target: Page, operation: operations.Insert, data: bytes) -> None:
 def undo_insert(target: Page, operation: operations.Insert, _: bytes, record_id: int) -> None:
     """Mark the row deleted, or purge it (flag 0x02)."""
     slot = _slot_of(target, record_id)
+    # Insert flag 0x02 (R-DRB-53): nobody else can have seen the row, so no mark is needed.
     if operation.flags & operations.INSERT_UNDO_WITH_PURGE:
         _rows_of(target).purge(slot)
     else:
@@ -51,6 +52,7 @@ def do_update_field(target: Page, operation: operations.UpdateField, data: bytes
 def undo_update_field(target: Page, operation: operations.UpdateField, data: bytes, record_id: int) -> None:
     """Put the old field back."""
     cursor = FieldCursor(data)
+    # The data holds the new field first, then the old one.
     row.read_field(cursor)
     _put_field(_rows_of(target), _slot_of(target, record_id), operation.field, row.read_field(cursor))
 
@@ -63,6 +65,7 @@ def do_update(target: Page, operation: operations.Update, data: bytes) -> None:
 def undo_update(target: Page, operation: operations.Update, data: bytes, _: int) -> None:
     """Put the old values back; the row is found by its id."""
     cursor = FieldCursor(data)
+    # The data holds the new row first, then the old one; fields left out are taken from the row on the page.
     row.read_row(cursor)
     _put_row(_rows_of(target), _slot_of(target, operation.record_id), row.read_row(cursor))
 
@@ -70,6 +73,7 @@ def undo_update(target: Page, operation: operations.Update, data: bytes, _: int)
 def do_purge(target: Page, operation: operations.Purge, _: bytes) -> None:
     """Take the rows off the page."""
     for record_id in operation.record_ids:
+        # Each purge moves the rows after it down, so the slot stays the same.
         _expect(target, operation.slot, record_id).purge(operation.slot)
 
 
@@ -83,8 +87,10 @@ def undo_purge(target: Page, operation: operations.Purge, data: bytes, _: int) -
 def do_copy_rows(target: Page, operation: operations.CopyRows, data: bytes) -> None:
     """Put the rows at the slot, with their reserves."""
     cursor, rows = FieldCursor(data), _rows_of(target)
+    # The data holds the rows under their old ids; the operation gives each a new one.
     for slot, copied in enumerate(operation.rows, operation.slot):
         rows.insert(slot, _renamed(row.read_row(cursor), copied.record_id))
+        # Inserting reserves what the container demands; the source page may have reserved more.
         if copied.reserved_bytes > len(rows.rows[slot].slack):
             rows.reserve(slot, copied.reserved_bytes)
 
@@ -103,6 +109,7 @@ def do_set_reserved_space(target: Page, operation: operations.SetReservedSpace, 
 def do_init_page(target: Page, operation: operations.InitPage, _: bytes) -> None:
     """Take the page into use, empty."""
     if isinstance(target, LiveAllocation):
+        # An allocation page cannot be an overflow page.
         target.initialise(operation.next_record_id)
     else:
         overflow = operation.flags & operations.INIT_OVERFLOW != 0
@@ -186,6 +193,7 @@ def _expect(target: Page, slot: int, record_id: int) -> LivePage:
 
 def _put_field(target: LivePage, slot: int, number: int, field: row.RowField) -> None:
     old = target.row_at(slot).decoded()
+    # Field numbers count through the whole row, also on the page of a later piece.
     index = number - old.header.first_field
     if not 0 <= index < len(old.fields):
         raise FormatError("a row has no such field", expected=f"below {len(old.fields)}", found=str(index))

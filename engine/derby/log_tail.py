@@ -60,12 +60,14 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
         first = first or found.instant
         last = found.instant
         if found.group & (record.COMMIT | record.PREPARED) and found.transaction is not None:
+            # Its flush never returned, so nobody was told.
             if found.instant < torn:
                 torn_commits += 1
                 continue
             commits += 1
             if len(transactions) < _KEPT:
                 transactions.append(found.transaction)
+    # Records in a later file also count as bytes after the end.
     dirty = count > 0 or has_bytes(log, number, instant.position_of(end.append))
     return RecordsAfterEnd(
         records=count,
@@ -100,6 +102,7 @@ def records_after(log: DerbyLogFiles, end: ScanEnd) -> Iterator[Record]:
     for later in log.numbers():
         if later > number:
             try:
+                # A foreign file holds no record of this log.
                 log.header(later)
             except DamageError:
                 continue
@@ -129,6 +132,7 @@ def _search(log: DerbyLogFiles, number: int, position: int) -> Iterator[Record]:
     mark = number.to_bytes(4, "big")
     while position < size:
         found = log.try_record(instant.make(number, position))
+        # The next record starts right after a valid one; only after damage is it searched byte by byte.
         if not isinstance(found, str) and not _covers_too_much(found, size):
             yield found
             position = instant.position_of(found.end)
@@ -140,6 +144,7 @@ def _next_mark(log: DerbyLogFiles, number: int, position: int, size: int, mark: 
     """The next position whose envelope could state the right instant; the end of the file when there is none."""
     while position + 12 <= size:
         chunk = log.read(number, position, min(_CHUNK, size - position))
+        # The instant's file number stands 4 bytes into the envelope, its position right after.
         at = chunk.find(mark, 4)
         while at != -1 and at + 8 <= len(chunk):
             start = position + at - 4
@@ -148,6 +153,7 @@ def _next_mark(log: DerbyLogFiles, number: int, position: int, size: int, mark: 
             at = chunk.find(mark, at + 1)
         if position + len(chunk) >= size:
             return size
+        # An envelope may begin in the last 11 bytes of the chunk and end in the next one.
         position += len(chunk) - 11
     return size
 

@@ -17,12 +17,12 @@ from engine.derby.format.operations import registry
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
-from engine.derby.tail import has_bytes, next_valid
+from engine.derby.log_tail import has_bytes, next_valid
 from engine.errors import DamageError
 
 
 class DerbyDamage(NamedTuple):
-    """A place that is no record, or a group that does not match.
+    """A place that does not hold a record, or a group that does not match.
 
     Attributes:
         at: instant where it starts.
@@ -90,6 +90,7 @@ def walk(log: DerbyLogFiles, selection: RecordSelection = ALL) -> Iterator[Recor
             log.header(number)
         except DamageError as error:
             yield DerbyDamage(instant.make(number, 0), 0, error.what, instant.NONE)
+            # A header that is damaged does not keep the records after it from being read.
             if log.size(number) < HEADER_SIZE:
                 continue
         for found in _walk_file(log, number):
@@ -110,6 +111,7 @@ def _walk_file(log: DerbyLogFiles, number: int) -> Iterator[Record | DerbyDamage
             yield found
             position = instant.position_of(found.end)
             continue
+        # Zeros to the end: preallocated, or left by a log switch.
         if not has_bytes(log, number, position):
             return
         resumed = next_valid(log, number, position + 1)

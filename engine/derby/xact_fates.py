@@ -63,7 +63,6 @@ class _XactLife:
         self.log_bytes = 0
 
     def see(self, one: Record) -> None:
-        """Account for one of its records."""
         self.last = one.instant
         self.records += 1
         self.log_bytes += one.end - one.instant
@@ -76,12 +75,12 @@ class _XactLife:
             self.global_id = operation.global_id
         elif isinstance(operation, transaction.End):
             self.global_id = self.global_id or operation.global_id
+            # An end record without LAST is a prepare.
             self.outcome = PREPARED
             if one.group & record.LAST:
                 self.outcome = COMMITTED if operation.status & transaction.COMMITTED else ABORTED
 
     def fate(self) -> XactFate:
-        """The finished entry."""
         return XactFate(
             number=self.number,
             first=self.first,
@@ -96,7 +95,7 @@ class _XactLife:
 
 
 def fates(records: Iterable[Record]) -> list[XactFate]:
-    """The fate of every transaction that has a record among some, in the order of their first records.
+    """The fate of every transaction that some records belong to, in the order of their first records.
 
     Arguments:
         records: records in log order, checksum records too.
@@ -105,9 +104,11 @@ def fates(records: Iterable[Record]) -> list[XactFate]:
     current: dict[int, _XactLife] = {}
     for one in records:
         number = one.transaction
+        # Checksum records belong to no transaction.
         if number is None:
             continue
         life = current.get(number)
+        # Numbers start anew after a boot, so a begin is another transaction even when the number was open.
         if life is None or isinstance(one.operation, transaction.Begin):
             life = current[number] = _XactLife(number)
             lives.append(life)

@@ -36,7 +36,7 @@ from engine.derby.format.record import NEED_LOCK, RAW_STORE
 from engine.derby.log_writer import DerbyLogWriter
 from engine.derby.pages import Page
 from engine.derby.recovery.undo import Undo
-from engine.derby.xact import Xact
+from engine.derby.xact_table import Xact
 from engine.errors import DamageError, JetoolError, RefusedError
 
 _PAGE = RAW_STORE | NEED_LOCK
@@ -117,6 +117,7 @@ class Core:
         try:
             yield
         except BaseException as error:
+            # Even an interrupt: the log may say that a change was made which is on no page.
             self.stop(error.what if isinstance(error, JetoolError) else type(error).__name__)
             raise
 
@@ -159,6 +160,7 @@ class Core:
         """
         with self.stopping():
             target = self.page(found, number)
+            # R-DRB-2: made for the page as it is, logged, then applied by the code that redo uses.
             operation: registry.PageOperation = make(*found.key, number, target.version, *fields)
             self._append(running, _PAGE, operation, data)
             loggable.do(target, operation, data)
@@ -169,6 +171,7 @@ class Core:
         """Log an operation on a container, durably, before the files change; its instant (R-DRB-8)."""
         with self.stopping():
             at = self._append(running, RAW_STORE, operation, b"")
+            # R-DRB-8: the record is durable before the caller touches a file.
             self.writer.flush()
             return at
 
@@ -195,6 +198,7 @@ class Core:
         """Roll every open transaction back, the youngest first."""
         with self.stopping():
             self.writer.write_out()
+            # R-DRB-51: the order of recovery's undo.
             for number in sorted(self.open, reverse=True):
                 self.undo.roll_back(self.open[number])
                 self.writer.finish(number, committed=False)

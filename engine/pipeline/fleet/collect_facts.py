@@ -39,7 +39,8 @@ from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
-from engine.pipeline.fleet.facts import (
+from engine.pipeline.fleet.group_record import group_of
+from engine.pipeline.fleet.log_facts import (
     MOST_DAMAGES,
     MOST_POINTS,
     CkptEndFacts,
@@ -51,7 +52,6 @@ from engine.pipeline.fleet.facts import (
     RollbackFacts,
     TypeTotals,
 )
-from engine.pipeline.fleet.group_record import group_of
 from engine.pipeline.inventory import LogPart
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -63,6 +63,7 @@ def collect_part(part: LogPart) -> Facts:
     storage = DiskStorage(part.env)
     for file in part.files:
         facts.join(collect_file(storage, part.end_file, file))
+    # One task has the last file, and it alone asks for the end of the log.
     if part.files and part.files[-1].number >= part.end_file:
         facts.end = _end_of_log(storage)
     return facts
@@ -160,6 +161,7 @@ class _FactsPass:
             sizes[number] += lengths[number | item.flags << 8] + item.item_size
             handler = handlers.get(number)
             if item.flags & REPLICATED:
+                # A rollback took it back: it counts as bytes, and says nothing of the stream.
                 if item.invisible:
                     invisible += 1
                     continue
@@ -203,6 +205,7 @@ class _FactsPass:
     def _last_ends(self) -> None:
         facts = self._facts
         try:
+            # Only the last end is decoded: each one states the DTVLSN as known then.
             if self._stream_end is not None:
                 facts.dtvlsn = _txn_end(self._stream_end).dtvlsn
             if self._commit is not None:
@@ -216,6 +219,7 @@ class _FactsPass:
         """Judge the damage by all that follows it, which takes a second pass."""
         facts = self._facts
         for seen in check_file(self._reader).damages:
+            # A torn tail is what a crash leaves, not damage.
             if is_harmless(seen, self._end_file):
                 facts.torn_tail += seen.damage.length
                 continue
@@ -231,6 +235,7 @@ class _FactsPass:
         """A Commit or Abort: the last one and every n-th is decoded."""
         if item.flags & REPLICATED:
             self._stream_end = item
+        # Local commits of a replicated node do not stand for it.
         if item.type_number == COMMIT and (item.flags & REPLICATED or not self._commit_is_replicated):
             self._commit = item
             self._commit_is_replicated = bool(item.flags & REPLICATED)
@@ -239,6 +244,7 @@ class _FactsPass:
             self._point(_txn_end(item).time, item.lsn)
 
     def _ckpt_start(self, item: LogEntry) -> None:
+        # The first one: several starts without an end are one interrupted checkpoint each.
         if self._facts.partial_start == NULL_LSN:
             self._facts.partial_start = item.lsn
 
@@ -262,6 +268,7 @@ class _FactsPass:
         assert isinstance(record, RollbackEnd)
         known = facts.rollbacks.get(record.rollback_start_lsn)
         if known is None:
+            # Its start lies in an earlier stretch; ``join`` brings the two together.
             facts.rollback_ends[record.rollback_start_lsn] = item.lsn
         else:
             facts.rollbacks[record.rollback_start_lsn] = known._replace(end_lsn=item.lsn)
@@ -285,6 +292,7 @@ class _FactsPass:
         points.append(Point(time_ms, lsn, self._facts.last_vlsn))
         if len(points) >= MOST_POINTS:
             del points[1::2]
+            # The points so far are thinned, so later ones must come as rarely.
             self._stride *= 2
 
 

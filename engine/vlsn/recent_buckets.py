@@ -46,6 +46,7 @@ class RecentBuckets:
 
     def add(self, bucket: Bucket, generation: int) -> None:
         """Keep a bucket that was read in a generation, in place of the one that came first."""
+        # A truncation since the bucket was read may have changed it.
         if generation != self.generation or bucket.first in self._buckets:
             return
         if len(self._firsts) >= self._capacity:

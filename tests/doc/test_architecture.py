@@ -1,0 +1,44 @@
+"""The walks of ARCHITECTURE.md name files and functions that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TEXT = (REPOSITORY / "ARCHITECTURE.md").read_text()
+WALKS = TEXT[TEXT.index("## Six walks") : TEXT.index("## Glossary")]
+FLOORS = TEXT[TEXT.index("## Floors") : TEXT.index("## Six walks")]
+PLACE = re.compile(r"`((?:engine|jetool)/[\w/]+\.py)`\s+`([\w.]+)`")
+
+
+@cache
+def names(path: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.parse((REPOSITORY / path).read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+    return found
+
+
+@pytest.mark.parametrize(("path", "name"), PLACE.findall(WALKS))
+def test_a_step_names_what_is_there(path: str, name: str) -> None:
+    assert name in names(path)
+
+
+def test_every_walk_has_its_steps() -> None:
+    walks = re.split(r"^### ", WALKS, flags=re.MULTILINE)[1:]
+    assert len(walks) == 6
+    for walk in walks:
+        assert len(PLACE.findall(walk)) >= 5, walk.splitlines()[0]
+
+
+def test_every_package_is_on_a_floor() -> None:
+    packages = {f"engine.{path.parent.name}" for path in (REPOSITORY / "engine").glob("*/__init__.py")}
+    assert {name for name in packages if f"`{name}`" not in FLOORS} == set()
