@@ -4,7 +4,8 @@ A node keeps its keys in *comparable* form, so that ``bisect`` works on them dir
 
 * plain databases: the bytes themselves, which Python compares as unsigned bytes, the shorter first;
 * duplicates databases: the pair ``(key, data)`` of the two-part key. Comparing the stored bytes would be wrong
-  (je-log-format.md 12.1);
+  (je-log-format.md 12.1). Nodes that JE made of duplicates of v6 and v7 can hold prefix-only keys, a key without data
+  and -1 for its length: ``(key,)``, which Python puts before every pair of that key, as JE does;
 * databases with a comparator class: whatever a function that the caller registered under the class name makes of the
   bytes. Without one the order is learned from the nodes in the log, if it is that of the bytes or its reverse: enough
   to recover and to read. Nothing is written to such a database.
@@ -18,7 +19,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from engine.errors import UnsupportedError
-from engine.format.packed import join_two_part_key, split_two_part_key
+from engine.format.packed import PREFIX_ONLY, join_two_part_key, split_two_part_key
 
 # Bytes, a pair of bytes, or what a registered function returns.
 Key = Any
@@ -102,12 +103,16 @@ def _same(stored: bytes) -> bytes:
     return stored
 
 
-def _join(key: tuple[bytes, bytes]) -> bytes:
-    return join_two_part_key(*key)
+def _split(stored: bytes) -> tuple[bytes, ...]:
+    return (stored[:-1],) if stored.endswith(PREFIX_ONLY) else split_two_part_key(stored)
+
+
+def _join(key: tuple[bytes, ...]) -> bytes:
+    return key[0] + PREFIX_ONLY if len(key) == 1 else join_two_part_key(*key)
 
 
 PLAIN: Final = KeyOrder(False, _same, _same, None)
-TWO_PART: Final = KeyOrder(True, split_two_part_key, _join, None)
+TWO_PART: Final = KeyOrder(True, _split, _join, None)
 
 
 @total_ordering
@@ -214,9 +219,9 @@ def _unwrap_one(key: Key) -> bytes:
 
 
 def _wrap_pair(stored: bytes, first: SortKey, second: SortKey) -> Key:
-    key, data = split_two_part_key(stored)
-    return RegisteredKey(key, first(key)), RegisteredKey(data, second(data))
+    parts = _split(stored)
+    return tuple(RegisteredKey(part, sort(part)) for part, sort in zip(parts, (first, second), strict=False))
 
 
 def _unwrap_pair(key: Key) -> bytes:
-    return join_two_part_key(key[0].stored, key[1].stored)
+    return _join(tuple(getattr(part, "stored", part) for part in key))
