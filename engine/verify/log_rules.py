@@ -55,7 +55,11 @@ MISSING_UNKNOWN: Final = Rule(
     "compare with a backup or a replica; later checks of references tell whether it is needed",
 )
 MISSING_CLEANED: Final = Rule(
-    "JE-LOG-012", NOTE, "gap in the file numbers", "none: the log says that the files were cleaned", "nothing"
+    "JE-LOG-012",
+    NOTE,
+    "gap in the file numbers",
+    "none: the log says that the files were cleaned, or nothing leads into them",
+    "nothing",
 )
 ERASED_TYPE: Final = Rule(
     "JE-LOG-013",

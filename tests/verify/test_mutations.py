@@ -532,8 +532,8 @@ def test_the_levels_alone() -> None:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_several_processes_say_the_same(jobs: int) -> None:
     from engine.log.files import list_log_files
-    from engine.verify.log import verify_log
+    from engine.verify.environment import DEFAULT, verify_environment
 
     files = changed(whole(), NAMES[2], 300, b"????")
     storage = MemoryStorage(files)
-    assert verify_log(storage, list_log_files(storage), jobs=jobs) == report(files)
+    assert verify_environment(storage, list_log_files(storage), DEFAULT, jobs=jobs) == report(files)
