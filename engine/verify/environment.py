@@ -1,7 +1,8 @@
 """Checking an environment on all levels that were asked for, in one report.
 
-``log`` and ``tail`` read the log from end to end and stop at nothing; ``tail`` alone reads the last file only. Where a
-file is missing and the log does not say why, ``log`` walks over the trees too: they alone tell whether it is lost.
+``log`` reads the log from end to end and stops at nothing, ``tail``, which it includes, reads the last file. Where a file
+is missing and the log does not say why, ``log`` walks over the trees too: they alone tell whether it is lost.
+
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
 ``space`` include ``tree``, ``data`` includes ``refs``.
 """
@@ -117,6 +118,8 @@ def last_files(files: LogFiles) -> LogFiles:
 
 def _with_implied(levels: Sequence[str]) -> list[str]:
     wanted = set(levels)
+    if "log" in wanted:
+        wanted.add("tail")
     if "data" in wanted:
         wanted.add("refs")
     if "refs" in wanted or "space" in wanted:

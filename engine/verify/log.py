@@ -83,7 +83,7 @@ def verify_log(
         files: its log files.
         jobs: how many processes.
         listener: hears ``verify`` steps in bytes.
-        levels: ``log`` (everything but the tail) and ``tail``.
+        levels: ``tail`` (the end of the log), and ``log`` (everything else); whoever wants the log wants both.
         results: of ``check_one`` for every file, in order, where somebody else has read them.
         lost: walks over the trees, and says what of them lies in files that are not there; None when that fails.
 
