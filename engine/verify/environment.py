@@ -1,7 +1,7 @@
 """Checking an environment on all levels that were asked for, in one report.
 
-``log`` reads the log from end to end and stops at nothing, ``tail``, which it includes, reads the last file. Where a file
-is missing and the log does not say why, ``log`` walks over the trees too: they alone tell whether it is lost.
+``log`` reads the log from end to end and stops at nothing; ``tail``, which it includes, reads the last file. Where a
+file is missing and the log does not say why, ``log`` walks over the trees too: they alone tell whether it is lost.
 
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
 ``space`` include ``tree``, ``data`` includes ``refs``.

@@ -65,10 +65,11 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
     rollback periods. Damage in the last file it judges as --tail does: a torn tail that holds nothing committed is a
-    note. Where a file is missing and the log does not say why, it walks over the trees to see what they lead to. --tree, --refs and --data recover the environment in memory and check what JE would find when it
-    opens it; each includes the one before, --space includes --tree. They take longer: every node, and for --refs and
-    --data every record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN
-    index is looked up in the log.
+    note. Where a file is missing and the log does not say why, it walks over the trees to see what they lead to.
+    --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
+    includes the one before, --space includes --tree. They take longer: every node, and for --refs and --data every
+    record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN index is looked
+    up in the log.
 
     Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
