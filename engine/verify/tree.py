@@ -129,6 +129,10 @@ class TreeWalk:
             self._check_slots(db, node)
         elif not len(node):
             self._findings.add(rules.EMPTY_UPPER, f"node {node.node_id}", lsn=node.full_lsn, db=db)
+        learned = db.order.learned
+        if learned is not None and learned.places is not None:
+            # The order was made to fit the nodes.
+            self.unordered.add(db.label)
         try:
             self._check_keys(db, node, extent)
         except UnknownOrderError:
