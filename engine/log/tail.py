@@ -225,9 +225,10 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, h
             immutable=seen.immutable,
             cut_bytes=size - seen.end,
             damage=seen.damage,
-            commits_at_risk=seen.risk,
+            commits_at_risk=after.commits,
             entries=seen.count,
             set_aside=set_aside,
+            after=after,
         )
 
 

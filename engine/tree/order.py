@@ -74,6 +74,7 @@ def _look(record: NodeRecord, part: _Part, after: _Sequences, *, is_delta: bool)
     """Note what a node shows; the nodes that it leads to."""
     prefix = record.key_prefix or b""
     keys = [prefix + slot.key for slot in record.slots]
+    after.idents.append((record.identifier_key, part))
     if record.height == 1:
         after.add(keys, part)
         return [_Part(record.prev_full_lsn, part.low, part.high)] if is_delta else []
@@ -84,10 +85,16 @@ def _look(record: NodeRecord, part: _Part, after: _Sequences, *, is_delta: bool)
 
 
 class _Sequences:
-    """Which key comes directly after which, by all sequences that were added."""
+    """Which key comes directly after which, by all sequences that were added.
+
+    Attributes:
+        idents: identifier keys, by which recovery finds nodes, with the bounds of their nodes. Those of nodes that JE
+            made of old duplicates may lie outside.
+    """
 
     def __init__(self) -> None:
         self.after: dict[bytes, set[bytes]] = {}
+        self.idents: list[tuple[bytes, _Part]] = []
         self.ascending = self.descending = True
 
     def __len__(self) -> int:
@@ -127,4 +134,10 @@ def _conclude(learned: LearnedOrder, found: _Sequences, *, whole: bool, can_desc
     if whole and shown and can_descend and (found.ascending or found.descending):
         learned.direction = 1 if found.ascending else -1
     elif whole:
+        without = {key: set(later) for key, later in found.after.items()}
+        for ident, part in found.idents:
+            found.add([ident], part)
         learned.places = found.whole()
+        if learned.places is None:
+            found.after = without
+            learned.places = found.whole()
