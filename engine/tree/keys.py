@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.errors import UnsupportedError
 from engine.format.packed import PREFIX_ONLY, join_two_part_key, split_two_part_key
+from engine.tree.comparators import BUILT_IN
 
 # Bytes, a pair of bytes, or what a registered function returns.
 Key = Any
@@ -198,6 +199,7 @@ def key_order(
     if names == (None, None):
         return TWO_PART if duplicates else PLAIN
     label = ", ".join(name for name in names if name)
+    registered = {**BUILT_IN, **registered}
     unknown = any(name is not None and name not in registered for name in names)
     learned = LearnedOrder(label) if unknown else None
     first, second = (_sort_key(name, registered, learned) for name in names)
