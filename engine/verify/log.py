@@ -4,7 +4,8 @@ What is checked, in this order:
 
 1. Each file, alone (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. In several
    processes if asked.
-2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs.
+2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs. An offset that is too small
+   is what a kill leaves that came between the header of a file and its first entry: JE goes on in the file before.
 3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
    FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30). Where
    the log says neither, or counts the file as in use, the trees decide (``engine.verify.lost``): the summaries of a
@@ -160,8 +161,9 @@ def _all_findings(
             yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
         else:
             yield from _file_findings(result.check, end_file)
+    checkpoint = next((check.checkpoint for check in reversed(checks) if check.checkpoint), None)
     for before, after in pairwise(checks):
-        yield from _pair_findings(before, after)
+        yield from _pair_findings(storage, before, after, checkpoint)
     yield from _vlsn_findings(checks)
     if any(check.rollbacks or check.invisible for check in checks):
         # Few logs have any, and what it takes to read their periods again is a tenth of the start.
@@ -239,7 +241,9 @@ def _evidence(after: Evidence) -> str:
     return ", ".join(parts)
 
 
-def _pair_findings(before: FileCheck, after: FileCheck) -> Iterator[Finding]:
+def _pair_findings(
+    storage: Storage, before: FileCheck, after: FileCheck, checkpoint: LoggedCkptEnd | None
+) -> Iterator[Finding]:
     header = after.header
     if after.version < before.version and header is not None and before.header is not None:
         message = f"version {after.version} after version {before.version} of {before.file.path}"
@@ -248,14 +252,30 @@ def _pair_findings(before: FileCheck, after: FileCheck) -> Iterator[Finding]:
         return
     # Damage at the end of the earlier file is reported there, and then the offsets say nothing more.
     damaged_end = any(not seen.damage.has_next for seen in before.damages)
-    if header.last_entry_in_prev_file != before.last_offset and not damaged_end:
-        yield finding(
-            rules.WRONG_LAST_ENTRY,
-            f"{after.file.path} says that the last entry of {before.file.path} is at "
-            f"0x{header.last_entry_in_prev_file:x}, it is at 0x{before.last_offset:x}",
-            lsn=make_lsn(before.file.number, before.last_offset),
-            file=before.file.path,
-        )
+    named = header.last_entry_in_prev_file
+    if named == before.last_offset or damaged_end:
+        return
+    rule = rules.WRONG_LAST_ENTRY
+    if 0 < named < before.last_offset and _is_entry(storage, before, named):
+        # A kill left the header alone; whoever came next wrote on in the file before, and then after this header.
+        is_read = checkpoint is None or file_of(checkpoint.record.first_active_lsn) <= before.file.number
+        rule = rules.UNLINKED_END if is_read and after.last_offset > 0 else rules.EARLY_HEADER
+    yield finding(
+        rule,
+        f"{after.file.path} says that the last entry of {before.file.path} is at 0x{named:x}, "
+        f"it is at 0x{before.last_offset:x}",
+        lsn=make_lsn(before.file.number, before.last_offset),
+        file=before.file.path,
+    )
+
+
+def _is_entry(storage: Storage, check: FileCheck, offset: int) -> bool:
+    """Whether an entry of a file begins at an offset."""
+    with FileReader(storage, check.file, is_last=False, version=check.version) as reader:
+        for item in reader.entries():
+            if offset_of(item.lsn) >= offset:
+                return offset_of(item.lsn) == offset
+    return False
 
 
 def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:

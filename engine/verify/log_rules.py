@@ -153,6 +153,21 @@ UNKNOWN_INVISIBLE: Final = Rule(
     "none if the RollbackStart was in one of the missing files; else its change is lost",
     "compare with another member of the group",
 )
+EARLY_HEADER: Final = Rule(
+    "JE-LOG-026",
+    NOTE,
+    "file was begun before the one before it ended",
+    "none: a kill left its header alone, JE wrote on in the file before, and recovery does not read back over it",
+    "nothing",
+)
+UNLINKED_END: Final = Rule(
+    "JE-LOG-027",
+    WARNING,
+    "header left by a kill was written on, and recovery reads back over it",
+    "JE does not find the entries between the two places when it reads backward: after a crash changes that did not "
+    "commit may stay; jetool finds them",
+    "recover with jetool, or take a checkpoint before the next crash",
+)
 
 TORN: Final = Rule(
     "JE-TAIL-001",
