@@ -18,11 +18,12 @@ from typing import Final
 
 from engine.errors import DamageError, FormatError
 from engine.format.entry.legacy import OldDelta
-from engine.format.entry.node import DELTA_TYPE, NodeRecord
+from engine.format.entry.node import NodeRecord
+from engine.format.entry_types import DELTA_TYPE
 from engine.format.lsn import is_null
-from engine.tree.keys import LearnedOrder
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
+from engine.tree.keys import LearnedOrder
 
 # More than this are not kept in memory for an order; the database is then not searched.
 _MOST_KEYS: Final = 4_000_000

@@ -16,8 +16,8 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import file_of, is_null
 from engine.log.access import LogAccess
 from engine.tree.bin_node import BIN, DELETED
+from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.state import DatabaseState
 from engine.verify.records import has_expired
 
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from engine.format.entry_types import DURABLE_ENTRIES
 from engine.format.lsn import make_lsn
-from engine.log.check import DURABLE_TYPES
 from engine.verify.environment import DEFAULT
 from engine.verify.report import ERROR
 from tests import corpus
@@ -29,7 +29,7 @@ def log() -> Files:
 @pytest.fixture(scope="module")
 def last_durable(log: Files) -> int:
     types = {at: log[NAME][at + 4] for at, _ in offsets_and_sizes(log[NAME], 17)}
-    return max(at for at, number in types.items() if number in DURABLE_TYPES)
+    return max(at for at, number in types.items() if number in DURABLE_ENTRIES)
 
 
 def mutated(log: Files, seed: int) -> tuple[Files, int]:
