@@ -22,6 +22,7 @@ The message is built from the fields: what, where (file, LSN), expected and foun
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 E = TypeVar("E", bound=BaseException)
@@ -38,6 +39,7 @@ class JetoolError(Exception):
         found: what was there.
         consequence: what this means for the data or for the run.
         hint: the next command or action.
+        figures: what the words say in numbers, for programs: further keys of ``fields``.
     """
 
     exit_code: ClassVar[int] = 70
@@ -53,6 +55,7 @@ class JetoolError(Exception):
         found: str | None = None,
         consequence: str | None = None,
         hint: str | None = None,
+        figures: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -62,6 +65,7 @@ class JetoolError(Exception):
         self.found = found
         self.consequence = consequence
         self.hint = hint
+        self.figures = figures or {}
 
     def __str__(self) -> str:
         where = " ".join(p for p in (f"in {self.file}" if self.file else "", f"at {self.lsn}" if self.lsn else "") if p)
@@ -85,6 +89,7 @@ class JetoolError(Exception):
             "found": self.found,
             "consequence": self.consequence,
             "hint": self.hint,
+            **self.figures,
         }
         return {name: value for name, value in named.items() if value is not None}
 

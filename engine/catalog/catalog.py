@@ -7,7 +7,7 @@ not yet say is marked ``dirty``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from engine.errors import DamageError
@@ -18,6 +18,7 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import SortKey
+from engine.tree.order import learn_order
 from engine.tree.tree import bins, find_bin, read_ln
 
 NULL_REPLICATED_DB_ID: Final = -256
@@ -32,11 +33,15 @@ class Catalog:
         ctx: the environment as the trees see it.
         root: the DbTree entry that recovery or creation begins with.
         comparators: sort keys by class name.
+
+    Attributes:
+        logged_nodes: the LSNs of the nodes of a database that recovery is about to put into its tree.
     """
 
     def __init__(self, ctx: TreeContext, root: DbTree, comparators: Mapping[str, SortKey]) -> None:
         self._ctx = ctx
         self._comparators = comparators
+        self.logged_nodes: Callable[[int], Iterable[int]] = lambda _: ()
         self.flags = root.flags
         self.initial_log_version = root.initial_log_version
         self.last_local_db_id = root.last_local_db_id
@@ -71,6 +76,8 @@ class Catalog:
         if impl is None:
             return None
         state = DatabaseState(impl, self._comparators)
+        if state.order.learned is not None:
+            learn_order(self._ctx, state, self.logged_nodes(db_id))
         self._by_id[db_id] = state
         return state
 

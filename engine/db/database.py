@@ -69,6 +69,9 @@ class Database:
         if self.duplicates:
             return next((data for _, data in self.items(start=key, end=key + b"\0", txn=txn)), None)
         self._check()
+        learned = self.state.order.learned
+        if learned is not None and learned.places is not None and not learned.knows(key):
+            return None
         locker = txn.inner if txn is not None else None
         if locker is None:
             found = walker_of(self._engine, self.state, None).exact(self._key(key))

@@ -9,7 +9,7 @@ from engine.db.engine import Engine
 from engine.db.scan import RecordWalker, ScannedRecord, lock_type_of
 from engine.format.packed import join_two_part_key
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import Key
+from engine.tree.keys import Key, unknown_order
 from engine.txn.lock_types import LockType
 from engine.txn.txn import Txn
 
@@ -17,9 +17,16 @@ _BATCH: Final = 1 << 20
 
 
 def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
-    """The comparable form of a key, with duplicates of a key and a data item."""
+    """The comparable form of a key, with duplicates of a key and a data item.
+
+    Raises:
+        UnknownOrderError: the order had to be learned, and nothing shows where the key belongs.
+    """
     if state.order.plain:
         return key
+    learned = state.order.learned
+    if learned is not None and not learned.knows(join_two_part_key(key, data) if state.duplicates else key):
+        raise unknown_order(learned.name)
     if not state.duplicates:
         return state.order.wrap(key)
     if state.order.comparator is None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Compiled, a loop over native numbers is several times faster than ``int.from_bytes``; interpreted it is slower.
 _COMPILED: Final = not __file__.endswith(".py")
 _ONE_BYTE: Final = 119
+# In place of the length at the end of a two-part key: the key has no second part, it is below all that have one. -1.
+PREFIX_ONLY: Final = b"\xff"
 # By value; negative ones are found from the end, as indexes of lists are.
 _SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]
 _LONG_BYTES: Final = 8

@@ -62,5 +62,7 @@ def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
         size_bytes: of the last file.
         earlier: of the files before it, of which two must be of about one size to show how long files get.
     """
-    full = max(max(earlier, default=0) * _FULL, _LEAST_BYTES)
-    return sum(size >= full for size in earlier) > 1 and size_bytes >= full
+    longest = max(earlier, default=0)
+    full = max(longest * _FULL, _LEAST_BYTES)
+    # A file that is longer than all before it was written with another size limit, which nobody knows.
+    return sum(size >= full for size in earlier) > 1 and full <= size_bytes <= longest / _FULL

@@ -8,6 +8,7 @@ ends at 0x260. JE cuts there in silence; ``Tail.commits_at_risk`` is 1, and whoe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from engine.errors import DamageError, RefusedError, UnsupportedError
@@ -16,7 +17,6 @@ from engine.format.entry_types import (
     CKPT_END,
     CKPT_ENTRIES,
     CKPT_START,
-    COMMIT,
     DB_TREE,
     IMMUTABLE_FILE,
     RESTORE_REQUIRED,
@@ -24,6 +24,7 @@ from engine.format.entry_types import (
 from engine.format.header import header_bytes
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.log.access import LogAccess
+from engine.log.after_damage import AfterDamage, AfterDamageCount
 from engine.log.damage import is_full
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
@@ -49,6 +50,7 @@ class Tail(NamedTuple):
         commits_at_risk: good Commits after it.
         entries: how many entries the last file holds.
         set_aside: paths of last files that hold no entry at all.
+        after: what the log tells of those Commits.
     """
 
     last_file: LogFile
@@ -64,6 +66,7 @@ class Tail(NamedTuple):
     commits_at_risk: int
     entries: int
     set_aside: tuple[str, ...]
+    after: AfterDamage
 
 
 class LastCheckpoint(NamedTuple):
@@ -91,7 +94,7 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
     set_aside: list[str] = []
     for file in reversed(found.files):
         if file.size_bytes > FILE_HEADER_BYTES or file is found.files[0]:
-            return _read_last(storage, file, tuple(set_aside))
+            return _read_last(storage, file, tuple(set_aside), has_later_file=file is not found.files[-1])
         if file.size_bytes and not _is_header(storage, file):
             set_aside.append(file.path)
     raise DamageError("the log holds no entry", file=storage.root)
@@ -172,10 +175,11 @@ class CheckpointNotes:
 class _TailNotes:
     """What a walk through the last file has met."""
 
-    __slots__ = ("checkpoint", "count", "damage", "end", "immutable", "last", "risk")
+    __slots__ = ("after", "checkpoint", "count", "damage", "end", "immutable", "last")
 
     def __init__(self) -> None:
-        self.end = self.count = self.risk = 0
+        self.end = self.count = 0
+        self.after = AfterDamageCount()
         self.last = NULL_LSN
         self.checkpoint = CheckpointNotes()
         self.immutable = False
@@ -190,7 +194,7 @@ class _TailNotes:
             self.checkpoint.after(entry.lsn, entry.type_number)
 
 
-def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> Tail:
+def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, has_later_file: bool) -> Tail:
     seen = _TailNotes()
     with FileReader(storage, file, is_last=True) as reader:
         name = f"{storage.root}/{file.path}"
@@ -206,6 +210,10 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> T
                     "wrong file number in a log file header", file=name, expected=item.expected, found=item.found
                 )
         size = reader.window.size_bytes
+        after = AfterDamage()
+        if seen.damage is not None and seen.after.commits:
+            with closing(storage.open(file.path)) as handle:
+                after = seen.after.result(handle, seen.damage, has_later_file=has_later_file)
         return Tail(
             last_file=file,
             version=reader.version,
@@ -217,15 +225,16 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...]) -> T
             immutable=seen.immutable,
             cut_bytes=size - seen.end,
             damage=seen.damage,
-            commits_at_risk=seen.risk,
+            commits_at_risk=after.commits,
             entries=seen.count,
             set_aside=set_aside,
+            after=after,
         )
 
 
 def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:
     if seen.damage is not None:
-        seen.risk += entry.type_number == COMMIT
+        seen.after.add(entry)
         return
     if entry.type_number == RESTORE_REQUIRED:
         raise RefusedError(

@@ -104,6 +104,7 @@ class Recovery:
         self._verify()
         self._listener.step("READ_DBMAP_INFO", 0, 0)
         self._seen.run()
+        catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
         # Before redo: its splits make new nodes, and ids are never used twice (R-TREE-7).
         self._ctx.node_ids.last = result.ids.node

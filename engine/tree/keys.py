@@ -4,21 +4,23 @@ A node keeps its keys in *comparable* form, so that ``bisect`` works on them dir
 
 * plain databases: the bytes themselves, which Python compares as unsigned bytes, the shorter first;
 * duplicates databases: the pair ``(key, data)`` of the two-part key. Comparing the stored bytes would be wrong
-  (je-log-format.md 12.1);
+  (je-log-format.md 12.1). Nodes that JE made of duplicates of v6 and v7 can hold prefix-only keys, a key without data
+  and -1 for its length: ``(key,)``, which Python puts before every pair of that key, as JE does;
 * databases with a comparator class: whatever a function that the caller registered under the class name makes of the
-  bytes. Without one the order is learned from the nodes in the log, if it is that of the bytes or its reverse: enough
-  to recover and to read. Nothing is written to such a database.
+  bytes; those of embedders that we know are built in (``engine.tree.comparators``). Without one the order is learned
+  from the nodes in the log (``engine.tree.order``): enough to recover and to read. Nothing is written to such a
+  database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import total_ordering
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from engine.errors import UnsupportedError
-from engine.format.packed import join_two_part_key, split_two_part_key
+from engine.format.packed import PREFIX_ONLY, join_two_part_key, split_two_part_key
+from engine.tree.comparators import BUILT_IN
 
 # Bytes, a pair of bytes, or what a registered function returns.
 Key = Any
@@ -29,28 +31,47 @@ _NAME_AT: Final = len(_SERIALIZED_STRING) + 2
 
 
 class LearnedOrder:
-    """An order that nobody told us: ascending or descending bytes, as the nodes show.
+    """An order that nobody told us, as the nodes show it (``engine.tree.order``).
 
     Arguments:
         name: the Java class, for messages.
+
+    Attributes:
+        direction: 1 or -1 for ascending or descending bytes, 0 for neither.
+        places: where each stored key stands in the sequence of all; None when the order is a direction or not known.
     """
 
-    __slots__ = ("direction", "name")
+    __slots__ = ("direction", "name", "places")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.direction = 0
+        self.places: dict[bytes, int] | None = None
 
-    def learn(self, stored: list[bytes]) -> None:
-        """Look at the keys of a node, which are in order; slot 0 of an upper node must be left out."""
-        if self.direction or len(stored) < 2:
-            return
-        steps = {1 if a < b else -1 for a, b in pairwise(stored)}
-        self.direction = steps.pop() if len(steps) == 1 else 0
+    def knows(self, stored: bytes) -> bool:
+        """Whether a stored key can be compared with others."""
+        return self.direction != 0 or (self.places is not None and stored in self.places)
 
     def sort_key(self, stored: bytes) -> Any:
-        """A key that is compared in the direction that has been learned by then."""
+        """A key that is compared as has been learned by then."""
         return _LearnedKey(stored, self)
+
+    def is_less(self, first: bytes, second: bytes) -> bool:
+        """Whether a key comes before another.
+
+        Raises:
+            UnknownOrderError: nothing is known of the order.
+        """
+        if self.direction:
+            return first < second if self.direction > 0 else first > second
+        if self.places is None:
+            raise unknown_order(self.name)
+        return self._place(first) < self._place(second)
+
+    def _place(self, stored: bytes) -> int:
+        """The place of a key; one that no node has comes last from now on."""
+        assert self.places is not None
+        return self.places.setdefault(stored, len(self.places))
 
 
 @total_ordering
@@ -67,9 +88,7 @@ class _LearnedKey:
         return isinstance(other, _LearnedKey) and self.stored == other.stored
 
     def __lt__(self, other: _LearnedKey) -> bool:
-        if not self.order.direction:
-            raise unknown_order(self.order.name)
-        return self.stored < other.stored if self.order.direction > 0 else self.stored > other.stored
+        return self.order.is_less(self.stored, other.stored)
 
     def __hash__(self) -> int:
         return hash(self.stored)
@@ -102,12 +121,16 @@ def _same(stored: bytes) -> bytes:
     return stored
 
 
-def _join(key: tuple[bytes, bytes]) -> bytes:
-    return join_two_part_key(*key)
+def _split(stored: bytes) -> tuple[bytes, ...]:
+    return (stored[:-1],) if stored.endswith(PREFIX_ONLY) else split_two_part_key(stored)
+
+
+def _join(key: tuple[bytes, ...]) -> bytes:
+    return key[0] + PREFIX_ONLY if len(key) == 1 else join_two_part_key(*key)
 
 
 PLAIN: Final = KeyOrder(False, _same, _same, None)
-TWO_PART: Final = KeyOrder(True, split_two_part_key, _join, None)
+TWO_PART: Final = KeyOrder(True, _split, _join, None)
 
 
 @total_ordering
@@ -176,11 +199,14 @@ def key_order(
     if names == (None, None):
         return TWO_PART if duplicates else PLAIN
     label = ", ".join(name for name in names if name)
+    registered = {**BUILT_IN, **registered}
     unknown = any(name is not None and name not in registered for name in names)
     learned = LearnedOrder(label) if unknown else None
     first, second = (_sort_key(name, registered, learned) for name in names)
     if not duplicates:
         return KeyOrder(False, lambda stored: RegisteredKey(stored, first(stored)), _unwrap_one, label, learned)
+    if learned is not None:
+        return KeyOrder(True, lambda stored: _learned_pair(stored, learned), _unwrap_pair, label, learned)
     return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned)
 
 
@@ -214,9 +240,15 @@ def _unwrap_one(key: Key) -> bytes:
 
 
 def _wrap_pair(stored: bytes, first: SortKey, second: SortKey) -> Key:
-    key, data = split_two_part_key(stored)
-    return RegisteredKey(key, first(key)), RegisteredKey(data, second(data))
+    parts = _split(stored)
+    return tuple(RegisteredKey(part, sort(part)) for part, sort in zip(parts, (first, second), strict=False))
+
+
+def _learned_pair(stored: bytes, learned: LearnedOrder) -> Key:
+    """A two-part key of which only the place of the whole is known."""
+    first, *second = _split(stored)
+    return RegisteredKey(first, learned.sort_key(stored)), *second
 
 
 def _unwrap_pair(key: Key) -> bytes:
-    return join_two_part_key(key[0].stored, key[1].stored)
+    return _join(tuple(getattr(part, "stored", part) for part in key))

@@ -53,8 +53,6 @@ def node_from(db: DatabaseState, record: NodeRecord) -> IN:
     node.is_root = record.is_root
     prefix = record.key_prefix or b""
     wrap = order.wrap
-    if order.learned is not None:
-        order.learned.learn([prefix + slot.key for slot in record.slots[0 if record.height == 1 else 1 :]])
     if isinstance(node, BIN):
         for slot in record.slots:
             _add_slot(node, record, slot, wrap(prefix + slot.key), 0)

@@ -9,6 +9,8 @@ Both trees are walked like any other, so damage in one branch leaves the databas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError
 from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImpl
@@ -28,12 +30,14 @@ class Catalogue:
 
     Arguments:
         ctx, catalog: as recovery left them.
+        renamed: by id, the databases that recovery renames, since their MapLNs could not be written before a crash.
         findings: takes what is wrong.
     """
 
-    def __init__(self, ctx: TreeContext, catalog: Catalog, findings: Collector) -> None:
+    def __init__(self, ctx: TreeContext, catalog: Catalog, renamed: Mapping[int, str], findings: Collector) -> None:
         self._ctx = ctx
         self._catalog = catalog
+        self._renamed = renamed
         self._findings = findings
         self._names: dict[int, list[str]] = {}
         self._impls: dict[int, tuple[int, DatabaseImpl]] = {}
@@ -95,8 +99,8 @@ class Catalogue:
         names = self._names.get(state.id, [])
         if not names:
             self._findings.add(rules.NO_NAME, f"database {state.id}, once {impl.name or 'nameless'}", lsn=lsn, db=state)
-        elif impl.name and impl.name not in names:
-            message = f"{impl.name!r} and {names[0]!r}"
+        elif impl.name and (name := self._renamed.get(state.id, impl.name)) not in names:
+            message = f"{name!r} and {names[0]!r}"
             self._findings.add(rules.OTHER_NAME, message, lsn=lsn, db=state)
         last = self._catalog.last_local_db_id if state.id > 0 else self._catalog.last_replicated_db_id
         if abs(state.id) > abs(last):

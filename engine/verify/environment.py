@@ -1,6 +1,8 @@
 """Checking an environment on all levels that were asked for, in one report.
 
-``log`` and ``tail`` read the log from end to end and stop at nothing; ``tail`` alone reads the last file only.
+``log`` reads the log from end to end and stops at nothing; ``tail``, which it includes, reads the last file. Where a
+file is missing and the log does not say why, ``log`` walks over the trees too: they alone tell whether it is lost.
+
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
 ``space`` include ``tree``, ``data`` includes ``refs``.
 """
@@ -8,16 +10,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
+from engine.errors import RefusedError, StorageError, UnsupportedError
 from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, verify_log
+from engine.verify.lost import LostFile
 from engine.verify.report import Report, Rule
-from engine.verify.trees import verify_trees
+from engine.verify.trees import TreeReport, verify_trees
 
 LEVELS: Final = (*log.LEVELS, *trees.LEVELS)
 QUICK: Final = ("tail",)
@@ -64,15 +69,28 @@ def verify_environment(
         UnsupportedError: a file is of a log version that this program does not read.
         StorageError: a file cannot be read; the log levels report that as a finding.
     """
+
+    # Walked over once, also when only the log is to be checked and a file may be lost.
+    @cache
+    def walked() -> TreeReport:
+        return verify_trees(storage, files, wanted, comparators=comparators, listener=listener)
+
+    def lost() -> Mapping[int, LostFile] | None:
+        try:
+            found = walked()
+        except (RefusedError, StorageError, UnsupportedError):
+            return None
+        return found.lost if found.recovered else None
+
     wanted = _with_implied(levels)
     report = Report((), 0, 0, 0, (), ())
     of_log: list[str] = [level for level in log.LEVELS if level in wanted]
     if of_log:
         chosen = files_to_read(files, wanted)
-        report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results)
+        report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost)
     left: tuple[str, ...] = ()
     if "tree" in wanted:
-        found = verify_trees(storage, files, wanted, comparators=comparators, listener=listener)
+        found = walked()
         left = found.not_checked
         report = report._replace(findings=report.findings + found.findings)
         if found.recovered:
@@ -100,6 +118,8 @@ def last_files(files: LogFiles) -> LogFiles:
 
 def _with_implied(levels: Sequence[str]) -> list[str]:
     wanted = set(levels)
+    if "log" in wanted:
+        wanted.add("tail")
     if "data" in wanted:
         wanted.add("refs")
     if "refs" in wanted or "space" in wanted:

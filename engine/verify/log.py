@@ -4,10 +4,12 @@ What is checked, in this order:
 
 1. Each file, alone (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. In several
    processes if asked.
-2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs.
+2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs. An offset that is too small
+   is what a kill leaves that came between the header of a file and its first entry: JE goes on in the file before.
 3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
-   FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30) or the
-   log still counts live entries in it.
+   FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30). Where
+   the log says neither, or counts the file as in use, the trees decide (``engine.verify.lost``): the summaries of a
+   file that JE deletes outlive it when a crash follows.
 4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The bit is outside the checksum, so nothing
    else finds a flipped one.
    Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the checksum out of use;
@@ -23,7 +25,7 @@ JE 18.3.20 opens this log and loses the three transactions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -36,19 +38,24 @@ from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTE
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.parallel import map_small
-from engine.log.check import DamagedStretch, Evidence, FileCheck, LoggedCkptEnd, check_file
+from engine.log.check import DamagedStretch, Evidence, FileCheck, FileState, LoggedCkptEnd, check_file
 from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
+from engine.verify.lost import LostFile
 from engine.verify.report import Finding, Report, Rule, finding
 
 LEVELS: Final = ("log", "tail")
 
 # Files missing from the front that are named one by one.
 _MOST_NAMED: Final = 1000
+
+
+# What of the trees lies in missing files, by file number; None when recovery fails.
+AskForLost = Callable[[], Mapping[int, LostFile] | None]
 
 
 class FileResult(NamedTuple):
@@ -68,6 +75,7 @@ def verify_log(
     listener: Listener = SILENT,
     levels: Sequence[str] = LEVELS,
     results: Sequence[FileResult] | None = None,
+    lost: AskForLost | None = None,
 ) -> Report:
     """Check the log of an environment.
 
@@ -76,15 +84,18 @@ def verify_log(
         files: its log files.
         jobs: how many processes.
         listener: hears ``verify`` steps in bytes.
-        levels: ``log`` (everything but the tail) and ``tail``.
+        levels: ``tail`` (the end of the log), and ``log`` (everything else); whoever wants the log wants both.
         results: of ``check_one`` for every file, in order, where somebody else has read them.
+        lost: walks over the trees, and says what of them lies in files that are not there; None when that fails.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
     """
     if results is None:
         results = list(_check_all(storage, files, jobs, listener))
-    found = sorted(_all_findings(storage, files, results, levels), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
+    found = sorted(
+        _all_findings(storage, files, results, levels, lost), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code)
+    )
     checks = [result.check for result in results if result.check is not None]
     return Report(
         findings=tuple(found),
@@ -128,7 +139,11 @@ def check_one(storage: Storage, end_file: int, file: LogFile) -> FileResult:
 
 
 def _all_findings(
-    storage: Storage, files: LogFiles, results: Sequence[FileResult], levels: Sequence[str]
+    storage: Storage,
+    files: LogFiles,
+    results: Sequence[FileResult],
+    levels: Sequence[str],
+    lost: AskForLost | None,
 ) -> Iterator[Finding]:
     checks = [result.check for result in results if result.check is not None]
     end_file = files.end_file()
@@ -146,15 +161,16 @@ def _all_findings(
             yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
         else:
             yield from _file_findings(result.check, end_file)
+    checkpoint = next((check.checkpoint for check in reversed(checks) if check.checkpoint), None)
     for before, after in pairwise(checks):
-        yield from _pair_findings(before, after)
+        yield from _pair_findings(storage, before, after, checkpoint)
     yield from _vlsn_findings(checks)
     if any(check.rollbacks or check.invisible for check in checks):
         # Few logs have any, and what it takes to read their periods again is a tenth of the start.
         from engine.verify.rollbacks import rollback_findings
 
         yield from rollback_findings(storage, files, checks)
-    yield from _missing_findings(files, checks)
+    yield from _missing_findings(files, checks, lost)
     yield from _directory_findings(files)
 
 
@@ -225,7 +241,9 @@ def _evidence(after: Evidence) -> str:
     return ", ".join(parts)
 
 
-def _pair_findings(before: FileCheck, after: FileCheck) -> Iterator[Finding]:
+def _pair_findings(
+    storage: Storage, before: FileCheck, after: FileCheck, checkpoint: LoggedCkptEnd | None
+) -> Iterator[Finding]:
     header = after.header
     if after.version < before.version and header is not None and before.header is not None:
         message = f"version {after.version} after version {before.version} of {before.file.path}"
@@ -234,14 +252,30 @@ def _pair_findings(before: FileCheck, after: FileCheck) -> Iterator[Finding]:
         return
     # Damage at the end of the earlier file is reported there, and then the offsets say nothing more.
     damaged_end = any(not seen.damage.has_next for seen in before.damages)
-    if header.last_entry_in_prev_file != before.last_offset and not damaged_end:
-        yield finding(
-            rules.WRONG_LAST_ENTRY,
-            f"{after.file.path} says that the last entry of {before.file.path} is at "
-            f"0x{header.last_entry_in_prev_file:x}, it is at 0x{before.last_offset:x}",
-            lsn=make_lsn(before.file.number, before.last_offset),
-            file=before.file.path,
-        )
+    named = header.last_entry_in_prev_file
+    if named == before.last_offset or damaged_end:
+        return
+    rule = rules.WRONG_LAST_ENTRY
+    if 0 < named < before.last_offset and _is_entry(storage, before, named):
+        # A kill left the header alone; whoever came next wrote on in the file before, and then after this header.
+        is_read = checkpoint is None or file_of(checkpoint.record.first_active_lsn) <= before.file.number
+        rule = rules.UNLINKED_END if is_read and after.last_offset > 0 else rules.EARLY_HEADER
+    yield finding(
+        rule,
+        f"{after.file.path} says that the last entry of {before.file.path} is at 0x{named:x}, "
+        f"it is at 0x{before.last_offset:x}",
+        lsn=make_lsn(before.file.number, before.last_offset),
+        file=before.file.path,
+    )
+
+
+def _is_entry(storage: Storage, check: FileCheck, offset: int) -> bool:
+    """Whether an entry of a file begins at an offset."""
+    with FileReader(storage, check.file, is_last=False, version=check.version) as reader:
+        for item in reader.entries():
+            if offset_of(item.lsn) >= offset:
+                return offset_of(item.lsn) == offset
+    return False
 
 
 def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
@@ -291,8 +325,8 @@ def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
     return 0
 
 
-def _missing_findings(files: LogFiles, checks: list[FileCheck]) -> Iterator[Finding]:
-    words = {}
+def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost | None) -> Iterator[Finding]:
+    words: dict[int, FileState] = {}
     checkpoint: LoggedCkptEnd | None = None
     for check in checks:
         words.update(check.file_words)
@@ -303,23 +337,41 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck]) -> Iterator[Find
     if checkpoint is not None and files.files:
         # Nothing but the CkptEnd tells of files that are gone from the front. A crafted one could name millions.
         gaps.update(range(needed_from, min(files.files[0].number, needed_from + _MOST_NAMED)))
-    cleaned = []
-    for number in sorted(gaps | {n for n, word in words.items() if word.in_use and n not in present}):
-        name = f"{number:08x}.jdb"
-        word = words.get(number)
-        if number >= needed_from and number in gaps:
-            start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
-            yield finding(rules.MISSING_NEEDED, f"{name}; recovery reads from {start} on", file=name)
-        elif word is not None and word.in_use:
-            message = f"{name}; the FileSummaryLN at {format_lsn(word.lsn)} counts it as in use"
-            yield finding(rules.MISSING_NEEDED, message, lsn=word.lsn, file=name)
-        elif word is None:
-            yield finding(rules.MISSING_UNKNOWN, name, file=name)
-        else:
-            cleaned.append(name)
-    if cleaned:
-        shown = ", ".join(cleaned[:8]) + (f" and {len(cleaned) - 8} more" if len(cleaned) > 8 else "")
+    needed = sorted(number for number in gaps if number >= needed_from)
+    for number in needed:
+        start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
+        yield finding(rules.MISSING_NEEDED, f"{_name(number)}; recovery reads from {start} on", file=_name(number))
+    in_use = {number for number, word in words.items() if word.in_use and number not in present}
+    unclear = (in_use | {number for number in gaps if number not in words}).difference(needed)
+    found = lost() if unclear and lost is not None else None
+    for number, what in sorted((found or {}).items()):
+        if number not in needed:
+            yield _lost_finding(number, what)
+    if unclear and found is None:
+        # Recovery fails, and nobody can say what the trees lead to.
+        for number in sorted(unclear):
+            word = words.get(number)
+            if word is None:
+                yield finding(rules.MISSING_UNKNOWN, _name(number), file=_name(number))
+            else:
+                message = f"{_name(number)}; the FileSummaryLN at {format_lsn(word.lsn)} counts it as in use"
+                yield finding(rules.MISSING_NEEDED, message, lsn=word.lsn, file=_name(number))
+    explained = gaps.difference(needed, found or (), unclear if found is None else ())
+    if explained:
+        names = [_name(number) for number in sorted(explained)]
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         yield finding(rules.MISSING_CLEANED, shown)
+
+
+def _lost_finding(number: int, what: LostFile) -> Finding:
+    held = ((what.records, "record"), (what.nodes, "tree node"))
+    parts = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in held if count]
+    message = f"{_name(number)}; in it {' and '.join(parts)}, the first of {what.first_db}"
+    return finding(rules.MISSING_NEEDED, message, lsn=what.first_lsn, file=_name(number), db=what.first_db)
+
+
+def _name(number: int) -> str:
+    return f"{number:08x}.jdb"
 
 
 def _directory_findings(files: LogFiles) -> Iterator[Finding]:

@@ -55,7 +55,11 @@ MISSING_UNKNOWN: Final = Rule(
     "compare with a backup or a replica; later checks of references tell whether it is needed",
 )
 MISSING_CLEANED: Final = Rule(
-    "JE-LOG-012", NOTE, "gap in the file numbers", "none: the log says that the files were cleaned", "nothing"
+    "JE-LOG-012",
+    NOTE,
+    "gap in the file numbers",
+    "none: the log says that the files were cleaned, or nothing leads into them",
+    "nothing",
 )
 ERASED_TYPE: Final = Rule(
     "JE-LOG-013",
@@ -148,6 +152,21 @@ UNKNOWN_INVISIBLE: Final = Rule(
     "invisible entry, and its rollback period is not in the log",
     "none if the RollbackStart was in one of the missing files; else its change is lost",
     "compare with another member of the group",
+)
+EARLY_HEADER: Final = Rule(
+    "JE-LOG-026",
+    NOTE,
+    "file was begun before the one before it ended",
+    "none: a kill left its header alone, JE wrote on in the file before, and recovery does not read back over it",
+    "nothing",
+)
+UNLINKED_END: Final = Rule(
+    "JE-LOG-027",
+    WARNING,
+    "header left by a kill was written on, and recovery reads back over it",
+    "JE does not find the entries between the two places when it reads backward: after a crash changes that did not "
+    "commit may stay; jetool finds them",
+    "recover with jetool, or take a checkpoint before the next crash",
 )
 
 TORN: Final = Rule(

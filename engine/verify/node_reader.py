@@ -23,6 +23,7 @@ from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import apply_delta, apply_old_delta, node_from
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
+from engine.verify.lost import LostFiles
 
 _DOES_NOT_FIT: Final = (FormatError, LookupError, ValueError, OverflowError, struct.error)
 
@@ -33,12 +34,14 @@ class NodeReader:
     Arguments:
         ctx: the trees; nothing is added to them.
         findings: takes what is wrong.
+        lost: hears which nodes are read.
         end_lsn: the end of the log; what follows it does not count.
     """
 
-    def __init__(self, ctx: TreeContext, findings: Collector, end_lsn: int) -> None:
+    def __init__(self, ctx: TreeContext, findings: Collector, lost: LostFiles, end_lsn: int) -> None:
         self._ctx = ctx
         self._findings = findings
+        self._lost = lost
         self._end_lsn = end_lsn
 
     def read(self, db: DatabaseState, lsn: int) -> IN | None:
@@ -66,6 +69,7 @@ class NodeReader:
         return self._ctx.spill.peek(db, mark)
 
     def _entry(self, db: DatabaseState, lsn: int) -> LogEntry | None:
+        self._lost.note_node(db, lsn)
         if lsn >= self._end_lsn and not is_null(lsn):
             self._findings.add(rules.UNREADABLE, "it is after the end of the log", lsn=lsn, db=db)
             return None

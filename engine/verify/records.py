@@ -9,12 +9,16 @@ Data (``--data``): the entry is whole by its checksum, can be decoded, has the k
 A record that is embedded in its slot, or belongs to a database with duplicates, was obsolete when it was logged
 (R-CLN-5): its file may be gone, its entry may be erased. Where the entry is still there, key and data are compared.
 
+So may the file of a record that has expired, and its entry be erased: to the cleaner it is obsolete, and JE does not
+read it any more.
+
 Example: the slot ``k`` leads to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
 LSN is JE-REF-002, since no entry begins there.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
@@ -99,6 +103,7 @@ class RecordCheck:
         self._obsolete = obsolete
         self._end_lsn = end_lsn
         self._data = data
+        self._now_ms = time.time() * 1000
         self._sizes: dict[int, int] = {}
 
     def visit(self, db: DatabaseState, node: IN) -> None:
@@ -122,6 +127,9 @@ class RecordCheck:
         """Whether the slot leads to a record of the database."""
         lsn = node.lsns[index]
         head = self._head(lsn)
+        gone = head[0] is rules.NO_FILE if not isinstance(head, _Head) else head.type_number == ERASED
+        if gone and has_expired(node.expirations[index], self._now_ms):
+            return False
         if not isinstance(head, _Head):
             rule, message = head
             self._report(rule, message, db, node, index)
@@ -233,6 +241,11 @@ class RecordCheck:
         lsn = node.lsns[index]
         text = f"{message}; slot {index} of the BIN {at(node.full_lsn)} leads to {format_lsn(lsn)}"
         self._findings.add(rule, text, lsn=lsn, db=db, key=node.keys[index])
+
+
+def has_expired(expiration: int, now_ms: float) -> bool:
+    """Whether a record with this expiration, as a slot has it, is gone (R-CLN-50)."""
+    return bool(expiration) and _expires_ms(expiration) < now_ms
 
 
 def _expires_ms(expiration: int) -> int:

@@ -31,6 +31,7 @@ from engine.tree.spill import Spill
 from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
 from engine.verify.collector import Collector
+from engine.verify.lost import LostFile, LostFiles
 from engine.verify.node_reader import NodeReader
 from engine.verify.obsolete import ObsoleteOffsets
 from engine.verify.records import RecordCheck
@@ -58,6 +59,7 @@ class TreeReport(NamedTuple):
         recovered: False when recovery failed, so that nothing could be walked.
         databases, nodes, records: what was walked over.
         not_checked: databases of which something could not be checked, with the reason.
+        lost: what the trees hold in log files that are not there, by file number.
     """
 
     findings: tuple[Finding, ...]
@@ -66,6 +68,7 @@ class TreeReport(NamedTuple):
     nodes: int
     records: int
     not_checked: tuple[str, ...]
+    lost: Mapping[int, LostFile]
 
 
 def verify_trees(
@@ -133,10 +136,10 @@ def _recovered(
     except DamageError as error:
         findings.add(rules.NOT_RECOVERED, str(error), lsn=NULL_LSN)
         _close(ctx)
-        return TreeReport(tuple(findings.all()), False, 0, 0, 0, ())
+        return TreeReport(tuple(findings.all()), False, 0, 0, 0, (), {})
     except UnknownOrderError as error:
         _close(ctx)
-        return TreeReport((), False, 0, 0, 0, (f"trees ({error.what}: {error.found})",))
+        return TreeReport((), False, 0, 0, 0, (f"trees ({error.what}: {error.found})",), {})
     try:
         check = _Check(ctx, catalog, recovery, findings)
         prepare(check)
@@ -160,12 +163,13 @@ class _Check:
         self._end_lsn = result.end_lsn
         self._catalog = catalog
         self._findings = findings
-        self._catalogue = Catalogue(ctx, catalog, findings)
-        reader = NodeReader(ctx, findings, result.end_lsn)
+        self._catalogue = Catalogue(ctx, catalog, result.renamed, findings)
+        self._lost = LostFiles(ctx.access)
+        reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, Ids(result.ids.node), catalog.initial_log_version)
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: tuple[SpaceCheck, LogFiles] | None = None
-        self._visitors: list[Visitor] = [self._catalogue.visit]
+        self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
         self.observers: list[Observer] = []
 
     def follow_references(self, *, data: bool) -> None:
@@ -199,8 +203,9 @@ class _Check:
         skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
         walk = self._walk
         return TreeReport(
-            tuple(self._findings.all()), True, len(databases) + 2, walk.nodes, walk.records, tuple(skipped)
-        )
+            tuple(self._findings.all()), True, len(databases) + 2, walk.nodes, walk.records, tuple(skipped),
+            self._lost.found,
+        )  # fmt: skip
 
     def _walk_one(self, db: DatabaseState) -> None:
         for observer in self.observers:

@@ -32,6 +32,10 @@ ERROR: Final = Shape(
         Field("consequence", "text", "what this means for the data or the run", optional=True),
         Field("hint", "text", "the next command or action", optional=True),
         Field("report", "text", "the report file of an internal error", optional=True),
+        Field("commits_after", "int", "recover: committed transactions after the bad entry", optional=True),
+        Field("commits_synced", "int", "recover: those of them that the log shows to have been durable", optional=True),
+        Field("commits_acknowledged", "int", "recover: those that the group has acknowledged", optional=True),
+        Field("torn_write", "int", "recover: 1 when the bad bytes hold empty sectors, else 0", optional=True),
     ),
 )
 

@@ -9,7 +9,8 @@ from engine.format.entry_types import CKPT_END, FILE_HEADER, ROLLBACK_END, ROLLB
 from engine.log.files import list_log_files
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
-from engine.verify.log import LEVELS, verify_log
+from engine.verify.environment import verify_environment
+from engine.verify.log import LEVELS
 from engine.verify.report import Finding, Report
 from tests.golden_logs import LogMaker, golden_files
 
@@ -33,7 +34,7 @@ def whole(environment: str = SIX_FILES) -> Files:
 def report(files: Files | Storage, levels: tuple[str, ...] = LEVELS) -> Report:
     """What ``verify`` says."""
     storage = MemoryStorage(files) if isinstance(files, dict) else files
-    return verify_log(storage, list_log_files(storage), levels=levels)
+    return verify_environment(storage, list_log_files(storage), levels)
 
 
 def findings(files: Files | Storage) -> tuple[Finding, ...]:

@@ -515,25 +515,75 @@ def test_thousands_of_periods_take_no_quadratic_time() -> None:
 
 
 def test_the_levels_alone() -> None:
-    """``log`` says nothing of the tail, ``tail`` nothing of the rest."""
+    """``log`` is all of it, the last file included; ``tail`` says nothing of the rest."""
     files = changed(whole(), NAMES[3], 200, b"????")
     at = boundaries(files[NAMES[5]])[-1]
     files[NAMES[5]] = files[NAMES[5]][:-1]
-    only_log, only_tail, both = (report(files, levels) for levels in (("log",), ("tail",), ("log", "tail")))
-    assert [f.code for f in only_log.findings] == ["JE-LOG-001"]
-    assert [(f.code, f.lsn) for f in only_tail.findings] == [("JE-TAIL-001", lsn(5, at))]
-    assert both.findings == only_log.findings + only_tail.findings
-    assert (only_log.checked, only_tail.checked, both.checked) == (("log",), ("tail",), ("log", "tail"))
-    assert only_log.not_checked[0] == "tail"
-    assert only_tail.not_checked[0] == "log"
-    assert set(both.not_checked) == set(only_log.not_checked) - {"tail"}
+    log, tail, both = (report(files, levels) for levels in (("log",), ("tail",), ("log", "tail")))
+    assert [(f.code, f.lsn) for f in tail.findings] == [("JE-TAIL-001", lsn(5, at))]
+    assert [f.code for f in log.findings] == ["JE-LOG-001", "JE-TAIL-001"]
+    assert log == both
+    assert (log.checked, tail.checked) == (("log", "tail"), ("tail",))
+    assert tail.not_checked[0] == "log"
+    assert "tail" not in log.not_checked
+
+
+def begun_early(*, entries_after: int, checkpoint: bool) -> Files:
+    """File 1 was begun as a header alone; then file 0 went on, and file 1 after it."""
+    log = LogWriter()
+    log.trace()
+    log.next_file()
+    early = log.files[NAMES[1]]
+    file_0, file_1 = log.makers
+    file_0.trace()
+    file_0.trace()
+    for _ in range(entries_after):
+        file_1.trace()
+    log.next_file()
+    first = log.trace()
+    log.checkpoint_end(first if checkpoint else 0)
+    assert log.files[NAMES[1]].startswith(early)
+    return log.files
+
+
+def test_a_header_that_a_kill_left_and_that_was_written_on() -> None:
+    """JE goes on in the file before, then in the one that has only a header; backward it misses what it added."""
+    files = begun_early(entries_after=2, checkpoint=True)
+    assert [(f.code, f.severity) for f in findings(files)] == [("JE-LOG-026", "note")]
+    files = begun_early(entries_after=2, checkpoint=False)
+    assert [(f.code, f.severity) for f in findings(files)] == [("JE-LOG-027", "warning")]
+    # A file that lost entries at its end: its next one names a later entry than there is.
+    log = LogWriter()
+    log.trace()
+    log.trace()
+    log.next_file()
+    log.trace()
+    cut = log.files
+    cut[NAMES[0]] = cut[NAMES[0]][: log.makers[0].offsets[-1]]
+    assert codes(cut) == ["JE-LOG-009"]
+    # A place where no entry begins.
+    files = begun_early(entries_after=2, checkpoint=True)
+    header = FileHeader(1_700_000_000_001, 1, 40, 17)
+    body = encode_entry(EntryHeader(0, FILE_HEADER, 0, 0, 0, -1), encode_file_header(header, 17), 17)
+    assert codes(changed(files, NAMES[1], 0, body)) == ["JE-LOG-009"]
+
+
+def test_a_last_file_of_a_header_alone_while_the_one_before_went_on() -> None:
+    log = LogWriter()
+    log.trace()
+    log.next_file()
+    log.makers[0].trace()
+    assert sorted((f.code, f.severity) for f in findings(log.files)) == [
+        ("JE-LOG-026", "note"),
+        ("JE-TAIL-005", "note"),
+    ]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_several_processes_say_the_same(jobs: int) -> None:
     from engine.log.files import list_log_files
-    from engine.verify.log import verify_log
+    from engine.verify.environment import DEFAULT, verify_environment
 
     files = changed(whole(), NAMES[2], 300, b"????")
     storage = MemoryStorage(files)
-    assert verify_log(storage, list_log_files(storage), jobs=jobs) == report(files)
+    assert verify_environment(storage, list_log_files(storage), DEFAULT, jobs=jobs) == report(files)

@@ -37,6 +37,8 @@ CODES = {
     "JE-LOG-023": (ERROR, "rollback periods intersect"),
     "JE-LOG-024": (ERROR, "rolled-back entry is visible"),
     "JE-LOG-025": (WARNING, "invisible entry, and its rollback period is not in the log"),
+    "JE-LOG-026": (NOTE, "file was begun before the one before it ended"),
+    "JE-LOG-027": (WARNING, "header left by a kill was written on, and recovery reads back over it"),
     "JE-TAIL-001": (NOTE, "torn tail"),
     "JE-TAIL-002": (ERROR, "damage in the last file with committed work after it"),
     "JE-TAIL-003": (NOTE, "damage in the last file, only uncommitted work after it"),

@@ -351,6 +351,6 @@ def test_trees_whose_order_nobody_knows_are_not_checked(monkeypatch: pytest.Monk
     said = report(storage)
     assert (said.recovered, said.findings) == (False, ())
     whole = verify_environment(storage, list_log_files(storage), ("log", "tree"))
-    assert whole.checked == ("log",)
+    assert whole.checked == ("log", "tail")
     assert whole.nodes is None
     assert "trees (the order of a database is that of a Java class: org.example.ByTail)" in whole.not_checked

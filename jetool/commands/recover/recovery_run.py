@@ -154,13 +154,20 @@ def _run(run: Run, storage: Storage, tail: Tail, backup: BackupDirectory | None,
 def _interlock(env: str, tail: Tail) -> RefusedError:
     damage = tail.damage
     lsn = tail.end_lsn if damage is None else damage.lsn
+    after = tail.after
     return RefusedError(
         f"{tail.commits_at_risk} committed transactions stand after a bad entry",
         file=f"{env}/{tail.last_file.path}",
         lsn=format_lsn(lsn),
-        found=f"{tail.cut_bytes} bytes from there to the end of the file",
+        found=f"{tail.cut_bytes} bytes from there to the end of the file; {after.in_words()}",
         consequence="recovery would cut them away, as JE does without a word; nothing was changed",
         hint=f"restore the file from a copy, or give them up: jetool recover {env} --accept-loss (the bytes are saved)",
+        figures={
+            "commits_after": after.commits,
+            "commits_synced": after.synced,
+            "commits_acknowledged": after.acknowledged,
+            "torn_write": int(after.torn),
+        },
     )
 
 

@@ -48,7 +48,9 @@ _REP: Final = "rep"
     },
 )
 @environment
-@click.option("--log", "log", is_flag=True, help="Every entry of every file, and how the files hang together.")
+@click.option(
+    "--log", "log", is_flag=True, help="Every entry of every file, and how the files hang together; includes --tail."
+)
 @click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work after damage.")
 @click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree.")
 @click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
@@ -62,10 +64,12 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     """Check an environment and print findings with stable codes. Without a level, --log and --tail are checked.
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
-    rollback periods. --tree, --refs and --data recover the environment in memory and check what JE would find when it
-    opens it; each includes the one before, --space includes --tree. They take longer: every node, and for --refs and
-    --data every record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN
-    index is looked up in the log.
+    rollback periods. Damage in the last file it judges as --tail does: a torn tail that holds nothing committed is a
+    note. Where a file is missing and the log does not say why, it walks over the trees to see what they lead to.
+    --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
+    includes the one before, --space includes --tree. They take longer: every node, and for --refs and --data every
+    record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN index is looked
+    up in the log.
 
     Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.

@@ -1,0 +1,144 @@
+"""Learning the order of a database from its nodes, where the order is that of a Java class that nobody registered.
+
+Each node that was logged shows a part of the order: its keys, between the two keys of its parent that bound it. If all
+parts agree with the order of the bytes, or with its reverse, that is the order. Else the parts are brought together
+into one sequence of all keys that agrees with every one of them, and a key counts by its place in it: enough to apply
+deltas, to find nodes and to read all records. Keys that no node has, those inserted after the last checkpoint, come
+last.
+
+Example: nodes with ``[ba, ab, cb]`` and, as a delta, ``[ab, bb]``, bounded by ``ac``: the sequence ``ba ab cb bb ac``,
+since nothing tells ``cb`` from ``bb``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Final
+
+from engine.errors import DamageError, FormatError
+from engine.format.entry.legacy import OldDelta
+from engine.format.entry.node import NodeRecord
+from engine.format.entry_types import DELTA_TYPE
+from engine.format.lsn import is_null
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.keys import LearnedOrder
+
+# More than this are not kept in memory for an order; the database is then not searched.
+_MOST_KEYS: Final = 4_000_000
+
+
+class _Part:
+    """A node that is still to be read, and the keys that bound it."""
+
+    __slots__ = ("high", "low", "lsn")
+
+    def __init__(self, lsn: int, low: bytes | None, high: bytes | None) -> None:
+        self.lsn = lsn
+        self.low = low
+        self.high = high
+
+
+def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> None:
+    """Learn the order of a database; nothing is learned where its nodes contradict each other.
+
+    Arguments:
+        ctx, db: the database, whose order is to be learned.
+        logged: LSNs of its nodes that recovery puts into the tree.
+    """
+    learned = db.order.learned
+    assert learned is not None
+    after = _Sequences()
+    todo = [_Part(lsn, None, None) for lsn in (db.root_lsn, *logged)]
+    seen: set[int] = set()
+    while todo and len(after) < _MOST_KEYS:
+        part = todo.pop()
+        if is_null(part.lsn) or part.lsn in seen:
+            continue
+        seen.add(part.lsn)
+        try:
+            entry = ctx.access.read(part.lsn)
+            record = entry.record()
+        except (DamageError, FormatError):
+            # Whoever needs the node says what is wrong with it.
+            continue
+        if isinstance(record, OldDelta):
+            after.add([slot.key for slot in record.slots], part)
+            todo.append(_Part(record.last_full_lsn, part.low, part.high))
+        elif isinstance(record, NodeRecord):
+            todo += _look(record, part, after, is_delta=entry.type_number == DELTA_TYPE)
+    _conclude(learned, after, whole=not todo, can_descend=not db.duplicates)
+
+
+def _look(record: NodeRecord, part: _Part, after: _Sequences, *, is_delta: bool) -> list[_Part]:
+    """Note what a node shows; the nodes that it leads to."""
+    prefix = record.key_prefix or b""
+    keys = [prefix + slot.key for slot in record.slots]
+    after.idents.append((record.identifier_key, part))
+    if record.height == 1:
+        after.add(keys, part)
+        return [_Part(record.prev_full_lsn, part.low, part.high)] if is_delta else []
+    # The key of slot 0 of an upper node means nothing (R-TREE-6).
+    after.add(keys[1:], part)
+    bounds = [part.low, *keys[1:], part.high]
+    return [_Part(slot.lsn, bounds[i], bounds[i + 1]) for i, slot in enumerate(record.slots)]
+
+
+class _Sequences:
+    """Which key comes directly after which, by all sequences that were added.
+
+    Attributes:
+        idents: identifier keys, by which recovery finds nodes, with the bounds of their nodes. Those of nodes that JE
+            made of old duplicates may lie outside.
+    """
+
+    def __init__(self) -> None:
+        self.after: dict[bytes, set[bytes]] = {}
+        self.idents: list[tuple[bytes, _Part]] = []
+        self.ascending = self.descending = True
+
+    def __len__(self) -> int:
+        return len(self.after)
+
+    def add(self, keys: list[bytes], part: _Part) -> None:
+        """The keys of a node, in its order."""
+        low = [] if part.low is None or part.low in keys[:1] else [part.low]
+        high = [] if part.high is None else [part.high]
+        for key in (*low, *keys, *high):
+            self.after.setdefault(key, set())
+        for before, key in pairwise((*low, *keys, *high)):
+            self.after[before].add(key)
+            self.ascending = self.ascending and before < key
+            self.descending = self.descending and before > key
+
+    def whole(self) -> dict[bytes, int] | None:
+        """The place of every key in a sequence that agrees with all; None when there is none."""
+        waits_for = dict.fromkeys(self.after, 0)
+        for later in self.after.values():
+            for key in later:
+                waits_for[key] += 1
+        ready = sorted((key for key, count in waits_for.items() if not count), reverse=True)
+        places: dict[bytes, int] = {}
+        while ready:
+            key = ready.pop()
+            places[key] = len(places)
+            for later_key in sorted(self.after[key], reverse=True):
+                waits_for[later_key] -= 1
+                if not waits_for[later_key]:
+                    ready.append(later_key)
+        return places if len(places) == len(self.after) else None
+
+
+def _conclude(learned: LearnedOrder, found: _Sequences, *, whole: bool, can_descend: bool) -> None:
+    shown = any(found.after.values())
+    if whole and shown and can_descend and (found.ascending or found.descending):
+        learned.direction = 1 if found.ascending else -1
+    elif whole:
+        without = {key: set(later) for key, later in found.after.items()}
+        for ident, part in found.idents:
+            found.add([ident], part)
+        learned.places = found.whole()
+        if learned.places is None:
+            found.after = without
+            learned.places = found.whole()

@@ -1,0 +1,70 @@
+"""What of the trees lies in log files that are not there.
+
+A gap in the numbers says nothing by itself: JE deletes the files that it has cleaned, and a crash can keep from the log
+that it did. Neither does a summary (FileSummaryLN) that still counts a file as in use: JE drops such summaries when it
+opens the environment. A file is lost when a slot leads into it: to a node, or to a record that has not expired.
+
+Example: 00000002.jdb is missing, a slot of ``orders`` leads to 0x2/0x1b0: that file had not been cleaned.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.lsn import file_of, is_null
+from engine.log.access import LogAccess
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN
+from engine.verify.records import has_expired
+
+
+class LostFile(NamedTuple):
+    """What lies in one file that is not there.
+
+    Attributes:
+        nodes, records: how many versions of nodes, and how many records.
+        first_lsn, first_db: the one of them that was met first.
+    """
+
+    nodes: int
+    records: int
+    first_lsn: int
+    first_db: str
+
+
+class LostFiles:
+    """Collects, while trees are walked over, what leads into missing files.
+
+    Arguments:
+        access: the log.
+
+    Attributes:
+        found: by file number.
+    """
+
+    def __init__(self, access: LogAccess) -> None:
+        self._access = access
+        self._now_ms = time.time() * 1000
+        self.found: dict[int, LostFile] = {}
+
+    def note_node(self, db: DatabaseState, lsn: int) -> None:
+        """A node has to be read at an LSN."""
+        if not is_null(lsn) and not self._access.has_file(file_of(lsn)):
+            self._add(db, lsn, 1, 0)
+
+    def visit(self, db: DatabaseState, node: IN) -> None:
+        """Look at the slots of a bottom node. Those with duplicates hold their records themselves."""
+        if not isinstance(node, BIN) or db.duplicates:
+            return
+        for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
+            if state & (DELETED | SLOT_EMBEDDED) or is_null(lsn) or self._access.has_file(file_of(lsn)):
+                continue
+            if not has_expired(node.expirations[index], self._now_ms):
+                self._add(db, lsn, 0, 1)
+
+    def _add(self, db: DatabaseState, lsn: int, nodes: int, records: int) -> None:
+        known = self.found.get(file_of(lsn)) or LostFile(0, 0, lsn, db.label)
+        self.found[file_of(lsn)] = known._replace(nodes=known.nodes + nodes, records=known.records + records)
