@@ -199,6 +199,7 @@ def test_options_of_elections(tmp_path: Path, secret: Path, monkeypatch: pytest.
 
 def test_what_cannot_be_run(tmp_path: Path, secret: Path) -> None:
     (tmp_path / "short").write_text("short")
+    (tmp_path / "short").chmod(0o600)
     assert run("create", tmp_path / "alone").code == 0
     listen = address()
     words = ["--node", "n1", "--listen", listen]
