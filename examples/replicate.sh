@@ -8,7 +8,7 @@ room=$(mktemp -d)
 trap 'kill $nodes 2>/dev/null || true; wait; rm -rf "$room"' EXIT
 nodes=
 secret="--secret-file $room/secret"
-head -c 32 /dev/urandom | base64 > "$room/secret"
+(umask 077; head -c 32 /dev/urandom | base64 > "$room/secret")
 
 say() { printf '\n$ jetool %s\n' "$*" | sed "s|$room/||g"; jetool "$@"; }
 ask() { jetool node status $one $two $secret --format csv --fields node,role,last_vlsn 2>/dev/null; }

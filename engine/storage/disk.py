@@ -16,15 +16,21 @@ from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 
 class DiskStorage:
-    """The files under one directory."""
+    """The files under one directory.
 
-    __slots__ = ("_root",)
+    Arguments:
+        root: the directory.
+        follow: open files through symbolic links. Otherwise, for places where somebody else may have made some, a link
+            is an error, and files that are made are for their owner only.
+    """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, follow: bool = True) -> None:
         # Without what does not change its meaning: ``./env//`` is ``env``.
         named = os.fspath(root)
         parts = [part for part in named.split("/") if part not in ("", ".")]
         self._root = ("/" if named.startswith("/") else "") + "/".join(parts) or "."
+        self._flags = os.O_CLOEXEC if follow else os.O_CLOEXEC | os.O_NOFOLLOW
+        self._mode = 0o644 if follow else 0o600
 
     @property
     def root(self) -> str:
@@ -112,7 +118,7 @@ class DiskStorage:
 
     def _open(self, path: str, flags: int) -> _DiskFile:
         try:
-            return _DiskFile(path, os.open(self._full(path), flags, 0o644), self._name(path))
+            return _DiskFile(path, os.open(self._full(path), flags | self._flags, self._mode), self._name(path))
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
@@ -191,6 +197,13 @@ def _translated(error: OSError, name: str) -> JetoolError:
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return NotFoundError(f"cannot open {name}: {reason}", file=name)
+    if error.errno == errno.ELOOP:
+        return StorageError(
+            "a symbolic link stands where a file should be",
+            file=name,
+            consequence="it was not followed",
+            hint="find out who made it; replace it by the file if it belongs there",
+        )
     # A full disk may strike in the middle of a write.
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(

@@ -1,44 +1,78 @@
-"""The journal of saved bytes: entries, the manifest, and undo.
+"""The journal of a repair: what was there before, what was written, and how far the repair has come.
 
 Backup directory:
 
 ==============  =================================================================================================
 file            content
 ==============  =================================================================================================
-saved.journal   entries in the order of the changes, see below
-manifest.json   directory, what was done, state (``running`` or ``done``), and the digest of every changed file
+manifest.json   ``database``, ``command``, ``state``, ``before`` (length of every log file when the repair began),
+                and, once it is done, ``after`` (the same) and ``files`` (the digest of every changed file)
+saved.journal   entries in the order of the changes, see below; ``saved.journal.undone`` after an undo
 ==============  =================================================================================================
 
-Entry: byte kind (1 = bytes of a file, 2 = file created, 3 = file removed), int length of the path, long offset, long
-length of the file before the change, int number of bytes, the path, the bytes, int CRC-32 of everything in front. A
-torn entry at the end belongs to a change that was never made. Blocks are saved once, in units of 4096 bytes. Undo goes
-through the entries from the last to the first.
+The environment itself holds ``jetool.repair`` while its files are between two states; it names the backup directory.
+
+Entry: byte kind, int length of the path, long offset, long length of the file before the change, int number of bytes,
+the path, the bytes, int CRC-32 of everything in front. A torn entry at the end belongs to a change that was never made.
+
+=======  =====================================================================================
+kind     bytes
+=======  =====================================================================================
+BYTES    the blocks that are about to be overwritten or cut off; a block is saved once
+CREATED  none: the file was not there
+REMOVED  a piece of the file that is about to be removed or renamed
+WRITTEN  what is about to be written. Undo does not need it; it tells our bytes from others'
+=======  =====================================================================================
+
+Order, each step durable before the next:
+
+1. repair: manifest ``running``; entry; marker; change; (entry; change;) ... manifest ``done``; marker away.
+2. undo: marker; manifest ``undoing``; all entries from the last to the first; manifest ``undone``; the journal gets its
+   other name; marker away.
+
+So without a marker the files are whole: as before, or as the repair left them. With one the manifest says what was
+going on, and undo, which only puts absolute bytes at absolute places, can be run again from the start.
+
+An interrupted repair leaves a log that JE may open and go on with. Undo takes back nothing that somebody else wrote:
+see ``explained``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import struct
 import zlib
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError, NotFoundError, RefusedError
 from engine.storage.base import ReadFile, Storage
 
-JOURNAL = "saved.journal"
-MANIFEST = "manifest.json"
-RUNNING = "running"
-DONE = "done"
-UNDONE = "undone"
+JOURNAL: Final = "saved.journal"
+MANIFEST: Final = "manifest.json"
+MARKER: Final = "jetool.repair"
 
-BYTES = 1
-CREATED = 2
-REMOVED = 3
+RUNNING: Final = "running"
+DONE: Final = "done"
+UNDOING: Final = "undoing"
+UNDONE: Final = "undone"
 
-_PIECE = 1 << 20
-_ENTRY = struct.Struct(">BiqqI")
-_CRC = struct.Struct(">I")
+BYTES: Final = 1
+CREATED: Final = 2
+REMOVED: Final = 3
+WRITTEN: Final = 4
+
+PIECE: Final = 1 << 20
+_LONGEST_PATH: Final = 1024
+_LONGEST_FILE: Final = 1 << 40
+_LONGEST_MANIFEST: Final = 1 << 24
+_LONGEST_MARKER: Final = 1 << 16
+_ENTRY: Final = struct.Struct(">BiqqI")
+_CRC: Final = struct.Struct(">I")
+_LOG_DIRECTORY: Final = re.compile(r"log|data\d{3}")
 
 
 class JournalEntry(NamedTuple):
@@ -51,6 +85,24 @@ class JournalEntry(NamedTuple):
     data: bytes
 
 
+class Place(NamedTuple):
+    """An entry without its bytes: ``at`` is where these begin in the journal, ``size`` how many there are."""
+
+    kind: int
+    path: str
+    offset: int
+    length: int
+    at: int
+    size: int
+
+
+class Pending(NamedTuple):
+    """What a marker says: the backup directory and the command of a repair that is at work, or was interrupted."""
+
+    backup: str
+    command: str
+
+
 def encode_entry(entry: JournalEntry) -> bytes:
     """The bytes of an entry."""
     path = entry.path.encode("utf-8")
@@ -58,54 +110,139 @@ def encode_entry(entry: JournalEntry) -> bytes:
     return front + _CRC.pack(zlib.crc32(front))
 
 
-def entries_of(backup: Storage) -> list[JournalEntry]:
-    """The whole entries of a journal, in order; what follows the first torn one is ignored."""
-    file = _opened(backup)
+def places_of(backup: Storage) -> list[Place]:
+    """The whole entries of a journal, in order; what follows the first torn one is ignored.
+
+    Raises:
+        NotFoundError: there is no journal. DamageError: an entry that no repair writes.
+    """
+    file = opened(backup)
     try:
-        return [_read_entry(file, at, length) for at, length in _places(file)]
+        return list(_places(file, f"{backup.root}/{JOURNAL}"))
     finally:
         file.close()
 
 
+def opened(backup: Storage) -> ReadFile:
+    """The journal, to read. NotFoundError when there is none."""
+    if backup.stat(JOURNAL) is None:
+        raise NotFoundError(f"no saved bytes in {backup.root}", file=backup.root, hint="name the backup directory")
+    return backup.open(JOURNAL)
+
+
 def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
-    """Bring back the state before the run that a backup directory belongs to; the number of entries undone.
+    """Bring back the state before the repair that a backup directory belongs to; the number of entries undone.
+
+    An undo that was interrupted is finished.
 
     Arguments:
         storage: the directory of the environment or database.
         backup: the backup directory.
-        force: go on although the run was interrupted or files were changed since.
+        force: go on although somebody has written since.
 
-    Raises: NotFoundError without a journal; without ``force`` RefusedError when the run was interrupted, since then
-    nobody can tell whether the files were used afterwards, and when files were changed since.
+    Raises: NotFoundError without a journal; DamageError when it or the manifest is not one of ours; without ``force``
+    RefusedError when the files were changed since.
     """
     manifest = read_manifest(backup)
-    file = _opened(backup)
+    state = manifest.get("state")
+    here, pending = os.path.realpath(backup.root), pending_in(storage)
+    if pending is None:
+        # Not whole, if it is there at all: the run ended before its first change.
+        unmark(storage)
+    elif pending.backup != here:
+        raise RefusedError(
+            f"another repair ({pending.command}) was interrupted",
+            file=storage.root,
+            found=f"its saved bytes are in {pending.backup}",
+            consequence="nothing was changed",
+            hint=f"jetool undo {storage.root} --backup-dir {pending.backup}",
+        )
+    if state == UNDONE:
+        return _finish_undo(storage, backup)
+    places = places_of(backup)
+    if not force:
+        _require_ours(storage, backup, manifest, places)
+    if state != UNDOING:
+        mark(storage, Pending(here, str(manifest.get("command", ""))))
+        write_manifest(backup, {**manifest, "state": UNDOING})
+    file = opened(backup)
     try:
-        # Read to the end before anything is undone: a torn journal must not stop an undo half-way.
-        places = _places(file)
-        if not force:
-            _require_unchanged(storage, manifest)
-        touched = set()
         # The first entry of a file holds its oldest state, so it is written last.
-        for at, length in reversed(places):
-            entry = _read_entry(file, at, length)
-            _undo_entry(storage, entry)
-            touched.add(entry.path)
+        for place in reversed(places):
+            if place.kind != WRITTEN:
+                _undo_entry(storage, place, file)
     finally:
         file.close()
-    for path in sorted(touched):
-        if storage.stat(path) is not None:
-            restored = storage.open_rw(path)
-            restored.sync()
-            restored.close()
-    for directory in sorted({path.rpartition("/")[0] for path in touched}):
-        storage.sync_directory(directory)
-    # Only now may the journal go: until everything is durable, a crash is met by undoing once more.
+    sync_files(storage, {place.path for place in places})
+    # Only now: until everything is durable, a crash is met by undoing once more.
     write_manifest(backup, {**manifest, "state": UNDONE})
-    # The name is free for the next run; the bytes stay.
-    backup.rename(JOURNAL, f"{JOURNAL}.undone")
-    backup.sync_directory()
-    return len(places)
+    _finish_undo(storage, backup)
+    return sum(place.kind != WRITTEN for place in places)
+
+
+def _finish_undo(storage: Storage, backup: Storage) -> int:
+    """What follows the state ``undone``; the number of entries when the journal still has its first name."""
+    count = 0
+    if backup.stat(JOURNAL) is not None:
+        count = sum(place.kind != WRITTEN for place in places_of(backup))
+        # The name is free for the next run; the bytes stay.
+        backup.rename(JOURNAL, f"{JOURNAL}.undone")
+        backup.sync_directory()
+    unmark(storage)
+    return count
+
+
+def settle(storage: Storage, backup: Storage) -> str | None:
+    """Take back what a marker stands for. A repair that came to its end, but not to its report, is taken back too.
+
+    Returns: the state that the manifest had, None when nothing had to be taken back.
+
+    Raises: as ``undo``.
+    """
+    manifest = read_manifest(backup)
+    state = manifest.get("state")
+    if state == DONE and _changed(storage, manifest) is not None:
+        # Done, and in use since.
+        unmark(storage)
+        return None
+    return str(state) if undo(storage, backup) else None
+
+
+def mark(storage: Storage, pending: Pending) -> None:
+    """Say in the environment that its files are between two states, durably."""
+    data = json.dumps(pending._asdict()).encode("utf-8") + b"\n"
+    file = storage.open_rw(MARKER, create=True)
+    try:
+        file.truncate(0)
+        file.write(0, data)
+        file.sync()
+    finally:
+        file.close()
+    storage.sync_directory()
+
+
+def unmark(storage: Storage) -> None:
+    """Take the marker away, durably."""
+    if storage.stat(MARKER) is not None:
+        storage.remove(MARKER)
+        storage.sync_directory()
+
+
+def pending_in(storage: Storage) -> Pending | None:
+    """What the marker of an environment says; None when there is none.
+
+    A marker that is not whole is none: it is durable before the first change, and goes away after the last one.
+    """
+    if storage.stat(MARKER) is None:
+        return None
+    file = storage.open(MARKER)
+    try:
+        found = json.loads(file.read(0, _LONGEST_MARKER).decode("utf-8"))
+        return Pending(str(found["backup"]), str(found["command"]))
+    except (ValueError, LookupError, TypeError):
+        return None
+    finally:
+        file.close()
 
 
 def read_manifest(backup: Storage) -> dict[str, object]:
@@ -114,8 +251,8 @@ def read_manifest(backup: Storage) -> dict[str, object]:
         return {}
     file = backup.open(MANIFEST)
     try:
-        found = json.loads(file.read(0, file.size()).decode("utf-8"))
-    except ValueError as error:
+        found = json.loads(file.read(0, _LONGEST_MANIFEST).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise DamageError("the manifest of the saved bytes cannot be read", file=f"{backup.root}/{MANIFEST}") from error
     finally:
         file.close()
@@ -144,7 +281,7 @@ def digest_of(storage: Storage, path: str) -> str | None:
     file = storage.open(path)
     try:
         offset = 0
-        while piece := file.read(offset, _PIECE):
+        while piece := file.read(offset, PIECE):
             digest.update(piece)
             offset += len(piece)
     finally:
@@ -152,67 +289,119 @@ def digest_of(storage: Storage, path: str) -> str | None:
     return digest.hexdigest()
 
 
-def _require_unchanged(storage: Storage, manifest: dict[str, object]) -> None:
-    files = manifest.get("files")
-    if manifest.get("state") != DONE or not isinstance(files, dict):
-        raise RefusedError(
-            "the run that would be undone was interrupted",
-            file=storage.root,
-            consequence="whatever was done to the files since would be lost",
-            hint="when nothing has opened it since, undo with --force, then recover again",
-        )
-    for path, digest in files.items():
-        if digest_of(storage, path) != digest:
-            raise RefusedError(
-                "files were changed since the run that would be undone",
-                file=f"{storage.root}/{path}",
-                consequence="undo would mix old and new bytes",
-                hint="restore from a backup instead, or force the undo of a copy",
-            )
-
-
-def _opened(backup: Storage) -> ReadFile:
-    if backup.stat(JOURNAL) is None:
-        raise NotFoundError(f"no saved bytes in {backup.root}", file=backup.root, hint="name the backup directory")
-    return backup.open(JOURNAL)
-
-
-def _places(file: ReadFile) -> list[tuple[int, int]]:
-    """Offset and length of every whole entry, to the first one that is torn."""
-    found = []
-    at, size = 0, file.size()
-    while at + _ENTRY.size <= size:
-        _, path_length, _, _, count = _ENTRY.unpack(file.read(at, _ENTRY.size))
-        length = _ENTRY.size + path_length + count + _CRC.size
-        # The journal is synced before the change it precedes: a torn entry protects nothing.
-        if path_length < 0 or at + length > size:
-            break
-        raw = file.read(at, length)
-        if _CRC.unpack(raw[-_CRC.size :])[0] != zlib.crc32(raw[: -_CRC.size]):
-            break
-        found.append((at, length))
-        at += length
+def log_lengths(storage: Storage) -> dict[str, int]:
+    """Length of every log file, of either kind of environment: whoever writes to it makes one longer, or a new one."""
+    found = {}
+    names = storage.names()
+    for directory in ("", *(name for name in names if _LOG_DIRECTORY.fullmatch(name))):
+        stat = storage.stat(directory)
+        for name in storage.names(directory) if stat is not None and stat.is_directory else ():
+            path = f"{directory}/{name}" if directory else name
+            stat = storage.stat(path) if name.endswith((".jdb", ".dat")) else None
+            if stat is not None and not stat.is_directory:
+                found[path] = stat.size_bytes
     return found
 
 
-def _read_entry(file: ReadFile, at: int, length: int) -> JournalEntry:
-    raw = file.read(at, length)
-    kind, path_length, offset, old_length, _ = _ENTRY.unpack_from(raw)
-    path = raw[_ENTRY.size : _ENTRY.size + path_length].decode("utf-8", "replace")
-    return JournalEntry(kind, path, offset, old_length, raw[_ENTRY.size + path_length : -_CRC.size])
+def sync_files(storage: Storage, touched: set[str]) -> None:
+    """Make files, and the directories that hold their names, durable."""
+    for path in sorted(touched):
+        if storage.stat(path) is not None:
+            file = storage.open_rw(path)
+            file.sync()
+            file.close()
+    for directory in sorted({path.rpartition("/")[0] for path in touched}):
+        storage.sync_directory(directory)
 
 
-def _undo_entry(storage: Storage, entry: JournalEntry) -> None:
-    if entry.kind == CREATED:
-        if storage.stat(entry.path) is not None:
-            storage.remove(entry.path)
+def _require_ours(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> None:
+    """Refuse when undo would take back more than the repair did."""
+    state = manifest.get("state")
+    if state == DONE:
+        changed = _changed(storage, manifest)
+    else:
+        pending = pending_in(storage)
+        if pending is None or state not in (RUNNING, UNDOING):
+            raise RefusedError(
+                "the run that would be undone was interrupted before it changed anything, or its marker is gone",
+                file=storage.root,
+                expected=f"{MARKER} in it, which names the saved bytes",
+                consequence="whatever was done to the files since would be lost",
+                hint="when nothing has opened it since, undo with --force",
+            )
+        from engine.storage.explained import unexplained
+
+        changed = unexplained(storage, backup, manifest, places)
+    if changed is not None:
+        raise RefusedError(
+            "files were changed since the run that would be undone",
+            file=f"{storage.root}/{changed}",
+            consequence="what was written since would be lost, and old and new bytes mixed up; nothing was changed",
+            hint=f"work on a copy: undo --force takes back all the same; without {MARKER} the files count as they are",
+        )
+
+
+def _changed(storage: Storage, manifest: dict[str, object]) -> str | None:
+    """A file that is not as a finished repair left it; None when all are."""
+    files, after = manifest.get("files"), manifest.get("after")
+    if not isinstance(files, dict):
+        return MANIFEST
+    lengths = log_lengths(storage)
+    known = after if isinstance(after, dict) else lengths
+    changed = [str(path) for path in {**lengths, **known} if lengths.get(path) != known.get(path)]
+    changed += [str(path) for path, digest in files.items() if digest_of(storage, path) != digest]
+    return changed[0] if changed else None
+
+
+def _places(file: ReadFile, name: str) -> Iterator[Place]:
+    """Every whole entry, to the first one that is torn."""
+    at, size = 0, file.size()
+    while at + _ENTRY.size <= size:
+        kind, path_length, offset, old_length, count = _ENTRY.unpack(file.read(at, _ENTRY.size))
+        length = _ENTRY.size + path_length + count + _CRC.size
+        # The journal is synced before the change it precedes: a torn entry protects nothing.
+        if not 0 < path_length <= _LONGEST_PATH or count > PIECE or at + length > size:
+            return
+        raw = file.read(at, length)
+        if _CRC.unpack(raw[-_CRC.size :])[0] != zlib.crc32(raw[: -_CRC.size]):
+            return
+        path = raw[_ENTRY.size : _ENTRY.size + path_length].decode("utf-8", "replace")
+        place = Place(kind, path, offset, old_length, at + _ENTRY.size + path_length, count)
+        _require_sane(place, name)
+        yield place
+        at += length
+
+
+def _require_sane(place: Place, name: str) -> None:
+    """Refuse an entry that leads out of the environment, or to a file of no possible size.
+
+    Whoever can write to a backup directory must not be able to say which files undo writes.
+    """
+    parts = place.path.split("/")
+    leaves = len(parts) > 2 or any(part in ("", ".", "..") for part in parts)
+    printable = place.path.isprintable() and "\ufffd" not in place.path
+    within = 0 <= place.offset <= _LONGEST_FILE and 0 <= place.length <= _LONGEST_FILE
+    if leaves or not printable or not within or not BYTES <= place.kind <= WRITTEN:
+        raise DamageError(
+            "the journal of saved bytes has an entry that no repair writes",
+            file=name,
+            found=f"kind {place.kind}, path {place.path!r}, offset {place.offset}, length {place.length}",
+            consequence="nothing was changed",
+            hint="the backup directory is damaged, or somebody else has written to it",
+        )
+
+
+def _undo_entry(storage: Storage, place: Place, journal: ReadFile) -> None:
+    if place.kind == CREATED:
+        if storage.stat(place.path) is not None:
+            storage.remove(place.path)
         return
     # A removed file comes back with the first of its entries.
-    file = storage.open_rw(entry.path, create=True)
+    file = storage.open_rw(place.path, create=True)
     try:
-        if entry.data:
-            file.write(entry.offset, entry.data)
-        if file.size() != entry.length:
-            file.truncate(entry.length)
+        if place.size:
+            file.write(place.offset, journal.read(place.at, place.size))
+        if file.size() != place.length:
+            file.truncate(place.length)
     finally:
         file.close()

@@ -2,12 +2,15 @@
 
 A ``SavingStorage`` stands between the engine and its files. Before bytes are overwritten, cut off, or lost with a
 removed file, they go to a journal in the backup directory, and the journal is synced. So at any moment the journal can
-bring back the state before the run; after an interrupted run too.
+bring back the state before the run; after an interrupted run too. A run that ends with an error is an interrupted one.
 
-The journal itself, its manifest and undo are in ``journal``.
+The journal itself, its manifest, the marker and undo are in ``journal``.
 """
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterator
 
 from engine.errors import RefusedError
 from engine.storage.base import Storage, WriteFile
@@ -16,17 +19,23 @@ from engine.storage.journal import (
     CREATED,
     DONE,
     JOURNAL,
+    PIECE,
     REMOVED,
     RUNNING,
+    WRITTEN,
     JournalEntry,
+    Pending,
     digest_of,
     encode_entry,
+    log_lengths,
+    mark,
+    sync_files,
+    unmark,
     write_manifest,
 )
 from engine.storage.wrapping import WrappedFile, WrappedStorage
 
 _BLOCK = 4096
-_PIECE = 1 << 20
 
 
 class SavingStorage(WrappedStorage):
@@ -35,29 +44,28 @@ class SavingStorage(WrappedStorage):
     Arguments:
         base: the directory of the environment or database.
         backup: the backup directory; it must not hold a journal yet.
-        appends: also note what is appended and created, so that undo removes it; otherwise only bytes that are
-            overwritten, cut off or removed are kept.
+        command: what is done, for the manifest.
+        undoable: this is a repair, which undo takes back as a whole: what is appended and created is noted too, and a
+            marker stands in the environment while the repair is at work. Otherwise only bytes that are overwritten, cut
+            off or removed are kept.
 
     Raises: RefusedError when the backup directory is in use.
     """
 
-    def __init__(self, base: Storage, backup: Storage, *, appends: bool = True) -> None:
-        if backup.stat(JOURNAL) is not None:
-            raise RefusedError(
-                "the backup directory holds the saved bytes of another run",
-                file=backup.root,
-                consequence="they would be mixed up",
-                hint="name another directory; after an interrupted run, undo that one first if it left a torn page",
-            )
+    def __init__(self, base: Storage, backup: Storage, command: str, *, undoable: bool = True) -> None:
+        require_unused(backup)
         super().__init__(base)
         self._backup = backup
-        self._appends = appends
+        self._command = command
+        self._undoable = undoable
         # Made when the first byte is saved, so that a run that changes nothing leaves nothing.
         self._journal: WriteFile | None = None
+        self._marked = False
         self._end = 0
         # Blocks saved, and the length of each file when it was first touched (None: it was not there).
         self._saved: set[tuple[str, int]] = set()
         self._lengths: dict[str, int | None] = {}
+        self._manifest: dict[str, object] = {}
         self.touched: set[str] = set()
 
     @property
@@ -66,22 +74,42 @@ class SavingStorage(WrappedStorage):
         return self._end
 
     def finish(self, what: dict[str, object]) -> None:
-        """Close the journal and say in the manifest what was done, with the digest of every changed file."""
+        """The run is complete: say so in the manifest, with the digest of every changed file."""
         if self._journal is None:
             return
-        self._journal.sync()
-        self._journal.close()
+        self.interrupt()
+        sync_files(self._base, self.touched)
         # Undo compares them, so that it never mixes old and new bytes.
         digests = {path: digest_of(self._base, path) for path in sorted(self.touched)}
-        content = {"database": self._base.root, "state": DONE, **what, "files": digests}
-        write_manifest(self._backup, content)
+        write_manifest(
+            self._backup, {**self._manifest, **what, "state": DONE, "files": digests, "after": log_lengths(self._base)}
+        )
+        if self._marked:
+            unmark(self._base)
 
-    def protect(self, ranges: list[tuple[str, int, int]]) -> None:
-        """Save the old bytes of ranges (path, offset, length), with one sync for all."""
+    def interrupt(self) -> None:
+        """The run will not be completed: the journal and the marker stay for the next command."""
+        if self._journal is not None:
+            self._journal.sync()
+            self._journal.close()
+
+    def protect(self, ranges: list[tuple[str, int, int]], new: tuple[str, int, bytes] | None = None) -> None:
+        """Save the old bytes of ranges (path, offset, length), with one sync for all.
+
+        Arguments:
+            ranges: what will be overwritten or cut off.
+            new: path, offset and bytes of what will be written there. Taking back does not need it, so it is worth no
+                sync of its own.
+        """
         before = self._end
         for path, offset, length in ranges:
             self._save(path, offset, length)
-        if self._end != before:
+        saved = self._end != before
+        if new is not None and self._undoable:
+            path, offset, data = new
+            for at in range(0, max(len(data), 1), PIECE):
+                self._append(JournalEntry(WRITTEN, path, offset + at, 0, data[at : at + PIECE]))
+        if saved:
             self._sync()
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
@@ -97,6 +125,7 @@ class SavingStorage(WrappedStorage):
             self._note_created(new)
         else:
             self._note_removed(new)
+        self._note_content(old, new)
         self._base.rename(old, new)
 
     def remove(self, path: str) -> None:
@@ -111,7 +140,7 @@ class SavingStorage(WrappedStorage):
             self._lengths[path] = None if stat is None else stat.size_bytes
         old_length = self._lengths[path]
         # An append destroys nothing.
-        if not self._appends and (old_length is None or offset >= old_length):
+        if not self._undoable and (old_length is None or offset >= old_length):
             return
         self.touched.add(path)
         if old_length is None:
@@ -122,18 +151,18 @@ class SavingStorage(WrappedStorage):
             return
         file = self._base.open(path)
         try:
-            for number in wanted:
-                self._saved.add((path, number))
+            for first, count in _runs(wanted):
+                self._saved.update((path, number) for number in range(first, first + count))
                 # A block after the old end has no bytes, but its entry makes undo cut the file again.
-                data = file.read(number * _BLOCK, max(0, min(_BLOCK, old_length - number * _BLOCK)))
-                if data or number == wanted[-1]:
-                    self._append(JournalEntry(BYTES, path, number * _BLOCK, old_length, data))
+                data = file.read(first * _BLOCK, max(0, min(count * _BLOCK, old_length - first * _BLOCK)))
+                if data or first + count > wanted[-1]:
+                    self._append(JournalEntry(BYTES, path, first * _BLOCK, old_length, data))
         finally:
             file.close()
 
     def _note_created(self, path: str) -> None:
         self._lengths.setdefault(path, None)
-        if not self._appends:
+        if not self._undoable:
             return
         self.touched.add(path)
         self._append(JournalEntry(CREATED, path, 0, 0, b""))
@@ -147,27 +176,66 @@ class SavingStorage(WrappedStorage):
         file = self._base.open(path)
         try:
             # An empty file needs an entry too.
-            for offset in range(0, max(stat.size_bytes, 1), _PIECE):
-                self._append(JournalEntry(REMOVED, path, offset, stat.size_bytes, file.read(offset, _PIECE)))
+            for offset in range(0, max(stat.size_bytes, 1), PIECE):
+                self._append(JournalEntry(REMOVED, path, offset, stat.size_bytes, file.read(offset, PIECE)))
         finally:
             file.close()
         self._sync()
         # Whatever is made under this name later is new.
         self._lengths[path] = None
 
+    def _note_content(self, old: str, new: str) -> None:
+        """What a file will hold that another one is renamed to."""
+        if not self._undoable or self._base.stat(old) is None:
+            return
+        file = self._base.open(old)
+        try:
+            for offset in range(0, file.size(), PIECE):
+                self._append(JournalEntry(WRITTEN, new, offset, 0, file.read(offset, PIECE)))
+        finally:
+            file.close()
+
     def _append(self, entry: JournalEntry) -> None:
         if self._journal is None:
+            before = log_lengths(self._base)
+            root = os.path.realpath(self._base.root)
+            self._manifest = {"database": root, "command": self._command, "state": RUNNING, "before": before}
+            write_manifest(self._backup, self._manifest)
             self._journal = self._backup.open_rw(JOURNAL, create=True)
-            # Says RUNNING until ``finish``: undo asks for --force after a run that did not get there.
-            write_manifest(self._backup, {"database": self._base.root, "state": RUNNING})
             self._backup.sync_directory()
         data = encode_entry(entry)
         self._journal.write(self._end, data)
         self._end += len(data)
 
     def _sync(self) -> None:
+        """Make the entries durable; before the first change, the marker too."""
         if self._journal is not None:
             self._journal.sync()
+            if self._undoable and not self._marked:
+                mark(self._base, Pending(os.path.realpath(self._backup.root), self._command))
+                self._marked = True
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Ascending numbers as runs: the first, and how many; none of more blocks than an entry takes."""
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != last + 1 or number - first == PIECE // _BLOCK:
+            yield first, last - first + 1
+            first = number
+        last = number
+    yield first, last - first + 1
+
+
+def require_unused(backup: Storage) -> None:
+    """Refuse a backup directory that holds saved bytes already."""
+    if backup.stat(JOURNAL) is not None:
+        raise RefusedError(
+            "the backup directory holds the saved bytes of another run",
+            file=backup.root,
+            consequence="they would be mixed up",
+            hint="name another directory, or one that is not there yet",
+        )
 
 
 class _SavingFile(WrappedFile):
@@ -180,7 +248,7 @@ class _SavingFile(WrappedFile):
     def write(self, offset: int, data: bytes) -> None:
         """Save what is there, then put ``data`` at ``offset``."""
         # The journal is durable before the old bytes go.
-        self._storage.protect([(self.path, offset, len(data))])
+        self._storage.protect([(self.path, offset, len(data))], (self.path, offset, data))
         self._file.write(offset, data)
 
     def truncate(self, length: int) -> None:
@@ -188,4 +256,6 @@ class _SavingFile(WrappedFile):
         size = self._file.size()
         if length < size:
             self._storage.protect([(self.path, length, size - length)])
+        elif length > size:
+            self._storage.protect([(self.path, size, length - size)], (self.path, length, b""))
         self._file.truncate(length)

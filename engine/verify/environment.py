@@ -21,6 +21,8 @@ from engine.tree.keys import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, verify_log
 from engine.verify.lost import LostFile
+from engine.verify.repairs import RULE as REPAIR_RULE
+from engine.verify.repairs import check_repairs
 from engine.verify.report import Report, Rule
 from engine.verify.trees import TreeReport, verify_trees
 
@@ -38,6 +40,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "space": space_rules.RULES,
     "rep": rep_rules.REP_RULES,
 }
+# What every level says first.
+ALWAYS: Final = (REPAIR_RULE,)
 
 # What a level is about, in the words of the summary; in its order.
 _WORDS: Final = {"refs": "references", "tree": "trees", "data": "data", "space": "utilization"}
@@ -99,7 +103,9 @@ def verify_environment(
             # What could not be walked over is named below, with the reason.
             wanted = of_log
     return report._replace(
-        checked=tuple(level for level in LEVELS if level in wanted), not_checked=(*_not_checked(wanted), *left)
+        findings=check_repairs(storage) + report.findings,
+        checked=tuple(level for level in LEVELS if level in wanted),
+        not_checked=(*_not_checked(wanted), *left),
     )
 
 

@@ -7,6 +7,7 @@ imported here is imported by every start, so it is Click and little else.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -155,8 +156,16 @@ def _invoke(args: list[str]) -> int:
         return done.exit_code
 
 
+def _terminate(number: int, _: object) -> None:
+    # Once: what cleans up must not be stopped by a second one.
+    signal.signal(number, signal.SIG_IGN)
+    raise exits.TerminatedError
+
+
 def main() -> None:
     """Run the command line of the process and end it."""
+    if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     exits.drop_unwritten_messages()
     sys.exit(code)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 _LEADING: Final = "jetool.leading"
 _HOME: Final = "JETOOL_HOME"
+# The same as in engine.storage.journal, which a command that only reads need not load.
+_MARKER: Final = "jetool.repair"
+_UNDO: Final = "undo"
 
 
 class Outputs(NamedTuple):
@@ -33,11 +36,13 @@ class Outputs(NamedTuple):
         form: ``document``, ``table``, ``stream``, ``findings`` or ``text``.
         shapes: the shapes: of the document, of the table's rows, or of the stream's records.
         summary: the shape of the summary, for streams and findings.
+        derby: those of the shapes that are printed of a Derby database, where they are others; the rest is of JE.
     """
 
     form: str
     shapes: tuple[Shape, ...] = ()
     summary: Shape | None = None
+    derby: tuple[Shape, ...] = ()
 
 
 class Command(click.Command):
@@ -50,6 +55,7 @@ class Command(click.Command):
         outputs: gives what it prints. A function, so that ``--help`` need not load shapes.
         kind_option: the option that says of which kind the environment is (``jetool.app.kinds``); None: it says itself.
         check: raises what is wrong with the parameters whatever the environment is; called before it is looked at.
+        writes: it changes an environment.
     """
 
     formats: tuple[str, ...] = ()
@@ -58,6 +64,7 @@ class Command(click.Command):
     outputs: Callable[[], Outputs]
     kind_option: str | None = None
     check: Callable[..., None] | None = None
+    writes: bool = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse with the leading options in front and ENV filled in."""
@@ -109,8 +116,12 @@ class Command(click.Command):
             if self.check is not None:
                 self.check(run, **values)
             serve = self._serving(values)
+            if self.writes:
+                self._require_fields(run, values)
+                _require_places(run, values)
             target.open()
-            code = serve(run, **values)
+            with self._after_interruption(run, values):
+                code = serve(run, **values)
             run.listener.close()
             target.commit()
         except BaseException:
@@ -118,6 +129,42 @@ class Command(click.Command):
             target.abandon()
             raise
         return int(code)
+
+    def _require_fields(self, run: options.Run, values: Mapping[str, Any]) -> None:
+        """Refuse wrong names of ``--fields`` before anything is done. UsageError."""
+        if run.out.selected is None:
+            return
+        from jetool.output import select
+
+        found = self.outputs()
+        derby = found.derby and "env" in values and self._is_derby(values)
+        shapes = found.derby if derby else tuple(shape for shape in found.shapes if shape not in found.derby)
+        select.check(run.out.selected, shapes)
+
+    def _is_derby(self, values: Mapping[str, Any]) -> bool:
+        from jetool.app import kinds
+
+        if self.kind_option is not None:
+            return bool(values[self.kind_option] == kinds.DERBY)
+        return kinds.is_derby(values["env"])
+
+    @contextmanager
+    def _after_interruption(self, run: options.Run, values: Mapping[str, Any]) -> Iterator[None]:
+        """What comes before and after the command because of a repair that was interrupted, or is now."""
+        env = values.get("env")
+        if not isinstance(env, str) or not (self.writes or os.path.lexists(os.path.join(env, _MARKER))):
+            yield
+            return
+        from jetool.app import interrupted
+
+        changes = self.writes and not run.dry_run and values.get("in_place", True)
+        if interrupted.is_marked(env) and self.name != _UNDO:
+            (interrupted.settle if changes else interrupted.preview)(run, env)
+        if not changes:
+            yield
+            return
+        with interrupted.ended(run, env):
+            yield
 
     def _serving(self, values: Mapping[str, Any]) -> Callable[..., int]:
         """The function that serves the command on the environment that it was given: see ``jetool.app.verbs``."""
@@ -176,6 +223,16 @@ def _explained(ctx: click.Context) -> Iterator[None]:
             text = "-h names the environment and needs a directory; help is --help"
             raise click.UsageError(text, ctx) from error
         raise
+
+
+def _require_places(run: options.Run, values: Mapping[str, Any]) -> None:
+    """Refuse directories that could not be made. StorageError."""
+    from jetool.app.opening import require_place
+
+    if run.backup_dir not in (None, "none"):
+        require_place(str(run.backup_dir), "--backup-dir")
+    if values.get("rejects") is not None:
+        require_place(str(values["rejects"]), "--rejects")
 
 
 def _without_effect(ctx: click.Context, name: str) -> click.UsageError:
@@ -252,6 +309,7 @@ def command(
     parent: CommandGroup | None = None,
     kind_option: str | None = None,
     check: Callable[..., None] | None = None,
+    writes: bool = False,
 ) -> Callable[[Callable[Concatenate[options.Run, P], int]], Command]:
     """Make a command of a function. Put it above the function's own options.
 
@@ -265,6 +323,7 @@ def command(
         parent: the group that it belongs to, for ``vlsn range`` and the like.
         kind_option: the option that says of which kind the environment is; without one the environment says it itself.
         check: gets what the function gets, before the environment is looked at; raises UsageError.
+        writes: it changes an environment, although it lacks the feature ``write``.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -275,7 +334,7 @@ def command(
         made.params.extend([*options.shared(formats, features), options.help_option()])
         made.formats, made.examples = tuple(formats), tuple(examples)
         made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
-        made.check = check
+        made.check, made.writes = check, writes or "write" in features
         if parent is not None:
             parent.add_command(made)
         return made

@@ -7,6 +7,7 @@ Rules:
 * An error is one message on standard error, never a traceback. With ``--format json`` or ``ndjson`` a JSON object with
   the same fields follows on a line of its own.
 * An exception that nobody foresaw is a bug: code 70, one line, and a report file with the traceback.
+* SIGTERM is like an interrupt: what was begun is left as an interrupt leaves it, one message, code 143.
 * A reader that closes the pipe (``jetool dump-log env | head``) is no error: code 141 and not a word.
 """
 
@@ -32,6 +33,7 @@ INCOMPLETE: Final = 7
 WARNINGS: Final = 8
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
+TERMINATED: Final = 143
 PIPE_CLOSED: Final = 141
 
 TABLE: Final[dict[int, str]] = {
@@ -47,13 +49,14 @@ TABLE: Final[dict[int, str]] = {
     INTERNAL: "internal error: a bug; one line and a report file",
     INTERRUPTED: "interrupted",
     PIPE_CLOSED: "the reader closed the pipe",
+    TERMINATED: "terminated by SIGTERM",
 }
 
 # What messages call it.
 STDOUT: Final = "standard output"
 
 # Codes that every command can end with, whatever it does.
-ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED)
+ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED, TERMINATED)
 
 _PRECEDENCE: Final = (INTERNAL, INCOMPLETE, FINDINGS, DATA_GIVEN_UP, WARNINGS, DONE)
 
@@ -69,6 +72,10 @@ _NEXT: Final = {
     "unknown_outcome": "jetool node get says what is there now",
     "job": "{} --help; --master and --conf say where and how Spark runs it",
 }
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM has come. Whatever has to be done for an interrupt has to be done for it."""
 
 
 class OutputClosedError(Exception):
@@ -98,6 +105,8 @@ def code_of(error: BaseException) -> int:
 
     if isinstance(error, JetoolError | click.exceptions.Exit):
         return error.exit_code
+    if isinstance(error, TerminatedError):
+        return TERMINATED
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, OutputClosedError) or (isinstance(error, BrokenPipeError) and _reader_gone()):
@@ -163,6 +172,8 @@ def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, s
         return fields
     if code == INTERRUPTED:
         return {"kind": "interrupted", "exit_code": code, "what": "interrupted"}
+    if code == TERMINATED:
+        return {"kind": "interrupted", "exit_code": code, "what": "terminated"}
     if isinstance(error, click.ClickException):
         return _usage_fields(error, code)
     from jetool.app import crash_report

@@ -24,7 +24,8 @@ from engine.errors import StorageError, UsageError
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail
 from engine.rep.group import lead_alone
-from engine.storage.base import Storage, WriteFile
+from engine.storage.base import Storage
+from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
@@ -131,32 +132,32 @@ def require_byte_order(db: Database, options: dict[str, Any]) -> None:
         )
 
 
-class BackupDirectory(DiskStorage):
-    """A backup directory that is made when the first byte is saved."""
-
-    __slots__ = ()
-
-    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file; make the directory, durably, before the first one."""
-        if create and self.stat() is None:
-            root = Path(self.root)
-            root.mkdir(parents=True, exist_ok=True)
-            for made in (root.parent, root.parent.parent):
-                DiskStorage(made).sync_directory()
-        return super().open_rw(path, create=create)
-
-
-def backup_directory(run: Run, env: str) -> BackupDirectory | None:
+def backup_directory(run: Run, env: str) -> DirectoryBeside | None:
     """Where old bytes go: ``--backup-dir``, or a new directory beside the environment; None for ``none``."""
     if run.backup_dir == "none":
         return None
-    if run.backup_dir is not None:
-        return BackupDirectory(run.backup_dir)
-    return BackupDirectory(stamped_beside(env, BACKUPS))
+    return DirectoryBeside(run.backup_dir or stamped_beside(env, BACKUPS), env)
+
+
+def require_place(path: str, option: str) -> None:
+    """Refuse a directory that could not be made, before anything is done.
+
+    Raises:
+        StorageError: a file is in the way, or the directory above it cannot be written.
+    """
+    there = next(one for one in (Path(path).absolute(), *Path(path).absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(
+            "cannot make the directory" if str(there) != path else "cannot write to the directory",
+            file=path,
+            found=f"{there} is no directory" if not there.is_dir() else f"{there} may not be written",
+            consequence="nothing was changed",
+            hint=f"name another one with {option}",
+        )
 
 
 @contextmanager
-def full_backup_named(backup: BackupDirectory | None) -> Iterator[None]:
+def full_backup_named(backup: DirectoryBeside | None) -> Iterator[None]:
     """An error of the backup directory says that another one can be given: it need not be on the same disk."""
     try:
         yield
@@ -211,20 +212,20 @@ def open_to_write(
     disk = DiskStorage(env)
     require_je(disk)
     saved: SavingStorage | None = None
-    backup: BackupDirectory | None = None
+    backup: DirectoryBeside | None = None
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     if not run.dry_run:
         wait_for_lock(run, disk)
         backup = backup_directory(run, env)
         if backup is not None:
-            storage = saved = SavingStorage(disk, backup, appends=False)
+            storage = saved = SavingStorage(disk, backup, "open for writing", undoable=False)
     with full_backup_named(backup):
         try:
             with Environment(through(storage), config or EnvironmentConfig(), run.listener) as found:
                 yield found
         finally:
             if saved is not None and saved.touched:
-                saved.finish({"command": "open for writing"})
+                saved.finish({})
                 where = backup.root if backup else ""
                 run.messages.notice(f"the bytes that recovery changed were saved in {where}")
 

@@ -1,7 +1,8 @@
 """Repairs that open an environment, change something, and can be undone.
 
 Order: lock; recover; change; checkpoint; the digest of what was changed goes to the backup directory. Every byte that
-is overwritten, cut off or added is noted before it happens. A dry run is the same on a view whose changes stay in
+is overwritten, cut off or added is noted before it happens. A repair that ends with an error, or not at all, leaves a
+marker, and the next command takes it back (``interrupted``). A dry run is the same on a view whose changes stay in
 memory: it takes no lock and makes no file.
 """
 
@@ -16,9 +17,8 @@ from engine.db.opening import LOCK_FILE
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app.opening import backup_directory, require_je, wait_for_lock, writer_of
+from jetool.app.opening import backup_directory, full_backup_named, require_je, wait_for_lock, writer_of
 from jetool.app.options import Run
-from jetool.commands.recover.recovery_run import log_sizes
 
 
 class Repair:
@@ -59,17 +59,21 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
         # The lock file is no data: made first, it is not among what undo takes back.
         disk.open_rw(LOCK_FILE, create=True).close()
     backup = backup_directory(run, env)
-    saving = None if backup is None else SavingStorage(disk, backup)
+    if backup is None:
+        with Environment(disk, config, run.listener) as opened:
+            yield Repair(opened)
+        return
+    saving = SavingStorage(disk, backup, command)
     try:
-        with Environment(saving or disk, config, run.listener) as opened:
+        with full_backup_named(backup), Environment(saving, config, run.listener) as opened:
             repair = Repair(opened)
             yield repair
-        if saving is not None and backup is not None and saving.saved_bytes:
-            repair.backup, repair.saved_bytes = backup.root, saving.saved_bytes
-    finally:
-        if saving is not None and saving.saved_bytes:
-            saving.finish({"command": command, "log_files": log_sizes(disk)})
-    if repair.backup is not None:
+    except BaseException:
+        saving.interrupt()
+        raise
+    saving.finish({})
+    if saving.saved_bytes:
+        repair.backup, repair.saved_bytes = backup.root, saving.saved_bytes
         run.messages.notice(
             f"the old bytes were saved in {repair.backup}", hint=f"jetool undo {env} takes the change back"
         )

@@ -48,7 +48,7 @@ CHECKPOINT: Final = Shape(
 def _outputs() -> Outputs:
     from jetool.derby.recover_rows import RECOVERED
 
-    return Outputs("document", (CHECKPOINT, RECOVERED))
+    return Outputs("document", (CHECKPOINT, RECOVERED), derby=(RECOVERED,))
 
 
 @command(

@@ -37,7 +37,7 @@ CREATED: Final = Shape(
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (CREATED, record_rows.CREATED))
+    return Outputs("document", (CREATED, record_rows.CREATED), derby=(record_rows.CREATED,))
 
 
 @command(

@@ -31,7 +31,7 @@ DELETED: Final = Shape(
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (DELETED, record_rows.DELETED))
+    return Outputs("document", (DELETED, record_rows.DELETED), derby=(record_rows.DELETED,))
 
 
 @command(

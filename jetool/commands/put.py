@@ -34,7 +34,7 @@ WRITTEN: Final = Shape(
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (WRITTEN, record_rows.WRITTEN))
+    return Outputs("document", (WRITTEN, record_rows.WRITTEN), derby=(record_rows.WRITTEN,))
 
 
 @command(

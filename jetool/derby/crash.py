@@ -153,12 +153,6 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
             Path(target, directory).mkdir(parents=True, exist_ok=True)
         _write(copy, image)
         return
-    if not run.yes:
-        raise RefusedError(
-            "--in-place damages the database itself",
-            file=target,
-            hint="add --yes, or leave out --in-place for a copy",
-        )
     database = DerbyDatabase(disk)
     wait_for_lock(run, database)
     lock = database.lock()
@@ -167,9 +161,13 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
             if backup is None:
                 _write(disk, image)
                 return
-            saving = SavingStorage(disk, backup)
-            _write(saving, image)
-            saving.finish({"operation": "crash"})
+            saving = SavingStorage(disk, backup, "crash")
+            try:
+                _write(saving, image)
+            except BaseException:
+                saving.interrupt()
+                raise
+            saving.finish({})
             hint = f"jetool undo {target} --backup-dir {backup.root}"
             run.messages.notice("the old bytes were saved; undo takes the crash back", file=backup.root, hint=hint)
     finally:

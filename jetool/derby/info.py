@@ -7,6 +7,7 @@ from typing import NamedTuple
 from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
 from engine.derby.database_info import Info, gather
 from engine.storage.base import Storage
+from engine.verify.repairs import interrupted
 from jetool.app import exits
 from jetool.app.options import Run
 from jetool.derby.info_rows import DERBY_INFO, info_row
@@ -21,8 +22,9 @@ def print_info(run: Run, storage: Storage) -> int:
     """
     database = DerbyDatabase(storage)
     found = gather(database, listener=run.listener)
+    pending = interrupted(storage)
     lock_files = [path for path in (OWNER_FILE, LOCK_FILE) if storage.stat(path) is not None]
-    run.out.document(DERBY_INFO, info_row(found, lock_files))
+    run.out.document(DERBY_INFO, info_row(found, pending.command if pending else None, lock_files))
     if found.encrypted:
         run.messages.warning(
             "the database is encrypted",

@@ -78,6 +78,7 @@ DERBY_INFO: Final = Shape(
         Field("end_reason", "text", "why the log ends there", null=True),
         Field("torn", "bool", "it ends in something other than zeros or the end of a file", null=True),
         Field("open_for_writing_by", "int", "pid of the JVM that has it open, 0 when not named", null=True),
+        Field("interrupted_repair", "text", "the repair that was interrupted, or its undo; see jetool undo", null=True),
         Field("lock_files", "texts", "lock files that exist; without a JVM they are what a crash left"),
         Field("problem", "text", "why recovery would not start, or would start elsewhere", null=True),
         Field("control_files", "records", "both copies of the control data", fields=_CONTROL_FIELDS),
@@ -91,7 +92,7 @@ DERBY_INFO: Final = Shape(
 )  # fmt: skip
 
 
-def info_row(found: Info, lock_files: list[str]) -> Any:
+def info_row(found: Info, repair: str | None, lock_files: list[str]) -> Any:
     """The state of a database as a row of the shape DERBY_INFO."""
     analysis = found.analysis
     problem = found.problem or (analysis.start.problem if analysis else None)
@@ -109,6 +110,7 @@ def info_row(found: Info, lock_files: list[str]) -> Any:
         analysis.end.reason if analysis else None,
         analysis.end.fuzzy if analysis else None,
         found.lock_holder,
+        repair,
         lock_files,
         problem,
     )

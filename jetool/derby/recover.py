@@ -8,15 +8,18 @@ from typing import Final
 from engine.derby.database import DerbyDatabase
 from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
-from engine.storage.base import Storage
+from engine.storage.beside import DirectoryBeside
+from engine.storage.disk import DiskStorage
 from engine.storage.journal import undo
 from engine.storage.overlay import OverlayStorage
 from jetool.app import exits
+from jetool.app.interrupted import as_before
 from jetool.app.options import Run
 from jetool.derby.ends import note_holder
 from jetool.derby.explain_rows import EXPLAINED, explained_row
 from jetool.derby.recover_rows import RECOVERED, recovered_row
 from jetool.derby.saving import backup_of, has_saved, last_backup
+from jetool.output import select
 from jetool.output.shape import Field, Shape
 
 UNDONE: Final = Shape(
@@ -33,7 +36,7 @@ UNDONE: Final = Shape(
 _POLL_S: Final = 0.2
 
 
-def recover_database(run: Run, storage: Storage, *, accept_loss: bool, force_checkpoint: bool) -> int:
+def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force_checkpoint: bool) -> int:
     """Recover a database and print what was done.
 
     Arguments:
@@ -50,16 +53,13 @@ def recover_database(run: Run, storage: Storage, *, accept_loss: bool, force_che
         UnsupportedError: encrypted, or of a release that was not verified for recovery.
         DamageError: something that recovery needs is missing or damaged.
     """
+    select.check(run.out.selected, (RECOVERED,))
     wait_for_lock(run, DerbyDatabase(storage))
     options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
     started = time.monotonic()
     with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
-        try:
-            found = recover(storage, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
-        except BaseException:
-            if backup is not None and has_saved(backup):
-                _name_saved(run, storage, backup.root, "the run was not finished, its old bytes are saved", " --force")
-            raise
+        seen = as_before(storage) if run.dry_run else storage
+        found = recover(seen, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
         saved_in = backup.root if backup is not None and has_saved(backup) else None
     duration_ms = int((time.monotonic() - started) * 1000)
     row = recovered_row(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
@@ -67,11 +67,12 @@ def recover_database(run: Run, storage: Storage, *, accept_loss: bool, force_che
     for note in found.notes:
         run.messages.warning(note, file=storage.root)
     if saved_in is not None:
-        _name_saved(run, storage, saved_in, "the old bytes were saved", "")
+        hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
+        run.messages.notice("the old bytes were saved; undo takes the run back", file=saved_in, hint=hint)
     return exits.DATA_GIVEN_UP if found.lost_commits else exits.DONE
 
 
-def explain_database(run: Run, storage: Storage) -> int:
+def explain_database(run: Run, storage: DiskStorage) -> int:
     """Print what recovery would do with each record, and what textbook ARIES would; nothing is changed.
 
     Arguments:
@@ -93,13 +94,13 @@ def explain_database(run: Run, storage: Storage) -> int:
     return exits.DONE
 
 
-def undo_database(run: Run, storage: Storage, *, force: bool) -> int:
+def undo_database(run: Run, storage: DiskStorage, *, force: bool) -> int:
     """Bring back the state before a recovery and print what was done.
 
     Arguments:
         run: the run; ``--backup-dir`` names the saved bytes.
         storage: the database directory.
-        force: go on although the recovery was interrupted or files were changed since.
+        force: go on although files were changed since.
 
     Returns:
         The exit code.
@@ -109,7 +110,7 @@ def undo_database(run: Run, storage: Storage, *, force: bool) -> int:
         RefusedError: a JVM has the database open; without ``force`` as above.
     """
     wait_for_lock(run, DerbyDatabase(storage))
-    backup = last_backup(storage, run.backup_dir)
+    storage, backup = DirectoryBeside(storage.root, storage.root), last_backup(storage, run.backup_dir)
     if run.dry_run:
         entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)
     else:
@@ -123,8 +124,3 @@ def wait_for_lock(run: Run, database: DerbyDatabase) -> None:
     end = time.monotonic() + run.lock_timeout_s
     while not run.dry_run and database.lock_holder() is not None and time.monotonic() < end:
         time.sleep(_POLL_S)
-
-
-def _name_saved(run: Run, storage: Storage, directory: str, what: str, more: str) -> None:
-    hint = f"jetool undo {storage.root} --backup-dir {directory}{more}"
-    run.messages.notice(f"{what}; undo takes the run back", file=directory, hint=hint)

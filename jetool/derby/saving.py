@@ -14,10 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from engine.errors import NotFoundError, StorageError
+from engine.errors import NotFoundError
 from engine.storage.base import Storage
+from engine.storage.beside import DirectoryBeside, access_of, make_directories
 from engine.storage.disk import DiskStorage
 from engine.storage.journal import JOURNAL
+from jetool.app import interrupted
 
 _SUFFIX: Final = ".jetool-saved"
 _NONE: Final = "none"
@@ -39,32 +41,29 @@ def backup_of(storage: Storage, asked: str | None, *, dry_run: bool) -> Iterator
         yield None
         return
     path = Path(asked) if asked else _unused(_parent(storage) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
-    made = _make(path)
+    made = make_directories(path, access_of(storage.root))
     try:
-        yield DiskStorage(path)
+        yield DirectoryBeside(path, storage.root)
     finally:
         for directory in reversed(made):
             with suppress(OSError):  # it holds something
                 directory.rmdir()
 
 
-def last_backup(storage: Storage, asked: str | None) -> DiskStorage:
-    """The backup directory that ``undo`` goes by: the one asked for, or the newest that was not undone.
+def last_backup(storage: DiskStorage, asked: str | None) -> DiskStorage:
+    """The backup directory that ``undo`` goes by: the one asked for, that of an interrupted repair, or the newest.
 
     Raises:
         NotFoundError: there is none.
     """
-    if asked:
-        return DiskStorage(asked)
-    parent = _parent(storage)
-    found = sorted(path.parent for path in parent.glob(f"*/{JOURNAL}"))
-    if not found:
+    found = interrupted.last_backup(storage, asked, _parent(storage))
+    if found is None:
         raise NotFoundError(
             "no saved bytes of this database",
-            file=str(parent),
+            file=str(_parent(storage)),
             hint="name their directory with --backup-dir, if they were saved elsewhere",
         )
-    return DiskStorage(found[-1])
+    return found
 
 
 def has_saved(backup: DiskStorage | None) -> bool:
@@ -81,21 +80,3 @@ def _unused(path: Path) -> Path:
     """The path, or one with a number after it when two runs fall into the same second."""
     names = itertools.chain((path,), (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
     return next(name for name in names if not name.exists())
-
-
-def _make(path: Path) -> list[Path]:
-    """Make a directory and those above it; which were made."""
-    missing = [one for one in (path, *path.parents) if not one.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        for one in missing:
-            DiskStorage(one.parent).sync_directory()
-    except OSError as error:
-        raise StorageError(
-            "cannot make the directory for the old bytes",
-            file=str(path),
-            found=error.strerror or str(error),
-            consequence="nothing was changed",
-            hint="name another one with --backup-dir, or none",
-        ) from error
-    return missing[::-1]

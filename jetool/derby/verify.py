@@ -9,6 +9,7 @@ from engine.derby.findings import ERROR, NOTE, WARNING, DerbyFinding
 from engine.derby.log import DerbyLogFiles
 from engine.derby.verify import DerbyReport, verify
 from engine.storage.base import Storage
+from engine.verify import repairs
 from jetool.app import exits
 from jetool.app.options import Run
 from jetool.output.shape import Shape
@@ -46,6 +47,7 @@ RULES: Final = (
     ("DRB-CONT-005", "a container belongs to no table or index"),
     ("DRB-REC-001", "a transaction is not ended"),
     ("DRB-REC-002", "a transaction is prepared and not ended"),
+    ("DRB-REPAIR-001", repairs.RULE.title),
     ("DRB-DB-001", "the database is open in another process"),
 )
 _LOG_CHECKS: Final = ("control files", "log", "tail")
@@ -85,6 +87,7 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
     database = DerbyDatabase(storage)
     files = len(DerbyLogFiles(database).numbers())
     report = verify(database, pages=not log_only, listener=run.listener)
+    report = report._replace(findings=(*_of_repairs(storage), *report.findings))
     found = run.out.findings(RULES)
     for one in report.findings:
         found.add(shown(one))
@@ -93,6 +96,14 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
     values = (*counts, files, report.records, report.log_bytes, checked, report.not_checked)
     found.end(summary.row((*values, report.containers, report.pages, report.rows)))
     return _code(report, strict=strict)
+
+
+def _of_repairs(storage: Storage) -> list[DerbyFinding]:
+    """What every check says first."""
+    return [
+        DerbyFinding("DRB-REPAIR-001", ERROR, one.file, 0, None, None, one.message, one.consequence, one.remedy)
+        for one in repairs.check_repairs(storage)
+    ]
 
 
 def _code(report: DerbyReport, *, strict: bool) -> int:

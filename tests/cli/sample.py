@@ -152,6 +152,7 @@ ERRORS = {
     "click_file": click.FileError("x", "odd"),
     "abort": click.Abort(),
     "interrupt": KeyboardInterrupt(),
+    "terminate": exits.TerminatedError(),
     "exit": click.exceptions.Exit(6),
     "system_exit": SystemExit(3),
     "system_exit_text": SystemExit("text"),

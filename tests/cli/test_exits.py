@@ -18,7 +18,7 @@ from tests.cli.conftest import shell, start
 from tests.harness import assert_valid_error, environment, run, spawn
 
 # The contract (design/cli.md), spelled out a second time on purpose.
-CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 70, 130, 141}
+CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 70, 130, 141, 143}
 
 MATRIX = {
     "usage": 2,
@@ -35,6 +35,7 @@ MATRIX = {
     "click_file": 2,
     "abort": 130,
     "interrupt": 130,
+    "terminate": 143,
     "exit": 6,
     "system_exit": 3,
     "system_exit_text": 70,
@@ -194,17 +195,22 @@ def test_worst_refuses_codes_without_rank(code: int) -> None:
 # From here on with real processes.
 
 
-def test_interrupt_ends_with_130() -> None:
+SIGNALS = [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"terminated")]
+
+
+@pytest.mark.parametrize(("number", "code", "word"), SIGNALS)
+def test_a_signal_ends_with_its_code(number: int, code: int, word: bytes) -> None:
     child = start("endless", "/data", "--pause", "0.01", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.read(1)  # it runs
-    child.send_signal(signal.SIGINT)
+    child.send_signal(number)
     _, err = child.communicate(timeout=60)
-    assert child.returncode == 130
-    assert err == b"jetool: error: interrupted\n"
+    assert child.returncode == code
+    assert err == b"jetool: error: " + word + b"\n"
 
 
-def test_interrupt_leaves_no_output_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code", "word"), SIGNALS)
+def test_a_signal_leaves_no_output_file(number: int, code: int, word: bytes, tmp_path: Path) -> None:
     target = tmp_path / "result"
     target.write_text("old")
     words = ("endless", "/data", "--pause", "0.01", "--output", str(target))
@@ -212,9 +218,10 @@ def test_interrupt_leaves_no_output_file(tmp_path: Path) -> None:
     deadline = time.monotonic() + 30
     while len(list(tmp_path.iterdir())) == 1 and time.monotonic() < deadline:
         time.sleep(0.01)
-    child.send_signal(signal.SIGINT)
-    child.communicate(timeout=60)
-    assert child.returncode == 130
+    child.send_signal(number)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == code
+    assert word in err
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
     assert target.read_text() == "old"
 

@@ -26,6 +26,7 @@ def address() -> str:
 def secret(tmp_path: Path) -> Path:
     path = tmp_path / "secret"
     path.write_text("a secret that is long enough\n")
+    path.chmod(0o600)
     return path
 
 
@@ -134,6 +135,7 @@ def test_a_wrong_secret_stops_a_node(pair: tuple[list[str], list[Process]], secr
     await_roles(addresses, secret, {"n1": "master", "n2": "replica"})
     wrong = tmp_path / "wrong"
     wrong.write_text("another secret, long enough")
+    wrong.chmod(0o600)
     listen = address()
     third = Process(
         tmp_path / "n3", "--node", "n3", "--listen", listen, "--peers", ",".join(addresses), "--secret-file", wrong
@@ -197,6 +199,7 @@ def test_options_of_elections(tmp_path: Path, secret: Path, monkeypatch: pytest.
 
 def test_what_cannot_be_run(tmp_path: Path, secret: Path) -> None:
     (tmp_path / "short").write_text("short")
+    (tmp_path / "short").chmod(0o600)
     assert run("create", tmp_path / "alone").code == 0
     listen = address()
     words = ["--node", "n1", "--listen", listen]

@@ -118,7 +118,7 @@ def test_nothing_is_undone_after_new_writes(tmp_path: Path) -> None:
     before = state_of(env)
     result = run("undo", env)
     assert result.code == 3
-    assert "written to since" in result.err
+    assert "changed since" in result.err
     assert state_of(env) == before
 
 

@@ -25,7 +25,7 @@ def test_undo_brings_every_byte_back(name: str) -> None:
         return
     manifest = journal.read_manifest(backup)
     assert manifest["state"] == journal.DONE
-    assert manifest["operation"] == "recover"
+    assert manifest["command"] == "recover"
     assert take_back(storage, backup) > 3
     assert storage.contents() == before
     assert journal.read_manifest(backup)["state"] == journal.UNDONE

@@ -150,7 +150,7 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     Arguments:
         storage: the database directory.
         backup: the backup directory.
-        force: go on although the run was interrupted or files were changed since.
+        force: go on although files were changed since.
 
     Raises: NotFoundError without saved bytes; RefusedError when a JVM has the database open, and without ``force``.
     """
@@ -167,10 +167,13 @@ def recover_locked(
     """As ``recover``, for a caller that holds the lock."""
     if backup is None:
         return _Recovery(DerbyDatabase(storage), options, listener).run()
-    saving = SavingStorage(storage, backup)
-    result = _Recovery(DerbyDatabase(saving), options, listener, saving).run()
-    # Written last: without it ``take_back`` knows that the run was interrupted.
-    saving.finish({"operation": "recover", "undone": [one.transaction for one in result.undone]})
+    saving = SavingStorage(storage, backup, "recover")
+    try:
+        result = _Recovery(DerbyDatabase(saving), options, listener, saving).run()
+    except BaseException:
+        saving.interrupt()
+        raise
+    saving.finish({"undone": [one.transaction for one in result.undone]})
     return result
 
 

@@ -27,6 +27,7 @@ from engine.pipeline.load.runs import SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
+from engine.storage.beside import Access
 
 RUN_BYTES: Final = 48 << 20
 PART_BYTES: Final = 64 << 20
@@ -125,7 +126,9 @@ def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: 
     )
 
 
-def read_source(backend: Backend, opened: OpenSource, recipe: Recipe, rejects_directory: Path) -> ReadTotals:
+def read_source(
+    backend: Backend, opened: OpenSource, recipe: Recipe, rejects_directory: Path, access: Access
+) -> ReadTotals:
     """Step 2.
 
     Raises:
@@ -139,7 +142,7 @@ def read_source(backend: Backend, opened: OpenSource, recipe: Recipe, rejects_di
         sum(outcome.rejected for outcome in outcomes),
         sum(run.duplicates for run in runs),
         runs,
-        rejects.write(recipe, outcomes, rejects_directory),
+        rejects.write(recipe, outcomes, rejects_directory, access),
     )
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 import click
 
-from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError, UsageError
 from engine.inspect.crash_matrix import CommittedModel, eligible_points, run_case
 from engine.inspect.crash_points import MODES, CrashEffect, CrashPoint, apply_crash, crash_points
@@ -18,13 +17,12 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app import exits
+from jetool.app import exits, interrupted
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, WRITER_BYTE, backup_directory
+from jetool.app.opening import WRITE_EXITS, backup_directory
 from jetool.app.options import Run
 from jetool.commands.crash import places
 from jetool.commands.crash.rows import CASE, CRASH, SUMMARY, text_line
-from jetool.commands.recover.recovery_run import log_sizes
 
 _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 
@@ -32,11 +30,20 @@ _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 def _outputs() -> Outputs:
     from jetool.derby import crash_rows
 
-    return Outputs("stream", (CRASH, CASE, crash_rows.CRASH, crash_rows.CASE), SUMMARY)
+    derby = (crash_rows.CRASH, crash_rows.CASE)
+    return Outputs("stream", (CRASH, CASE, *derby), SUMMARY, derby)
+
+
+def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
+    if in_place and not run.yes and not run.dry_run:
+        raise RefusedError(
+            "--in-place damages the environment itself", file=env, hint="add --yes, or leave out --in-place for a copy"
+        )
 
 
 @command(
     "crash",
+    check=_check,
     outputs=_outputs,
     features=("fields", "progress", "write"),
     examples=(
@@ -98,23 +105,19 @@ def crash(
 
 def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage], CrashEffect]) -> CrashEffect:
     """Damage the environment itself, saved first."""
-    if not run.yes:
-        raise RefusedError(
-            "--in-place damages the environment itself", file=env, hint="add --yes, or leave out --in-place for a copy"
-        )
     backup = backup_directory(run, env)
-    disk.open_rw(LOCK_FILE, create=True).close()
-    lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
-    try:
+    with interrupted.locked(run, disk):
         if backup is None:
             return damage(disk)
-        saving = SavingStorage(disk, backup)
-        effect = damage(saving)
-        saving.finish({"command": "crash", "log_files": log_sizes(disk)})
+        saving = SavingStorage(disk, backup, "crash")
+        try:
+            effect = damage(saving)
+        except BaseException:
+            saving.interrupt()
+            raise
+        saving.finish({})
         run.messages.notice(f"the old bytes were saved in {backup.root}", hint=f"jetool undo {env} takes it back")
         return effect
-    finally:
-        lock.release()
 
 
 def _matrix(

@@ -8,7 +8,7 @@ import click
 
 from engine.db.config import EnvironmentConfig
 from engine.errors import NotFoundError, RefusedError
-from engine.rep.group import committed_members
+from engine.rep.group import check_name, committed_members
 from engine.rep.reset import reset_group
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -51,9 +51,22 @@ def group_show(run: Run, env: str) -> int:
     return reading_code(opened)
 
 
+def _check(run: Run, *, env: str, name: str, node: str, **_: object) -> None:
+    check_name("group", name)
+    check_name("node", node)
+    if not run.yes and not run.dry_run:
+        raise RefusedError(
+            "group reset parts this node from its group for good",
+            file=env,
+            consequence="nothing was changed",
+            hint="preview it with -n; add --yes to do it",
+        )
+
+
 @command(
     "reset",
     parent=group,
+    check=_check,
     outputs=lambda: Outputs("document", (RESET_DONE,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
@@ -74,13 +87,6 @@ def group_reset(run: Run, env: str, name: str, node: str, address: tuple[str, in
     restore. The other members of the old group, if any are left, never talk to this node again. Old bytes are saved
     first: jetool undo takes it all back. Needs --yes.
     """
-    if not run.yes and not run.dry_run:
-        raise RefusedError(
-            "group reset parts this node from its group for good",
-            file=env,
-            consequence="nothing was changed",
-            hint="preview it with -n; add --yes to do it",
-        )
     with repairing(run, env, RESET, EnvironmentConfig()) as repair:
         done = reset_group(repair.environment, name, node, *address)
     before, after = done.before, done.after

@@ -12,6 +12,7 @@ from engine.inspect.survey import Survey, survey
 from engine.log.entry import REASONS
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
+from engine.verify.repairs import interrupted
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
@@ -60,8 +61,9 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
     storage = DiskStorage(env)
     files = list_log_files(storage)
     found = survey(storage, files, quick=quick)
+    pending = interrupted(storage)
     trees, whole = _trees(run, storage, files) if stats else (None, True)
-    run.out.document(INFO, info_row(env, found, trees))
+    run.out.document(INFO, info_row(env, found, pending.command if pending else None, trees))
     if not whole:
         run.messages.warning(
             "trees cannot be read, or not completely",

@@ -84,6 +84,7 @@ INFO: Final = Shape(
         Field("root_lsn", "lsn", "newest DbTree"),
         Field("initial_log_version", "int", "log version when the environment was made", null=True),
         Field("open_for_writing_by", "int", "pid of the process that has it open, 0 when not named", null=True),
+        Field("interrupted_repair", "text", "the repair that was interrupted, or its undo; see jetool undo", null=True),
         Field("restore_required", "text", "why JE refuses to open it (marker 7fffffff.jdb)", null=True),
         Field("log_versions", "records", "runs of files by log version", fields=_VERSION_FIELDS),
         Field("last_checkpoint", "record", "the CkptEnd that recovery starts from", null=True,
@@ -97,14 +98,14 @@ INFO: Final = Shape(
 _WITHOUT_TREES: Final = INFO._replace(fields=INFO.fields[:-1])
 
 
-def info_row(env: str, found: Survey, trees: Sequence[TreeStats] | None) -> Any:
+def info_row(env: str, found: Survey, repair: str | None, trees: Sequence[TreeStats] | None) -> Any:
     """The survey as a row of the shape INFO; ``trees`` is None when they were not asked for."""
     if trees is None:
-        return _WITHOUT_TREES.row(_values(env, found))
-    return INFO.row((*_values(env, found), [row_of(_TREE_FIELDS, tree) for tree in trees]))
+        return _WITHOUT_TREES.row(_values(env, found, repair))
+    return INFO.row((*_values(env, found, repair), [row_of(_TREE_FIELDS, tree) for tree in trees]))
 
 
-def _values(env: str, found: Survey) -> tuple[Any, ...]:
+def _values(env: str, found: Survey, repair: str | None) -> tuple[Any, ...]:
     files = found.files.files
     root = found.root
     return (
@@ -129,6 +130,7 @@ def _values(env: str, found: Survey) -> tuple[Any, ...]:
         found.root_lsn,
         root.initial_log_version if root is not None else None,
         found.lock_holder,
+        repair,
         found.marker.failure_type if found.marker else None,
         [row_of(_VERSION_FIELDS, (v.version, JE_RELEASES[v.version], _name(v.first_file), _name(v.last_file)))
          for v in found.versions],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
 from engine.errors import RefusedError
+from engine.storage.beside import access_of
 from engine.storage.disk import DiskStorage
 from jetool.app.opening import lead_if_replicated, open_to_write, stamped_beside
 from jetool.app.options import Run
@@ -118,7 +119,7 @@ def _bulk(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) 
 
     with bulk.staging_directory(session.storage) as directory, _backend(run, request) as backend:
         opened, recipe = bulk.open_source(backend, layout, _wanted(request), str(directory), request.on_duplicate)
-        found = bulk.read_source(backend, opened, recipe, _rejects(request))
+        found = bulk.read_source(backend, opened, recipe, _rejects(request), access_of(request.env))
         loaded = bulk.write_files(session, backend, found, request.on_duplicate, request.partitions, run.listener)
     return LoadReport(loaded, 0, not session.exists, _value_schema(opened, recipe))
 
@@ -140,7 +141,7 @@ def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession)
                     backend, layout, _wanted(request), str(directory), request.on_duplicate
                 )
                 schema = _value_schema(opened, recipe)
-                found = bulk.read_source(backend, opened, recipe, _rejects(request))
+                found = bulk.read_source(backend, opened, recipe, _rejects(request), access_of(request.env))
         except BaseException:
             staging.clean(storage)
             raise
@@ -163,7 +164,7 @@ def _count(run: Run, request: LoadRequest, layout: Layout) -> LoadReport:
     scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")
     with scratch as directory, _backend(run, request) as backend:
         opened, recipe = bulk.open_source(backend, layout, _wanted(request), directory, request.on_duplicate)
-        found = bulk.read_source(backend, opened, recipe, Path(directory) / "rejects")
+        found = bulk.read_source(backend, opened, recipe, Path(directory) / "rejects", access_of(directory))
         merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)
         records = sum(len(table) for table in merge.tables())
         duplicates = found.duplicates + merge.duplicates

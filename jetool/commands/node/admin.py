@@ -57,6 +57,7 @@ TRANSFERRED: Final = Shape(
     exits={
         exits.DONE: "all answer, and one of them is the master",
         exits.FINDINGS: "a node does not answer, or not exactly one is the master",
+        exits.REFUSED: "others can read the file with the secret",
         exits.NOT_FOUND: "none answers; no file with the secret",
         exits.INCOMPLETE: "the file with the secret cannot be read",
     },

@@ -30,6 +30,7 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_stat
     outputs=lambda: Outputs("stream", (EVENT,), STOPPED),
     formats=("text", "ndjson"),
     features=("fields", "times"),
+    writes=True,
     examples=(
         ("A node that finds its master among its peers",
          "jetool node run /data/n2 --node n2 --listen db2:5001 --peers db1:5001,db3:5001 --secret-file s"),

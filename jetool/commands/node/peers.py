@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import click
 
-from engine.errors import NotFoundError, StorageError
+from engine.errors import NotFoundError, RefusedError, StorageError
 from jetool.app import params
 from jetool.app.command import group
 
@@ -18,7 +20,7 @@ node = group(
 )
 SECRET = click.option(
     "--secret-file", type=click.Path(dir_okay=False), required=True, metavar="FILE",
-    help="File with the secret that all nodes share, 16 bytes or more.",
+    help="File with the secret that all nodes share, 16 bytes or more; for its owner only (mode 0600).",
 )  # fmt: skip
 
 
@@ -37,9 +39,24 @@ class Peers(click.ParamType[tuple[tuple[str, int], ...]]):
 
 
 def read_secret(path: str) -> bytes:
-    """The shared secret. Raises NotFoundError or StorageError when the file cannot be read."""
+    """The shared secret. Raises NotFoundError or StorageError when the file cannot be read.
+
+    Raises:
+        RefusedError: others than its owner can read or write it.
+    """
     try:
-        return Path(path).read_bytes()[:4096]
+        with Path(path).open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise RefusedError(
+                    "others can read the file with the secret",
+                    file=path,
+                    expected="permissions for its owner only",
+                    found=f"mode {mode:04o}",
+                    consequence="whoever has the secret can write to every node of the group",
+                    hint=f"chmod 600 {path}, and a new secret if they may have read it",
+                )
+            return file.read(4096)
     except FileNotFoundError:
         raise NotFoundError("there is no such file with a secret", file=path) from None
     except OSError as error:

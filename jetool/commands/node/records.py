@@ -60,6 +60,7 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
     "put",
     parent=node,
     outputs=lambda: Outputs("document", (WRITTEN,)),
+    writes=True,
     features=("fields", "keys"),
     examples=(
         ("One record", "jetool node put db1:5001 user0001 Ada --db users --secret-file s"),
@@ -95,6 +96,7 @@ def node_put(
     "delete",
     parent=node,
     outputs=lambda: Outputs("document", (WRITTEN,)),
+    writes=True,
     features=("fields", "keys"),
     examples=(
         ("One record", "jetool node delete db1:5001 user0001 --db users --secret-file s"),

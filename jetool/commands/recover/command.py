@@ -11,6 +11,7 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, kinds
 from jetool.app.command import Outputs, command, environment
+from jetool.app.interrupted import as_before
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
@@ -20,7 +21,8 @@ from jetool.commands.recover.rows import RECOVERED, recovered_row
 def _outputs() -> Outputs:
     from jetool.derby import explain_rows, recover_rows
 
-    return Outputs("document", (RECOVERED, recover_rows.RECOVERED, explain_rows.EXPLAINED))
+    derby = (recover_rows.RECOVERED, explain_rows.EXPLAINED)
+    return Outputs("document", (RECOVERED, *derby), derby=derby)
 
 
 def _check(_: Run, *, accept_loss: bool, je_default: bool, **__: object) -> None:
@@ -85,6 +87,6 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
 
 
 def _vlsns(env: str) -> tuple[int, int]:
-    storage = DiskStorage(env)
+    storage = as_before(DiskStorage(env))
     found = survey(storage, list_log_files(storage))
     return found.first_vlsn, found.last_vlsn

@@ -23,11 +23,12 @@ from engine.log.files import list_log_files
 from engine.log.tail import Tail, find_end, may_lack_a_file
 from engine.recovery.result import RecoveryResult
 from engine.storage.base import Storage
+from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
+from jetool.app.interrupted import as_before
 from jetool.app.opening import (
-    BackupDirectory,
     backup_directory,
     full_backup_named,
     require_je,
@@ -105,8 +106,9 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     """
     disk = DiskStorage(env)
     require_je(disk)
-    files = list_log_files(disk)
-    tail = find_end(disk, files)
+    seen = as_before(disk)
+    files = list_log_files(seen)
+    tail = find_end(seen, files)
     if may_lack_a_file(tail, files.files):
         run.messages.warning(
             "the log ends where a file is full, without a checkpoint",
@@ -118,7 +120,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     if tail.commits_at_risk and not accept_loss:
         raise _interlock(env, tail)
     if run.dry_run:
-        return _run(run, OverlayStorage(disk), tail, None, accept_loss)
+        return _run(run, OverlayStorage(seen), tail, None, accept_loss)
     wait_for_lock(run, disk)
     if writer_of(disk) is None:
         # The lock file is no data: made first, it is not among what undo takes back.
@@ -126,16 +128,18 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     backup = backup_directory(run, env)
     if backup is None:
         return _run(run, disk, tail, None, accept_loss)
-    saving = SavingStorage(disk, backup)
+    saving = SavingStorage(disk, backup, COMMAND)
     with full_backup_named(backup):
         try:
-            return _run(run, saving, tail, backup, accept_loss)
-        finally:
-            if saving.saved_bytes:
-                saving.finish({"command": COMMAND, "log_files": log_sizes(disk)})
+            done = _run(run, saving, tail, backup, accept_loss)
+        except BaseException:
+            saving.interrupt()
+            raise
+        saving.finish({})
+        return done
 
 
-def _run(run: Run, storage: Storage, tail: Tail, backup: BackupDirectory | None, accept_loss: bool) -> RecoveryRun:
+def _run(run: Run, storage: Storage, tail: Tail, backup: DirectoryBeside | None, accept_loss: bool) -> RecoveryRun:
     watch = Stopwatch(run.listener)
     # The engine looks again, under the lock.
     config = EnvironmentConfig(halt_on_commit_after_bad=not accept_loss)
@@ -169,8 +173,3 @@ def _interlock(env: str, tail: Tail) -> RefusedError:
             "torn_write": int(after.torn),
         },
     )
-
-
-def log_sizes(storage: Storage) -> dict[str, int]:
-    """Length in bytes of every log file."""
-    return {file.path: file.size_bytes for file in list_log_files(storage).files}

@@ -10,6 +10,7 @@ from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 from engine.verify import trees
 from engine.verify.environment import (
+    ALWAYS,
     DEFAULT,
     LEVELS,
     NOT_REPLICATION,
@@ -40,7 +41,7 @@ _REP: Final = "rep"
     ),
     exits={
         exits.DONE: "checked and clean; a torn tail that holds no commit is clean, with a note",
-        exits.FINDINGS: "damage",
+        exits.FINDINGS: "damage, or a repair that was interrupted",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
         exits.INCOMPLETE: "a file cannot be read, or recovery fails, so that the trees could not be checked",
@@ -84,7 +85,8 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
     if (asked["rep"] or full) and not _is_lost(report, levels):
         report = _with_replication(run, env, report)
-    found = run.out.findings([(rule.code, rule.title) for level in report.checked for rule in RULES[level]])
+    rules = (*ALWAYS, *(rule for level in report.checked for rule in RULES[level]))
+    found = run.out.findings([(rule.code, rule.title) for rule in rules])
     for finding in report.findings:
         found.add(JeFindingView(finding))
     found.end(summary_row(report))

@@ -9,18 +9,22 @@ the driver finishes the lines. Records of formats without lines have no line num
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Final
 
 from engine.errors import StorageError
 from engine.pipeline.load.input.reading import PartRead
 from engine.pipeline.load.input.recipe import PLACE_BITS, TABLE, Recipe
+from engine.storage.beside import Access, give, make_directories
 
 FILE: Final = "rejects.jsonl"
 
 
-def write(recipe: Recipe, outcomes: list[PartRead], directory: Path) -> Path | None:
+def write(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Access) -> Path | None:
     """Put all rejects into one file of a directory, which is made.
+
+    Whoever may not read the environment may not read them: ``access`` says who may.
 
     Returns:
         Path of the file; None when nothing was rejected.
@@ -34,8 +38,10 @@ def write(recipe: Recipe, outcomes: list[PartRead], directory: Path) -> Path | N
     before = _lines_before(recipe, outcomes)
     target = directory / FILE
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with target.open("w", encoding="utf-8") as out:
+        make_directories(directory, access)
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            give(target, access.file, access)
             for path in sorted(paths):
                 with Path(path).open(encoding="utf-8") as lines:
                     for line in lines:

@@ -1,0 +1,105 @@
+"""A directory for what belongs to an environment: saved bytes, rejects; or the environment itself, for undo.
+
+Whoever may not read the environment must not read them there. So the directory, those above it that have to be made,
+and the files get the owner of the environment, and no more permissions than its log files have. Symbolic links in it
+are not followed: it may be a place that others can write to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as stat_module
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.errors import StorageError
+from engine.storage.base import WriteFile
+from engine.storage.disk import DiskStorage
+
+_LOG_FILES: Final = ("*.jdb", "data???/*.jdb", "log/*.dat")
+
+
+class Access(NamedTuple):
+    """Permissions of directories and of files, and who owns them."""
+
+    directory: int
+    file: int
+    user: int
+    group: int
+
+
+def access_of(env: str) -> Access:
+    """Who may read an environment; without one, whatever the process makes anywhere."""
+    try:
+        found = os.stat(env)
+    except OSError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return Access(0o777 & ~mask, 0o666 & ~mask, os.geteuid(), os.getegid())
+    directory = stat_module.S_IMODE(found.st_mode) & 0o777
+    files = directory & 0o666
+    for path in (path for pattern in _LOG_FILES for path in Path(env).glob(pattern)):
+        files &= path.stat().st_mode
+    return Access(directory | 0o700, files | 0o600, found.st_uid, found.st_gid)
+
+
+def give(path: str | Path, mode: int, access: Access) -> None:
+    """Give a new file or directory its permissions and its owner; the group has none where it is another one."""
+    if os.geteuid() == 0:
+        os.chown(path, access.user, access.group)
+    elif os.stat(path).st_gid != access.group:
+        try:
+            os.chown(path, -1, access.group)
+        except OSError:
+            mode &= ~0o070
+    os.chmod(path, mode)
+
+
+def make_directories(path: Path, access: Access) -> list[Path]:
+    """Make a directory and those above it, durably; which were made, the innermost last.
+
+    Raises: StorageError when that is refused.
+    """
+    made = [one for one in (path, *path.parents) if not one.exists()][::-1]
+    try:
+        for one in made:
+            one.mkdir(mode=0o700)
+            give(one, access.directory, access)
+            DiskStorage(one.parent).sync_directory()
+        if not path.is_dir():
+            raise NotADirectoryError(20, "it is not a directory")
+    except OSError as error:
+        raise StorageError(
+            "cannot make the directory",
+            file=str(path),
+            found=(error.strerror or str(error)).lower(),
+            consequence="nothing was changed",
+            hint="name another one",
+        ) from error
+    return made
+
+
+class DirectoryBeside(DiskStorage):
+    """Such a directory. It is made when its first file is.
+
+    Arguments:
+        root: the directory.
+        env: the environment that it belongs to.
+    """
+
+    __slots__ = ("_env",)
+
+    def __init__(self, root: str | os.PathLike[str], env: str) -> None:
+        super().__init__(root, follow=False)
+        self._env = env
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        """Open a file; one that is made, and its directory, get their permissions before they hold a byte."""
+        if not create or self.stat(path) is not None:
+            return super().open_rw(path)
+        access = access_of(self._env)
+        if self.stat() is None:
+            make_directories(Path(self.root), access)
+        file = super().open_rw(path, create=True)
+        give(os.path.join(self.root, path), access.file, access)
+        return file

@@ -1,0 +1,87 @@
+"""Does an interrupted repair explain what is there? If not, somebody has written since.
+
+Between two of its steps a repair, or its undo, leaves files in which every byte is the old one or one that the repair
+wrote, however the run ended: killed, or with the power, so that any part of what was not synced is missing. The journal
+has both. A byte that is neither, a log file longer than the repair made it, or another log file, was written by
+somebody else, who may have been told that it is durable.
+
+A zero explains itself where a write of ours was lost behind one that was not.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.storage.base import ReadFile, Storage
+from engine.storage.journal import CREATED, WRITTEN, Place, log_lengths, opened
+
+_BLOCK: Final = 4096
+
+
+class _File(NamedTuple):
+    """What the journal has of a file: its longest length, and by block the entries with bytes in it."""
+
+    longest: int
+    blocks: dict[int, list[Place]]
+
+
+def unexplained(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> str | None:
+    """The path of a file that somebody else has written to; None when there is none.
+
+    Arguments:
+        storage: the directory of the environment or database.
+        backup: the backup directory.
+        manifest: its manifest.
+        places: the entries of its journal.
+    """
+    files = _by_file(places)
+    before = manifest.get("before")
+    for path, length in log_lengths(storage).items():
+        if path not in files and isinstance(before, dict) and before.get(path) != length:
+            return path
+    journal = opened(backup)
+    try:
+        for path, found in files.items():
+            if storage.stat(path) is not None and not _is_explained(storage, path, found, journal):
+                return path
+    finally:
+        journal.close()
+    return None
+
+
+def _by_file(places: list[Place]) -> dict[str, _File]:
+    found: dict[str, _File] = {}
+    for place in places:
+        known = found.get(place.path, _File(0, {}))
+        end = max(place.offset + place.size, 0 if place.kind in (CREATED, WRITTEN) else place.length)
+        for block in range(place.offset // _BLOCK, -(-(place.offset + place.size) // _BLOCK)):
+            known.blocks.setdefault(block, []).append(place)
+        found[place.path] = known._replace(longest=max(known.longest, end))
+    return found
+
+
+def _is_explained(storage: Storage, path: str, found: _File, journal: ReadFile) -> bool:
+    file = storage.open(path)
+    try:
+        if file.size() > found.longest:
+            return False
+        return all(
+            _is_block_explained(file.read(block * _BLOCK, _BLOCK), block * _BLOCK, places, journal)
+            for block, places in found.blocks.items()
+        )
+    finally:
+        file.close()
+
+
+def _is_block_explained(current: bytes, start: int, places: list[Place], journal: ReadFile) -> bool:
+    """Whether every byte of a block is zero, or one that an entry has at its place."""
+    open_at = {at for at, value in enumerate(current) if value}
+    for place in reversed(places):
+        first, end = max(place.offset, start), min(place.offset + place.size, start + len(current))
+        if first < end and open_at:
+            data = journal.read(place.at + first - place.offset, end - first)
+            if data == current[first - start : end - start]:
+                open_at.difference_update(range(first - start, end - start))
+            else:
+                open_at -= {first - start + at for at, value in enumerate(data) if current[first - start + at] == value}
+    return not open_at

@@ -1,0 +1,40 @@
+"""Is a repair unfinished? Then the log on disk is neither the one before it nor the one after it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.format.lsn import NULL_LSN
+from engine.storage.base import Storage
+from engine.storage.journal import MARKER, Pending, pending_in
+from engine.verify.report import ERROR, Finding, Rule
+
+RULE: Final = Rule(
+    "JE-REPAIR-001",
+    ERROR,
+    "a repair was interrupted",
+    "the files are neither as before the repair nor as it leaves them; other findings are about this state",
+    "jetool undo takes it back, also an undo that was interrupted; the repair itself, run again, begins anew",
+)
+_LOCKS: Final = ("je.lck", "dbex.lck")
+
+
+def interrupted(storage: Storage) -> Pending | None:
+    """What the marker says when nobody is at work on the environment; None without a marker."""
+    pending = pending_in(storage)
+    if pending is None or any(_is_locked(storage, path) for path in _LOCKS):
+        return None
+    return pending
+
+
+def check_repairs(storage: Storage) -> tuple[Finding, ...]:
+    """The finding, when there is one."""
+    pending = interrupted(storage)
+    if pending is None:
+        return ()
+    said = f"{pending.command} was interrupted, or its undo; the saved bytes are in {pending.backup}"
+    return (Finding(RULE.code, RULE.severity, NULL_LSN, MARKER, None, None, said, RULE.consequence, RULE.remedy),)
+
+
+def _is_locked(storage: Storage, path: str) -> bool:
+    return storage.stat(path) is not None and storage.lock_holder(path, 0) is not None

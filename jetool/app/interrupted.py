@@ -1,0 +1,211 @@
+"""Repairs that were interrupted: what the next command does about one.
+
+* A command that writes takes it back first, whole, or finishes its undo, and says so. So every command finds the
+  environment as it was before, or as a finished repair left it; and a repair that is run again begins anew, counts what
+  is given up as the first run did, and can be taken back as a whole.
+* A command that reads changes nothing: it warns.
+* Where somebody else has written since, nothing is taken back: the command is refused, and the operator decides.
+
+A marker in the environment says that one was begun (``engine.storage.journal``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.db.opening import LOCK_FILE
+from engine.derby.database import DerbyDatabase
+from engine.derby.recovery.manager import unlock
+from engine.errors import JetoolError, RefusedError
+from engine.storage import journal
+from engine.storage.base import Storage
+from engine.storage.beside import DirectoryBeside
+from engine.storage.disk import DiskStorage
+from engine.storage.journal import MARKER, Pending
+from engine.storage.overlay import OverlayStorage
+from jetool.app import kinds
+from jetool.app.options import Run
+
+_WRITER_BYTE = 0
+
+
+def is_marked(env: str) -> bool:
+    """Whether there is a marker; cheap, for every command."""
+    return os.path.lexists(os.path.join(env, MARKER))
+
+
+def settle(run: Run, env: str) -> None:
+    """Take back what an interrupted repair did, or finish its undo, under the lock of the environment.
+
+    Arguments:
+        run: gets a warning that says what was done.
+        env: its directory.
+
+    Raises:
+        RefusedError: the repair is at work; somebody has written since; its saved bytes are not there.
+    """
+    disk = DirectoryBeside(env, env)
+    with locked(run, disk):
+        pending = journal.pending_in(disk)
+        if pending is None:
+            journal.unmark(disk)
+            return
+        backup = saved_by(disk, pending)
+        state = journal.settle(disk, backup)
+    if state is None:
+        return
+    done = "was taken back" if state == journal.RUNNING else "had been taken back in part, the rest was done now"
+    run.messages.warning(
+        f"an interrupted repair ({pending.command}) {done}",
+        file=env,
+        consequence="the environment is as it was before that repair; this command goes on from there",
+    )
+
+
+def preview(run: Run, env: str) -> None:
+    """Say that the real run would take something back first, or that what is read is between two states."""
+    disk = DiskStorage(env, follow=False)
+    pending = journal.pending_in(disk)
+    if pending is None:
+        return
+    if run.dry_run:
+        what = "a real run first brings back what was there before it"
+    else:
+        what = "what is shown is neither the state before it nor the state after it"
+    if _is_locked(disk):
+        run.messages.notice(f"a repair ({pending.command}) is at work", file=env, consequence=what)
+        return
+    run.messages.warning(
+        f"a repair ({pending.command}) was interrupted", file=env, consequence=what, hint=f"jetool undo {env}"
+    )
+
+
+def as_before(disk: DiskStorage) -> Storage:
+    """The environment as a command that writes would find it: a view in memory when a repair was interrupted."""
+    pending = journal.pending_in(disk)
+    if pending is None:
+        return disk
+    view, backup = OverlayStorage(disk), saved_by(disk, pending)
+    journal.settle(view, OverlayStorage(backup))
+    return view
+
+
+def saved_by(disk: DiskStorage, pending: Pending) -> DiskStorage:
+    """The backup directory that a marker names.
+
+    Raises:
+        RefusedError: it is not there, or holds the bytes of another environment.
+    """
+    backup = DiskStorage(pending.backup, follow=False)
+    owner = journal.read_manifest(backup).get("database")
+    if owner is None:
+        raise RefusedError(
+            f"a repair ({pending.command}) was interrupted, and its saved bytes are not there",
+            file=pending.backup,
+            consequence="nobody can tell what it had done; nothing was changed",
+            hint=f"make the directory available again; without {disk.root}/{MARKER} the files count as they are",
+        )
+    if owner != os.path.realpath(disk.root):
+        raise RefusedError(
+            f"a repair ({pending.command}) was interrupted, and its saved bytes are those of another directory",
+            file=pending.backup,
+            expected=os.path.realpath(disk.root),
+            found=str(owner),
+            consequence="nothing was changed",
+            hint=f"if this is a moved copy of it: jetool undo {disk.root} --backup-dir {pending.backup}",
+        )
+    return backup
+
+
+def last_backup(disk: DiskStorage, asked: str | None, beside: Path) -> DiskStorage | None:
+    """The backup directory that undo goes by: the one asked for, that of an interrupted repair, or the newest.
+
+    Arguments:
+        disk: the environment.
+        asked: ``--backup-dir``.
+        beside: the directory of its backup directories; those that were undone are passed over.
+
+    Raises:
+        RefusedError: as ``saved_by``.
+    """
+    if asked is not None:
+        return DiskStorage(asked, follow=False)
+    pending = journal.pending_in(disk)
+    if pending is not None:
+        return saved_by(disk, pending)
+    for path in sorted(beside.iterdir(), reverse=True) if beside.is_dir() else ():
+        found = DiskStorage(path, follow=False)
+        state = journal.read_manifest(found).get("state")
+        if state != journal.UNDONE and (state is not None or found.stat(journal.JOURNAL) is not None):
+            return found
+    return None
+
+
+@contextmanager
+def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
+    """Hold the writer's lock of an environment of either kind.
+
+    Raises:
+        RefusedError: somebody else has it, also after the time of ``--lock-timeout``.
+    """
+    if kinds.kind_of(disk) == kinds.DERBY:
+        from jetool.derby.recover import wait_for_lock
+
+        database = DerbyDatabase(disk)
+        wait_for_lock(run, database)
+        lock = database.lock()
+        try:
+            yield
+        finally:
+            unlock(disk, lock)
+        return
+    from jetool.app import opening
+
+    opening.wait_for_lock(run, disk)
+    disk.open_rw(LOCK_FILE, create=True).close()
+    lock = disk.lock(LOCK_FILE, _WRITER_BYTE, exclusive=True)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def ended(run: Run, env: str) -> Iterator[None]:
+    """What a writer does that ends early and leaves a marker: take back after an error, say what comes next otherwise.
+
+    After an interrupt the process is to go, and the next command has all the time it needs.
+    """
+    before = is_marked(env)
+    try:
+        yield
+    except BaseException as error:
+        pending = journal.pending_in(DiskStorage(env, follow=False)) if not before and is_marked(env) else None
+        if pending is not None and not _is_taken_back(run, env, error):
+            run.messages.warning(
+                f"the repair ({pending.command}) is not finished",
+                file=env,
+                consequence=f"the old bytes are saved in {pending.backup}",
+                hint=f"jetool undo {env} takes it back; the same command again begins anew",
+            )
+        raise
+
+
+def _is_taken_back(run: Run, env: str, error: BaseException) -> bool:
+    if not isinstance(error, JetoolError):
+        return False
+    try:
+        settle(run, env)
+    except JetoolError:
+        return False
+    return True
+
+
+def _is_locked(disk: DiskStorage) -> bool:
+    for name in (LOCK_FILE, "dbex.lck"):
+        if disk.stat(name) is not None and disk.lock_holder(name, _WRITER_BYTE) is not None:
+            return True
+    return False
