@@ -28,7 +28,7 @@ from engine.derby.cache import DEFAULT_PAGES, PageCache
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, CheckpointResult, DerbyCheckpointer, write_controls
 from engine.derby.containers import Containers
 from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, DerbyDatabase
-from engine.derby.database_info import Analysis, analyse
+from engine.derby.database_info import DerbyAnalysis, analyse
 from engine.derby.format import instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.control import Control
@@ -91,7 +91,7 @@ class DerbyRecoveryResult(NamedTuple):
         changed: bytes of each file that a dry run would write, empty in a real run.
     """
 
-    analysis: Analysis
+    analysis: DerbyAnalysis
     clean: bool
     redo_seen: int
     redo_applied: int
