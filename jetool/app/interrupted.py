@@ -17,10 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.db.opening import LOCK_FILE
-from engine.derby.database import DerbyDatabase
-from engine.derby.recovery.manager import unlock
 from engine.errors import JetoolError, RefusedError
-from engine.storage import journal
+from engine.storage import journal, undo
 from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
@@ -54,7 +52,7 @@ def settle(run: Run, env: str) -> None:
             journal.unmark(disk)
             return
         backup = saved_by(disk, pending)
-        state = journal.settle(disk, backup)
+        state = undo.settle(disk, backup)
     if state is None:
         return
     done = "was taken back" if state == journal.RUNNING else "had been taken back in part, the rest was done now"
@@ -89,7 +87,7 @@ def as_before(disk: DiskStorage) -> Storage:
     if pending is None:
         return disk
     view, backup = OverlayStorage(disk), saved_by(disk, pending)
-    journal.settle(view, OverlayStorage(backup))
+    undo.settle(view, OverlayStorage(backup))
     return view
 
 
@@ -152,7 +150,9 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
         RefusedError: somebody else has it, also after the time of ``--lock-timeout``.
     """
     if kinds.kind_of(disk) == kinds.DERBY:
-        from jetool.derby.recover import wait_for_lock
+        from engine.derby.database import DerbyDatabase
+        from engine.derby.recovery.manager import unlock
+        from jetool.derby.locking import wait_for_lock
 
         database = DerbyDatabase(disk)
         wait_for_lock(run, database)
