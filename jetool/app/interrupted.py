@@ -30,11 +30,6 @@ from jetool.app.options import Run
 _WRITER_BYTE = 0
 
 
-def is_marked(env: str) -> bool:
-    """Whether there is a marker; cheap, for every command."""
-    return os.path.lexists(os.path.join(env, MARKER))
-
-
 def settle(run: Run, env: str) -> None:
     """Take back what an interrupted repair did, or finish its undo, under the lock of the environment.
 
@@ -173,25 +168,19 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def ended(run: Run, env: str) -> Iterator[None]:
-    """What a writer does that ends early and leaves a marker: take back after an error, say what comes next otherwise.
+def stopped(run: Run, env: str, error: BaseException) -> None:
+    """What a repair does that has left its marker: take back after an error, say what comes next otherwise.
 
     After an interrupt the process is to go, and the next command has all the time it needs.
     """
-    before = is_marked(env)
-    try:
-        yield
-    except BaseException as error:
-        pending = journal.pending_in(DiskStorage(env, follow=False)) if not before and is_marked(env) else None
-        if pending is not None and not _is_taken_back(run, env, error):
-            run.messages.warning(
-                f"the repair ({pending.command}) is not finished",
-                file=env,
-                consequence=f"the old bytes are saved in {pending.backup}",
-                hint=f"jetool undo {env} takes it back; the same command again begins anew",
-            )
-        raise
+    pending = journal.pending_in(DiskStorage(env, follow=False))
+    if pending is not None and not _is_taken_back(run, env, error):
+        run.messages.warning(
+            f"the repair ({pending.command}) is not finished",
+            file=env,
+            consequence=f"the old bytes are saved in {pending.backup}",
+            hint=f"jetool undo {env} takes it back; the same command again begins anew",
+        )
 
 
 def _is_taken_back(run: Run, env: str, error: BaseException) -> bool:
