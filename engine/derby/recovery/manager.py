@@ -41,10 +41,10 @@ from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.undo import Undo, UndoResult
 from engine.derby.xact_table import XactTable
 from engine.events import SILENT, Listener
-from engine.storage import journal
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
+from engine.storage.undo import undo
 
 _PROPERTIES_CONTAINER = 16
 _STEP = 256
@@ -156,7 +156,7 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     """
     lock = DerbyDatabase(storage).lock()
     try:
-        return journal.undo(storage, backup, force=force)
+        return undo(storage, backup, force=force)
     finally:
         unlock(storage, lock)
 
