@@ -1,18 +1,21 @@
 """The storage engine under jetool: Berkeley DB JE's log format, read and written without a JVM.
 
-Packages, bottom up (a package imports only from those above it in this list):
+Packages, bottom up (a package imports only from those above it in this list; ARCHITECTURE.md walks through them):
 
-* ``engine.errors``, ``engine.events``: the error tree and the progress listener protocol.
+* ``engine.errors``, ``engine.events``, ``engine.version``: the error tree, the progress listener, the version.
 * ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
 * ``engine.storage``: the one seam through which files are read and written.
 * ``engine.log``: log files of an environment, readers, end of log, resynchronisation past damage, the writer.
 * ``engine.tree``: B+trees in memory, splits, deltas, redo and undo of one record.
-* ``engine.txn``: transactions and locks.
+* ``engine.txn``: transactions, locks, chains of a transaction's entries.
 * ``engine.catalog``: databases by id and by name.
 * ``engine.checkpoint``, ``engine.recovery``: bounding recovery, and recovering.
-* ``engine.cleaner``, ``engine.evictor``: utilization; keeping the cache within its budget.
-* ``engine.db``: environments, databases, transactions, cursors.
+* ``engine.cleaner``, ``engine.evictor``, ``engine.vlsn``: utilization; the cache's budget; the VLSN index.
+* ``engine.db``: environments, databases, transactions, cursors; ``engine.db.engine`` for insiders.
+* ``engine.inspect``: what only tools look at: surveys, selections, fates, crash points.
 * ``engine.verify``: checks that collect findings.
+* ``engine.rep``: nodes of replication groups.
+* ``engine.pipeline``: loads, exports, data sources and fleets on Spark.
 * ``engine.derby``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.
 
 The public names below are imported when first used, so that a dump of a log does not load the engine. Nothing here

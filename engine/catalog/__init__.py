@@ -1,1 +1,8 @@
-"""Databases by id and by name: the mapping tree (MapLN) and the naming tree (NameLN), R-TREE-3 to R-TREE-5."""
+"""Databases by id and by name: the mapping tree (MapLN) and the naming tree (NameLN), R-TREE-3 to R-TREE-5.
+
+Modules:
+
+* ``catalog``: databases by id and by name
+* ``naming``: creating, removing, renaming and truncating databases
+* ``naming_replay``: naming operations of a replication stream, done again on a replica
+"""

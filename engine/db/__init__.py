@@ -1,1 +1,22 @@
-"""The public face of the engine: Environment, Database, Transaction, Cursor, EnvironmentConfig."""
+"""The public face of the engine: Environment, Database, Transaction, Cursor, EnvironmentConfig.
+
+Modules:
+
+* ``compressor``: the queue of BINs whose deleted slots may go
+* ``config``: settings of an environment: the ``je.*`` parameters by their names, and ``je.properties``
+* ``cursor``: a cursor: a position among the records of a database
+* ``daemons``: background threads of an environment: checkpointer, evictor, INCompressor and log flusher
+* ``database``: one database: get, put, delete, ranges, cursors
+* ``engine``: an open environment from inside: its parts, connected, and what those who know them do with them
+* ``environment``: an environment as applications see it: the databases in it, transactions, checkpoints, closing
+* ``extinction``: extinction tasks that JE left unfinished
+* ``opening``: opening an environment: from the files of a directory to connected parts
+* ``parts``: the parts of an open environment, connected
+* ``ranges``: keys and records as applications know them, and walks over a range of records
+* ``scan``: walking records in key order, under locks or without
+* ``stream``: the replication stream of an open environment
+* ``stream_listening``: the replication stream of a part of the log, told to a listener
+* ``transaction``: the handle of a transaction
+* ``vlsn_store``: the VLSN index of a replicated environment in its database, and what recovery tells it
+* ``vlsn_view``: the VLSN index of an environment open for reading
+"""

@@ -6,11 +6,24 @@ Packages and modules, bottom up:
 * ``database``: what a Derby database directory holds; control files; who has it open.
 * ``log``, ``log_tail``, ``log_walk``: the scans, the end of the log, what follows it; ``log_writer`` appends to it.
 * ``pages``, ``containers``, ``cache``: live pages, the files that hold them, and the page cache.
-* ``page_actions``, ``loggable``, ``compensate``: the three verbs of a loggable operation: do, undo, compensate.
-* ``xact_table``, ``redo``, ``undo``, ``checkpoint``, ``recovery``: the passes of recovery and its closing checkpoint.
+* ``page_actions``, ``loggable``: the three verbs of a loggable operation: do, undo, compensate.
+* ``xact_table``, ``recovery``, ``checkpoint``: the passes of recovery and its closing checkpoint.
 * ``database_info``, ``verify``, ``explain``: what an operator wants to know before recovery is run.
 * ``store``: a page store of our own on the same files.
 
 Rules are cited by their numbers in derby-behaviour.md (R-DRB-1 to R-DRB-73). Nothing here knows JE: the package imports
 ``engine.storage``, ``engine.errors`` and ``engine.events`` only.
+
+Also here:
+
+* ``catalog``: the one table of the SQL catalogue that a check needs
+* ``crash_drill``: simulated crashes of Derby databases and page stores
+* ``findings``: findings of ``verify``: stable codes, one line each, and the record that carries one
+* ``interlock``: the interlock: where recovery must not simply go on
+* ``page_copies``: copies of pages that are about to be written, so that a torn page write loses nothing
+* ``textbook``: the page-LSN variant of textbook ARIES, beside Derby's, and what it would do with the records of the
+  same log
+* ``verify_log``: checks of the log: groups, chain, transactions, the end and what follows it
+* ``verify_pages``: checks of containers and pages, each page against itself and against the log
+* ``xact_fates``: the fate of every transaction in the log
 """

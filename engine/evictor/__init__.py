@@ -1,1 +1,7 @@
-"""Keeping the cache within its budget (R-EVT-1 to R-EVT-8)."""
+"""Keeping the cache within its budget (R-EVT-1 to R-EVT-8).
+
+Modules:
+
+* ``eviction_policy``: which nodes leave the cache first
+* ``evictor``: keeping the cache within its budget
+"""

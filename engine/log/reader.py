@@ -1,4 +1,4 @@
-"""Reading one log file forward: every entry, and every stretch that is none.
+"""Reading one log file forward: every entry, and every stretch that is not one.
 
 Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds), je-log-format.md 3.8 and 16.
 

@@ -12,4 +12,18 @@ Rules:
 
 ``java`` finds a Java runtime, ``settings`` decides the configuration, ``scratch`` keeps what a session writes in one
 directory, ``failures`` turns what the JVM throws into errors of ours, ``running`` runs one job with progress.
+
+Also here:
+
+* ``export``: exporting a database: its records, as recovery would leave them, as files that other programs read
+* ``fleet``: work over many environments in one Spark job
+* ``installed``: whether the Python packages that a job needs are there
+* ``load``: bulk load: sorted records become finished log files
+* ``log_columns``: the columns of the ``jelog`` data source, and how they are filled from log entries
+* ``log_source``: ``spark.read.format("jelog")``: the entries of the logs of many environments as rows
+* ``record_source``: ``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave
+  them
+* ``shipping``: the package as a zip, for executors that do not have it
+* ``tables``: small tables as a Parquet dataset
+* ``worker``: what a Python worker of Spark does once, before its first task
 """

@@ -5,4 +5,25 @@ Rules: R-TREE-1 to R-TREE-61 and R-REC-44, R-REC-52 of je-behaviour.md. A node i
 keys; prefixes, compact LSNs and embedded data in keys exist only in the codec (``node_codec``). All access is under one
 latch per environment (``TreeContext.latch``), which plays the part of JE's node latches: an operation that logs an LN
 changes the slot before it lets go (R-TREE-20).
+
+Also here:
+
+* ``bin_node``: a bottom node in memory: the slots that lead to records
+* ``comparators``: orders of known embedders, by the Java class that their databases name
+* ``compress``: removing deleted slots and empty branches
+* ``context``: the environment as the trees see it
+* ``database_state``: what the trees know of one database
+* ``fast_codec``: nodes of the usual form to log entries, and BINs back, without an object for each slot
+* ``in_node``: an internal node in memory
+* ``keys``: key order: how stored keys become values that Python compares as the database does
+* ``node_log``: logging one node: delta or full, its slot in the parent, what becomes obsolete
+* ``order``: learning the order of a database from its nodes, where the order is that of a Java class that nobody
+  registered
+* ``record_version``: a version of a record: what a slot holds, held, or is to hold again
+* ``redo``: redo of many LNs of one database at once, in the order of keys
+* ``settling``: logging the nodes that are out in the scratch file, when recovery for writing has succeeded; ``spill``
+  says why
+* ``spill``: changed nodes that the cache cannot hold while nothing can be logged
+* ``split``: splits
+* ``tree``: search in one tree, fetching nodes when they are needed, and its creation
 """

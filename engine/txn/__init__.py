@@ -3,4 +3,14 @@
 ``lock_types`` holds the conflict and upgrade tables as data, ``lock_entry`` one lock, ``deadlock`` the search for
 cycles, ``locks`` the table that threads use. Rules R-TXN-1 to 11, 20 and 24 to 26 of je-behaviour.md. The catalog,
 the cursors and recovery import this package; it imports the log and what is below it.
+
+Also here:
+
+* ``chain``: the chain of one transaction's LNs
+* ``lock_errors``: errors of locking
+* ``manager``: all transactions of an environment: ids, registration, commit, abort, prepare
+* ``records``: reading and writing single records under locks
+* ``rollback``: taking open transactions back to a matchpoint: what recovery and a running replica share
+* ``txn``: one transaction: its id, its chain in the log, its locks, what its writes replaced
+* ``undo``: undo of a transaction along its chain in the log
 """

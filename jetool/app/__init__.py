@@ -5,4 +5,14 @@
 ``params`` and ``addresses`` read what the user typed; ``opening``, ``repairs`` and ``node_stream`` open what the user
 named; ``exits`` turns whatever ends a run into an exit code and a message. ``schemas`` and ``manpages`` describe it
 all.
+
+Also here:
+
+* ``crash_report``: the report file of an internal error
+* ``interrupted``: repairs that were interrupted: what the next command does about one
+* ``log_damage``: what commands that read the whole log say about damage in it
+* ``manual``: the pages of man5 and man7
+* ``record_output``: records on their way in and out, whatever the kind of the environment
+* ``spark_session``: Spark for commands: a session from the shared options
+* ``version``: what ``jetool --version`` prints
 """

@@ -1,1 +1,7 @@
-"""Rows that several commands print: records of databases, streams of nodes. A command's own rows stand beside it."""
+"""Rows that several commands print: records of databases, streams of nodes. A command's own rows stand beside it.
+
+Modules:
+
+* ``record_rows``: records of databases as rows: ``scan``, ``get`` and ``dump`` print the same shape
+* ``stream_rows``: two nodes of a group side by side, as rows
+"""

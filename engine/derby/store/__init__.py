@@ -3,4 +3,8 @@
 Modules, bottom up: ``write_path`` (log, then do), ``locks``, ``commits`` (group commit), ``space`` (pages),
 ``heap``, ``index`` and ``split`` (the B-tree), ``tables`` (the catalogue), ``transaction``, ``reclaim`` (work after a
 commit), ``page_store`` (opening, checkpoints, closing). Start with ``page_store``.
+
+Also here:
+
+* ``layout``: the files of a new store, and what tells a store from an SQL database
 """

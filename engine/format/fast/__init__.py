@@ -24,4 +24,8 @@ fast                              general                                    dif
 ================================  =========================================  ========================================
 
 The last three stand where the trees and numpy are, and take layouts and flags from here.
+
+Also here:
+
+* ``walks``: the loops that walk a buffer, chosen once: those of ``loops``, or the compiled ones of ``kernel``
 """

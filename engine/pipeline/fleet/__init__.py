@@ -15,4 +15,8 @@ shared out.
 
 All but ``jobs`` and ``salvage`` know nothing of Spark and are imported by executors, which import nothing of the
 command line.
+
+Also here:
+
+* ``verify``: verifying a fleet: one job of two stages
 """

@@ -23,4 +23,9 @@ Who does what: ``plan`` (values that travel to tasks), ``staging`` (the director
 ``bin_block`` (bytes of many entries at once), ``log_output`` (the files of a task), ``stitch``. ``session`` holds the
 environment meanwhile; ``bulk`` goes through the steps; ``database_merge`` takes the place of 2 and 3 for a database
 that holds records.
+
+Also here:
+
+* ``local_backend``: the two jobs of a load without Spark
+* ``spark_backend``: the two jobs of a load on Spark
 """
