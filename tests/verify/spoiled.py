@@ -11,8 +11,7 @@ from collections.abc import Callable
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.format.codecs import decode_body, encode_body
-from engine.format.entry_types import Record
+from engine.format.codecs import Record, decode_body, encode_body
 from engine.format.header import HEADER_BYTES, entry_checksum
 from engine.format.lsn import file_of, offset_of
 from engine.log.access import LogAccess
