@@ -54,7 +54,7 @@ class OpenTransaction(NamedTuple):
     global_id: GlobalId | None
 
 
-class Analysis(NamedTuple):
+class DerbyAnalysis(NamedTuple):
     """The scan that recovery would make, without its effects.
 
     Attributes:
@@ -106,7 +106,7 @@ class Info(NamedTuple):
     containers: int
     stubs: int
     lock_holder: int | None
-    analysis: Analysis | None
+    analysis: DerbyAnalysis | None
     problem: str | None
 
 
@@ -146,7 +146,7 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
     )
 
 
-def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT) -> Analysis:
+def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT) -> DerbyAnalysis:
     """Scan as recovery would. DamageError when the start cannot be found or a transaction makes no sense."""
     start = find_start(log, controls)
     scan = ForwardScan(log, start.undo_lwm)
@@ -161,7 +161,7 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
     assert end is not None
     losers, in_doubt = table.losers(), table.in_doubt()
     clean = is_clean(start, end, counted.others, table)
-    return Analysis(
+    return DerbyAnalysis(
         start=start,
         end=end,
         records=counted.records,

@@ -126,6 +126,11 @@ CODES: dict[str, Code] = {
     "DRB-CONT-005": Code(NOTE, "it takes space only", "none is needed"),
     "DRB-REC-001": Code(NOTE, "recovery rolls it back", "none is needed"),
     "DRB-REC-002": Code(NOTE, "it keeps its locks until it is committed or rolled back", "ask the transaction manager"),
+    "DRB-REPAIR-001": Code(
+        ERROR,
+        "the files are neither as before the repair nor as it leaves them; other findings are about this state",
+        "jetool undo takes it back, also an undo that was interrupted; the repair itself, run again, begins anew",
+    ),
     "DRB-DB-001": Code(NOTE, "what is read may change under the check", "check a copy, or stop the JVM"),
 }
 

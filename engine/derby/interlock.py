@@ -13,7 +13,7 @@ used, where Derby would read the whole log and write no checksums (R-DRB-42).
 from __future__ import annotations
 
 from engine.derby.database import LOG_DIRECTORY, Controls, DerbyDatabase
-from engine.derby.database_info import Analysis
+from engine.derby.database_info import DerbyAnalysis
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.log import DerbyLogFiles
@@ -41,7 +41,9 @@ def usable_controls(database: DerbyDatabase, notes: list[str], *, derby_default:
     return controls
 
 
-def check(log: DerbyLogFiles, analysis: Analysis, notes: list[str], *, accept_loss: bool, accept_file: bool) -> None:
+def check(
+    log: DerbyLogFiles, analysis: DerbyAnalysis, notes: list[str], *, accept_loss: bool, accept_file: bool
+) -> None:
     """Refuse what must be refused.
 
     Arguments:
@@ -70,7 +72,7 @@ def check(log: DerbyLogFiles, analysis: Analysis, notes: list[str], *, accept_lo
         notes.append(f"Derby itself would fail at {instant.show(end.stopped_at)}: {end.reason}")
 
 
-def _check_checkpoint(log: DerbyLogFiles, analysis: Analysis) -> None:
+def _check_checkpoint(log: DerbyLogFiles, analysis: DerbyAnalysis) -> None:
     """The log must reach its own checkpoint."""
     start, end = analysis.start, analysis.end
     # The checkpoint record itself must be in the log, hence greater, not equal.
@@ -87,7 +89,7 @@ def _check_checkpoint(log: DerbyLogFiles, analysis: Analysis) -> None:
     )
 
 
-def _check_after_end(log: DerbyLogFiles, analysis: Analysis) -> None:
+def _check_after_end(log: DerbyLogFiles, analysis: DerbyAnalysis) -> None:
     """No committed transaction may lie after the end."""
     after, end = analysis.after, analysis.end
     if not after.commits:

@@ -24,8 +24,7 @@ from engine.format.entry_types import (
 from engine.format.header import header_bytes
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.log.access import LogAccess
-from engine.log.after_damage import AfterDamage, AfterDamageCount
-from engine.log.damage import is_full
+from engine.log.damage import AfterDamage, AfterDamageCount, is_full
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
 from engine.log.passes import LogRange, backward

@@ -33,22 +33,20 @@ Order, each step durable before the next:
 So without a marker the files are whole: as before, or as the repair left them. With one the manifest says what was
 going on, and undo, which only puts absolute bytes at absolute places, can be run again from the start.
 
-An interrupted repair leaves a log that JE may open and go on with. Undo takes back nothing that somebody else wrote:
-see ``explained``.
+``undo`` reads what is written here; ``explained`` tells it whether somebody else has written since.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.errors import DamageError, NotFoundError
 from engine.storage.base import ReadFile, Storage
 
 JOURNAL: Final = "saved.journal"
@@ -128,84 +126,6 @@ def opened(backup: Storage) -> ReadFile:
     if backup.stat(JOURNAL) is None:
         raise NotFoundError(f"no saved bytes in {backup.root}", file=backup.root, hint="name the backup directory")
     return backup.open(JOURNAL)
-
-
-def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
-    """Bring back the state before the repair that a backup directory belongs to; the number of entries undone.
-
-    An undo that was interrupted is finished.
-
-    Arguments:
-        storage: the directory of the environment or database.
-        backup: the backup directory.
-        force: go on although somebody has written since.
-
-    Raises: NotFoundError without a journal; DamageError when it or the manifest is not one of ours; without ``force``
-    RefusedError when the files were changed since.
-    """
-    manifest = read_manifest(backup)
-    state = manifest.get("state")
-    here, pending = os.path.realpath(backup.root), pending_in(storage)
-    if pending is None:
-        # Not whole, if it is there at all: the run ended before its first change.
-        unmark(storage)
-    elif pending.backup != here:
-        raise RefusedError(
-            f"another repair ({pending.command}) was interrupted",
-            file=storage.root,
-            found=f"its saved bytes are in {pending.backup}",
-            consequence="nothing was changed",
-            hint=f"jetool undo {storage.root} --backup-dir {pending.backup}",
-        )
-    if state == UNDONE:
-        return _finish_undo(storage, backup)
-    places = places_of(backup)
-    if not force:
-        _require_ours(storage, backup, manifest, places)
-    if state != UNDOING:
-        mark(storage, Pending(here, str(manifest.get("command", ""))))
-        write_manifest(backup, {**manifest, "state": UNDOING})
-    file = opened(backup)
-    try:
-        # The first entry of a file holds its oldest state, so it is written last.
-        for place in reversed(places):
-            if place.kind != WRITTEN:
-                _undo_entry(storage, place, file)
-    finally:
-        file.close()
-    sync_files(storage, {place.path for place in places})
-    # Only now: until everything is durable, a crash is met by undoing once more.
-    write_manifest(backup, {**manifest, "state": UNDONE})
-    _finish_undo(storage, backup)
-    return sum(place.kind != WRITTEN for place in places)
-
-
-def _finish_undo(storage: Storage, backup: Storage) -> int:
-    """What follows the state ``undone``; the number of entries when the journal still has its first name."""
-    count = 0
-    if backup.stat(JOURNAL) is not None:
-        count = sum(place.kind != WRITTEN for place in places_of(backup))
-        # The name is free for the next run; the bytes stay.
-        backup.rename(JOURNAL, f"{JOURNAL}.undone")
-        backup.sync_directory()
-    unmark(storage)
-    return count
-
-
-def settle(storage: Storage, backup: Storage) -> str | None:
-    """Take back what a marker stands for. A repair that came to its end, but not to its report, is taken back too.
-
-    Returns: the state that the manifest had, None when nothing had to be taken back.
-
-    Raises: as ``undo``.
-    """
-    manifest = read_manifest(backup)
-    state = manifest.get("state")
-    if state == DONE and _changed(storage, manifest) is not None:
-        # Done, and in use since.
-        unmark(storage)
-        return None
-    return str(state) if undo(storage, backup) else None
 
 
 def mark(storage: Storage, pending: Pending) -> None:
@@ -314,45 +234,6 @@ def sync_files(storage: Storage, touched: set[str]) -> None:
         storage.sync_directory(directory)
 
 
-def _require_ours(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> None:
-    """Refuse when undo would take back more than the repair did."""
-    state = manifest.get("state")
-    if state == DONE:
-        changed = _changed(storage, manifest)
-    else:
-        pending = pending_in(storage)
-        if pending is None or state not in (RUNNING, UNDOING):
-            raise RefusedError(
-                "the run that would be undone was interrupted before it changed anything, or its marker is gone",
-                file=storage.root,
-                expected=f"{MARKER} in it, which names the saved bytes",
-                consequence="whatever was done to the files since would be lost",
-                hint="when nothing has opened it since, undo with --force",
-            )
-        from engine.storage.explained import unexplained
-
-        changed = unexplained(storage, backup, manifest, places)
-    if changed is not None:
-        raise RefusedError(
-            "files were changed since the run that would be undone",
-            file=f"{storage.root}/{changed}",
-            consequence="what was written since would be lost, and old and new bytes mixed up; nothing was changed",
-            hint=f"work on a copy: undo --force takes back all the same; without {MARKER} the files count as they are",
-        )
-
-
-def _changed(storage: Storage, manifest: dict[str, object]) -> str | None:
-    """A file that is not as a finished repair left it; None when all are."""
-    files, after = manifest.get("files"), manifest.get("after")
-    if not isinstance(files, dict):
-        return MANIFEST
-    lengths = log_lengths(storage)
-    known = after if isinstance(after, dict) else lengths
-    changed = [str(path) for path in {**lengths, **known} if lengths.get(path) != known.get(path)]
-    changed += [str(path) for path, digest in files.items() if digest_of(storage, path) != digest]
-    return changed[0] if changed else None
-
-
 def _places(file: ReadFile, name: str) -> Iterator[Place]:
     """Every whole entry, to the first one that is torn."""
     at, size = 0, file.size()
@@ -389,19 +270,3 @@ def _require_sane(place: Place, name: str) -> None:
             consequence="nothing was changed",
             hint="the backup directory is damaged, or somebody else has written to it",
         )
-
-
-def _undo_entry(storage: Storage, place: Place, journal: ReadFile) -> None:
-    if place.kind == CREATED:
-        if storage.stat(place.path) is not None:
-            storage.remove(place.path)
-        return
-    # A removed file comes back with the first of its entries.
-    file = storage.open_rw(place.path, create=True)
-    try:
-        if place.size:
-            file.write(place.offset, journal.read(place.at, place.size))
-        if file.size() != place.length:
-            file.truncate(place.length)
-    finally:
-        file.close()

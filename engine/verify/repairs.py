@@ -33,7 +33,18 @@ def check_repairs(storage: Storage) -> tuple[Finding, ...]:
     if pending is None:
         return ()
     said = f"{pending.command} was interrupted, or its undo; the saved bytes are in {pending.backup}"
-    return (Finding(RULE.code, RULE.severity, NULL_LSN, MARKER, None, None, said, RULE.consequence, RULE.remedy),)
+    finding = Finding(
+        code=RULE.code,
+        severity=RULE.severity,
+        lsn=NULL_LSN,
+        file=MARKER,
+        db=None,
+        key=None,
+        message=said,
+        consequence=RULE.consequence,
+        remedy=RULE.remedy,
+    )
+    return (finding,)
 
 
 def _is_locked(storage: Storage, path: str) -> bool:

@@ -136,16 +136,22 @@ def _recovered(
     except DamageError as error:
         findings.add(rules.NOT_RECOVERED, str(error), lsn=NULL_LSN)
         _close(ctx)
-        return TreeReport(tuple(findings.all()), False, 0, 0, 0, (), {})
+        return _unwalked(findings=tuple(findings.all()))
     except UnknownOrderError as error:
         _close(ctx)
-        return TreeReport((), False, 0, 0, 0, (f"trees ({error.what}: {error.found})",), {})
+        return _unwalked(not_checked=(f"trees ({error.what}: {error.found})",))
     try:
         check = _Check(ctx, catalog, recovery, findings)
         prepare(check)
         return check.run(listener)
     finally:
         _close(ctx)
+
+
+def _unwalked(*, findings: tuple[Finding, ...] = (), not_checked: tuple[str, ...] = ()) -> TreeReport:
+    return TreeReport(
+        findings=findings, recovered=False, databases=0, nodes=0, records=0, not_checked=not_checked, lost={}
+    )
 
 
 def _close(ctx: TreeContext) -> None:
@@ -203,9 +209,14 @@ class _Check:
         skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
         walk = self._walk
         return TreeReport(
-            tuple(self._findings.all()), True, len(databases) + 2, walk.nodes, walk.records, tuple(skipped),
-            self._lost.found,
-        )  # fmt: skip
+            findings=tuple(self._findings.all()),
+            recovered=True,
+            databases=len(databases) + 2,
+            nodes=walk.nodes,
+            records=walk.records,
+            not_checked=tuple(skipped),
+            lost=self._lost.found,
+        )
 
     def _walk_one(self, db: DatabaseState) -> None:
         for observer in self.observers:

@@ -152,19 +152,24 @@ class Command(click.Command):
     def _after_interruption(self, run: options.Run, values: Mapping[str, Any]) -> Iterator[None]:
         """What comes before and after the command because of a repair that was interrupted, or is now."""
         env = values.get("env")
-        if not isinstance(env, str) or not (self.writes or os.path.lexists(os.path.join(env, _MARKER))):
+        if not isinstance(env, str):
             yield
             return
-        from jetool.app import interrupted
-
+        marker = os.path.join(env, _MARKER)
+        marked = os.path.lexists(marker)
         changes = self.writes and not run.dry_run and values.get("in_place", True)
-        if interrupted.is_marked(env) and self.name != _UNDO:
+        if marked and self.name != _UNDO:
+            from jetool.app import interrupted
+
             (interrupted.settle if changes else interrupted.preview)(run, env)
-        if not changes:
+        try:
             yield
-            return
-        with interrupted.ended(run, env):
-            yield
+        except BaseException as error:
+            if changes and not marked and os.path.lexists(marker):
+                from jetool.app import interrupted
+
+                interrupted.stopped(run, env, error)
+            raise
 
     def _serving(self, values: Mapping[str, Any]) -> Callable[..., int]:
         """The function that serves the command on the environment that it was given: see ``jetool.app.verbs``."""

@@ -17,10 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.db.opening import LOCK_FILE
-from engine.derby.database import DerbyDatabase
-from engine.derby.recovery.manager import unlock
 from engine.errors import JetoolError, RefusedError
-from engine.storage import journal
+from engine.storage import journal, undo
 from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
@@ -30,11 +28,6 @@ from jetool.app import kinds
 from jetool.app.options import Run
 
 _WRITER_BYTE = 0
-
-
-def is_marked(env: str) -> bool:
-    """Whether there is a marker; cheap, for every command."""
-    return os.path.lexists(os.path.join(env, MARKER))
 
 
 def settle(run: Run, env: str) -> None:
@@ -54,7 +47,7 @@ def settle(run: Run, env: str) -> None:
             journal.unmark(disk)
             return
         backup = saved_by(disk, pending)
-        state = journal.settle(disk, backup)
+        state = undo.settle(disk, backup)
     if state is None:
         return
     done = "was taken back" if state == journal.RUNNING else "had been taken back in part, the rest was done now"
@@ -89,7 +82,7 @@ def as_before(disk: DiskStorage) -> Storage:
     if pending is None:
         return disk
     view, backup = OverlayStorage(disk), saved_by(disk, pending)
-    journal.settle(view, OverlayStorage(backup))
+    undo.settle(view, OverlayStorage(backup))
     return view
 
 
@@ -152,7 +145,9 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
         RefusedError: somebody else has it, also after the time of ``--lock-timeout``.
     """
     if kinds.kind_of(disk) == kinds.DERBY:
-        from jetool.derby.recover import wait_for_lock
+        from engine.derby.database import DerbyDatabase
+        from engine.derby.recovery.manager import unlock
+        from jetool.derby.locking import wait_for_lock
 
         database = DerbyDatabase(disk)
         wait_for_lock(run, database)
@@ -173,25 +168,19 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def ended(run: Run, env: str) -> Iterator[None]:
-    """What a writer does that ends early and leaves a marker: take back after an error, say what comes next otherwise.
+def stopped(run: Run, env: str, error: BaseException) -> None:
+    """What a repair does that has left its marker: take back after an error, say what comes next otherwise.
 
     After an interrupt the process is to go, and the next command has all the time it needs.
     """
-    before = is_marked(env)
-    try:
-        yield
-    except BaseException as error:
-        pending = journal.pending_in(DiskStorage(env, follow=False)) if not before and is_marked(env) else None
-        if pending is not None and not _is_taken_back(run, env, error):
-            run.messages.warning(
-                f"the repair ({pending.command}) is not finished",
-                file=env,
-                consequence=f"the old bytes are saved in {pending.backup}",
-                hint=f"jetool undo {env} takes it back; the same command again begins anew",
-            )
-        raise
+    pending = journal.pending_in(DiskStorage(env, follow=False))
+    if pending is not None and not _is_taken_back(run, env, error):
+        run.messages.warning(
+            f"the repair ({pending.command}) is not finished",
+            file=env,
+            consequence=f"the old bytes are saved in {pending.backup}",
+            hint=f"jetool undo {env} takes it back; the same command again begins anew",
+        )
 
 
 def _is_taken_back(run: Run, env: str, error: BaseException) -> bool:

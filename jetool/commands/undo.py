@@ -12,6 +12,7 @@ from engine.storage import journal
 from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
 from engine.storage.overlay import OverlayStorage
+from engine.storage.undo import undo as take_back
 from jetool.app import exits, interrupted
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, backups_of
@@ -76,10 +77,10 @@ def undo(run: Run, env: str, force: bool) -> int:
     state = manifest.get("state")
     places = journal.places_of(backup) if state != journal.UNDONE else []
     if run.dry_run:
-        journal.undo(OverlayStorage(disk), OverlayStorage(backup), force=force)
+        take_back(OverlayStorage(disk), OverlayStorage(backup), force=force)
     else:
         with interrupted.locked(run, disk):
-            journal.undo(disk, backup, force=force)
+            take_back(disk, backup, force=force)
     files = sorted({place.path for place in places})
     changes = sum(place.kind != journal.WRITTEN for place in places)
     row = (

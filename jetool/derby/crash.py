@@ -24,7 +24,7 @@ from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.crash.rows import SUMMARY
 from jetool.derby.crash_rows import CASE, CRASH, text_line
-from jetool.derby.recover import wait_for_lock
+from jetool.derby.locking import wait_for_lock
 from jetool.derby.saving import backup_of
 
 _NUMBERED: Final = re.compile(r"(entry|type|step|write):([A-Za-z_.-]+|\d+)(?::(\d+))?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.derby.database import ControlCopy, Controls
-from engine.derby.database_info import Analysis, Info, OpenTransaction
+from engine.derby.database_info import DerbyAnalysis, Info, OpenTransaction
 from engine.derby.format import control
 from engine.derby.format.operations.layout import GlobalId
 from jetool.output.shape import Field, Shape, row_of
@@ -158,7 +158,7 @@ def _control(copy: ControlCopy, controls: Controls) -> Any:
     )
 
 
-def _checkpoint(analysis: Analysis | None) -> Any:
+def _checkpoint(analysis: DerbyAnalysis | None) -> Any:
     if analysis is None or analysis.start.checkpoint is None:
         return None
     marks = analysis.start.checkpoint
@@ -166,7 +166,7 @@ def _checkpoint(analysis: Analysis | None) -> Any:
     return row_of(_CHECKPOINT_FIELDS, values)
 
 
-def _recovery(analysis: Analysis) -> Any:
+def _recovery(analysis: DerbyAnalysis) -> Any:
     start, losers = analysis.start, analysis.losers
     return row_of(
         _RECOVERY_FIELDS,
@@ -184,7 +184,7 @@ def _recovery(analysis: Analysis) -> Any:
     )
 
 
-def _open(analysis: Analysis) -> list[Any]:
+def _open(analysis: DerbyAnalysis) -> list[Any]:
     return [_transaction(one, "loser") for one in analysis.losers] + [
         _transaction(one, "in doubt") for one in analysis.in_doubt
     ]

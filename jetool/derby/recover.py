@@ -10,13 +10,14 @@ from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
-from engine.storage.journal import undo
 from engine.storage.overlay import OverlayStorage
+from engine.storage.undo import undo
 from jetool.app import exits
 from jetool.app.interrupted import as_before
 from jetool.app.options import Run
 from jetool.derby.ends import note_holder
 from jetool.derby.explain_rows import EXPLAINED, explained_row
+from jetool.derby.locking import wait_for_lock
 from jetool.derby.recover_rows import RECOVERED, recovered_row
 from jetool.derby.saving import backup_of, has_saved, last_backup
 from jetool.output import select
@@ -33,7 +34,6 @@ UNDONE: Final = Shape(
         Field("entries", "int", "saved entries that were put back"),
     ),
 )
-_POLL_S: Final = 0.2
 
 
 def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force_checkpoint: bool) -> int:
@@ -117,10 +117,3 @@ def undo_database(run: Run, storage: DiskStorage, *, force: bool) -> int:
         entries = take_back(storage, backup, force=force)
     run.out.document(UNDONE, UNDONE.row((storage.root, "derby", run.dry_run, backup.root, entries)))
     return exits.DONE
-
-
-def wait_for_lock(run: Run, database: DerbyDatabase) -> None:
-    """Wait as long as ``--lock-timeout`` says for a JVM to close the database; a dry run does not."""
-    end = time.monotonic() + run.lock_timeout_s
-    while not run.dry_run and database.lock_holder() is not None and time.monotonic() < end:
-        time.sleep(_POLL_S)

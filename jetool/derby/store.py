@@ -24,8 +24,8 @@ from jetool.app import exits, kinds
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader
 from jetool.derby.ends import note_holder
+from jetool.derby.locking import wait_for_lock
 from jetool.derby.record_rows import CREATED, DELETED, TABLE, WRITTEN
-from jetool.derby.recover import wait_for_lock
 from jetool.derby.saving import backup_of, has_saved
 from jetool.rows.record_rows import RECORD, record_row
 

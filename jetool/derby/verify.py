@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.findings import ERROR, NOTE, WARNING, DerbyFinding
+from engine.derby.findings import ERROR, NOTE, WARNING, DerbyFinding, finding
 from engine.derby.log import DerbyLogFiles
 from engine.derby.verify import DerbyReport, verify
 from engine.storage.base import Storage
@@ -47,7 +47,7 @@ RULES: Final = (
     ("DRB-CONT-005", "a container belongs to no table or index"),
     ("DRB-REC-001", "a transaction is not ended"),
     ("DRB-REC-002", "a transaction is prepared and not ended"),
-    ("DRB-REPAIR-001", repairs.RULE.title),
+    ("DRB-REPAIR-001", "a repair was interrupted"),
     ("DRB-DB-001", "the database is open in another process"),
 )
 _LOG_CHECKS: Final = ("control files", "log", "tail")
@@ -100,10 +100,7 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
 
 def _of_repairs(storage: Storage) -> list[DerbyFinding]:
     """What every check says first."""
-    return [
-        DerbyFinding("DRB-REPAIR-001", ERROR, one.file, 0, None, None, one.message, one.consequence, one.remedy)
-        for one in repairs.check_repairs(storage)
-    ]
+    return [finding("DRB-REPAIR-001", one.message, file=one.file) for one in repairs.check_repairs(storage)]
 
 
 def _code(report: DerbyReport, *, strict: bool) -> int:

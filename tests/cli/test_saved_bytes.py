@@ -65,6 +65,19 @@ def test_readers_say_that_a_repair_was_interrupted_and_change_nothing(tmp_path: 
     assert state_of(env) == left
 
 
+def test_an_interrupted_repair_of_a_derby_database_is_a_finding(tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path)
+    before = contents(database)
+    assert run_killed(40, "recover", database)
+    assert journal.pending_in(DiskStorage(database)) is not None
+    assert run("info", database, "--json").json()["interrupted_repair"] == "recover"
+    result = run("verify", database, "--json")
+    assert (result.code, result.json()["findings"][0]["code"]) == (1, "DRB-REPAIR-001")
+    assert f"jetool undo {database}" in result.err
+    assert run("undo", database).code == 0
+    assert contents(database) == before
+
+
 def test_a_preview_is_that_of_the_real_run(tmp_path: Path) -> None:
     env, _ = interrupted(tmp_path)
     left = contents(env)

@@ -10,6 +10,7 @@ from engine.derby.recovery.manager import recover, take_back
 from engine.errors import NotFoundError, RefusedError
 from engine.storage import journal
 from engine.storage.memory import MemoryStorage
+from engine.storage.undo import undo
 from tests.derby.derby_fixtures import NAMES, storage_of
 
 FIVE = "crash-five-transactions"
@@ -37,8 +38,8 @@ def test_undo_refuses_when_something_was_changed_since() -> None:
     file = storage.open_rw("seg0/c490.dat")
     file.write(5000, b"new")
     with pytest.raises(RefusedError, match="changed since"):
-        journal.undo(storage, backup)
-    assert journal.undo(storage, backup, force=True) > 0
+        undo(storage, backup)
+    assert undo(storage, backup, force=True) > 0
 
 
 def test_used_backup_directory_is_refused() -> None:
@@ -59,7 +60,7 @@ def test_a_database_in_use_is_not_taken_back() -> None:
 
 def test_other_directories_hold_no_saved_bytes() -> None:
     with pytest.raises(NotFoundError, match="no saved bytes"):
-        journal.undo(storage_of(FIVE), MemoryStorage())
+        undo(storage_of(FIVE), MemoryStorage())
 
 
 def test_manifest_names_digests() -> None:

@@ -10,7 +10,7 @@ from engine.format.entry.checkpoint import CkptStart, encode_ckpt_start
 from engine.format.entry.txn_end import TxnEnd, encode_txn_end
 from engine.format.entry_types import CKPT_START, COMMIT
 from engine.format.lsn import NULL_LSN, make_lsn
-from engine.log.after_damage import AfterDamage
+from engine.log.damage import AfterDamage
 from engine.log.files import list_log_files
 from engine.log.tail import find_end
 from engine.storage.memory import MemoryStorage

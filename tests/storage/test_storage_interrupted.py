@@ -14,6 +14,7 @@ from engine.storage import journal
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.saved_bytes import SavingStorage
+from engine.storage.undo import undo
 from tests.support.stopping_storage import StoppingStorage
 
 START = {
@@ -91,7 +92,7 @@ def test_a_repair_that_stops_anywhere_is_taken_back(torn: int) -> None:
             assert journal.read_manifest(backup)["state"] == journal.DONE
         elif pending is None:
             continue
-        journal.undo(base, backup)
+        undo(base, backup)
         assert base.contents() == START
         assert journal.read_manifest(backup)["state"] == journal.UNDONE
     assert stopped > 40
@@ -102,12 +103,12 @@ def test_an_undo_that_stops_anywhere_is_finished(torn: int) -> None:
     base, backup = MemoryStorage(START, root="/env"), MemoryStorage(root="/backup")
     repair(base, backup)
     stopped = 0
-    for left, saved in images(journal.undo, base.contents(), backup.contents(), torn):
-        for again, once_more in images(journal.undo, left.contents(), saved.contents(), torn):
+    for left, saved in images(undo, base.contents(), backup.contents(), torn):
+        for again, once_more in images(undo, left.contents(), saved.contents(), torn):
             stopped += 1
             if journal.pending_in(again) is None and again.contents() == START:
                 continue
-            journal.undo(again, once_more)
+            undo(again, once_more)
             assert again.contents() == START
     assert stopped > 200
 
@@ -126,7 +127,7 @@ def test_the_state_of_another_writer_is_not_explained() -> None:
                 continue
             theirs = MemoryStorage({**files, path: data}, root="/env")
             with pytest.raises(RefusedError, match="changed since"):
-                journal.undo(theirs, MemoryStorage(saved, root="/backup"))
+                undo(theirs, MemoryStorage(saved, root="/backup"))
             assert theirs.contents() == {**files, path: data}
 
 
@@ -141,7 +142,7 @@ def test_nothing_is_undone_while_another_repair_is_interrupted() -> None:
         repair(StoppingStorage(base, 6), second)
     assert journal.pending_in(base) is not None
     with pytest.raises(RefusedError, match="another repair"):
-        journal.undo(base, first, force=True)
-    journal.undo(base, second)
-    journal.undo(base, first)
+        undo(base, first, force=True)
+    undo(base, second)
+    undo(base, first)
     assert base.contents() == START

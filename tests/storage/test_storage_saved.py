@@ -8,6 +8,7 @@ from engine.errors import DamageError
 from engine.storage import journal
 from engine.storage.memory import MemoryStorage
 from engine.storage.saved_bytes import SavingStorage
+from engine.storage.undo import undo
 
 
 def test_every_kind_of_change_is_taken_back() -> None:
@@ -27,7 +28,7 @@ def test_every_kind_of_change_is_taken_back() -> None:
     saving.open_rw("a/six", create=True).write(3, b"six")
     saving.finish({})
     assert base.contents()["a/two"] == b"other"
-    journal.undo(base, backup)
+    undo(base, backup)
     assert base.contents() == start
 
 
@@ -56,4 +57,4 @@ def test_blocks_are_saved_once() -> None:
 
 def test_damaged_manifest_is_reported() -> None:
     with pytest.raises(DamageError, match="manifest"):
-        journal.undo(MemoryStorage(), MemoryStorage({"manifest.json": b"{", "saved.journal": b""}))
+        undo(MemoryStorage(), MemoryStorage({"manifest.json": b"{", "saved.journal": b""}))

@@ -87,7 +87,8 @@ def replicated_ln(writer: LogWriter, vlsn: int, *, invisible: bool = False) -> i
 @cache
 def ln_body() -> bytes:
     """The body of a real replicated INS_LN_TX with another transaction id."""
-    from engine.format.entry_types import BY_NUMBER, decode_body, encode_body
+    from engine.format.codecs import decode_body, encode_body
+    from engine.format.entry_types import BY_NUMBER
     from tests.golden_logs import entries, read
 
     real = next(

@@ -35,7 +35,7 @@ from engine.derby.pages import LivePage
 from engine.errors import DamageError, FormatError
 
 
-class Place(NamedTuple):
+class UndoPlace(NamedTuple):
     """Where a compensation is applied; ``record_id`` is None for a physical one."""
 
     page: int
@@ -49,7 +49,7 @@ def undoable(operation: Operation) -> bool:
     return loggable.clr_of(operation) != loggable.NOT_UNDONE
 
 
-def place_of(cache: PageCache, found: Container, one: Record, operation: PageOperation) -> Place:
+def place_of(cache: PageCache, found: Container, one: Record, operation: PageOperation) -> UndoPlace:
     """Where a page record is undone.
 
     Arguments:
@@ -61,9 +61,9 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
     Raises: DamageError when the row is nowhere to be found.
     """
     if not isinstance(operation, operations.Insert | operations.Delete | operations.UpdateField):
-        return Place(operation.page, None)
+        return UndoPlace(operation.page, None)
     if not operation.logical:
-        return Place(operation.page, operation.record_id)
+        return UndoPlace(operation.page, operation.record_id)
     # Of an update field record the last image is the old row (see ``describe.images``).
     image = describe.images(one)[-1]
     if not isinstance(image, row.DecodedRow):
@@ -74,7 +74,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
         slot = original.slot_of(operation.record_id)
         # R-DRB-54: record ids are used again, so the id alone does not prove that it is the row.
         if slot is not None and columns_of(original, slot) == wanted:
-            return Place(operation.page, operation.record_id)
+            return UndoPlace(operation.page, operation.record_id)
     return _search(cache, found, operation, wanted[: unique_columns(cache, found)])
 
 
@@ -112,11 +112,11 @@ def _search(
     found: Container,
     operation: operations.Insert | operations.Delete | operations.UpdateField,
     wanted: list[bytes | None],
-) -> Place:
+) -> UndoPlace:
     for number, leaf in _leaves(cache, found, operation.page):
         for slot in range(btree.CONTROL_SLOT + 1, len(leaf.rows)):
             if columns_of(leaf, slot)[: len(wanted)] == wanted:
-                return Place(number, leaf.rows[slot].record_id)
+                return UndoPlace(number, leaf.rows[slot].record_id)
     raise DamageError(
         f"a row of an open transaction is in no leaf of {found.key}",
         file=found.path,

@@ -28,7 +28,7 @@ from engine.derby.cache import DEFAULT_PAGES, PageCache
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, CheckpointResult, DerbyCheckpointer, write_controls
 from engine.derby.containers import Containers
 from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, DerbyDatabase
-from engine.derby.database_info import Analysis, analyse
+from engine.derby.database_info import DerbyAnalysis, analyse
 from engine.derby.format import instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.control import Control
@@ -41,10 +41,10 @@ from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.undo import Undo, UndoResult
 from engine.derby.xact_table import XactTable
 from engine.events import SILENT, Listener
-from engine.storage import journal
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
+from engine.storage.undo import undo
 
 _PROPERTIES_CONTAINER = 16
 _STEP = 256
@@ -91,7 +91,7 @@ class DerbyRecoveryResult(NamedTuple):
         changed: bytes of each file that a dry run would write, empty in a real run.
     """
 
-    analysis: Analysis
+    analysis: DerbyAnalysis
     clean: bool
     redo_seen: int
     redo_applied: int
@@ -156,7 +156,7 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     """
     lock = DerbyDatabase(storage).lock()
     try:
-        return journal.undo(storage, backup, force=force)
+        return undo(storage, backup, force=force)
     finally:
         unlock(storage, lock)
 
