@@ -201,7 +201,7 @@ def key_order(
     label = ", ".join(name for name in names if name)
     registered = {**BUILT_IN, **registered}
     unknown = any(name is not None and name not in registered for name in names)
-    learned = LearnedOrder(label) if unknown else None
+    learned: LearnedOrder | None = LearnedOrder(label) if unknown else None
     first, second = (_sort_key(name, registered, learned) for name in names)
     if not duplicates:
         return KeyOrder(False, lambda stored: RegisteredKey(stored, first(stored)), _unwrap_one, label, learned)

@@ -179,8 +179,8 @@ def test_a_root_leaves_and_comes_back(dirty: bool) -> None:
     env.checkpoint(force=True)
     env.engine.evict()
     env.sync()
-    env.crash()
-    with Environment(env.storage) as again:
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
         found = dict(again.open_database("deep").items())
     assert (found[b"0100"], found[b"0101"]) == (b"changed" if dirty else b"v" * 20, b"behind")
     assert len(found) == 200
