@@ -48,4 +48,4 @@ def _install(directory: Path) -> bool:
         if done.returncode:
             sys.stderr.write(done.stderr.decode(errors="replace"))
             return False
-    return any((directory / "site" / "engine" / "format").glob("kernel.*.so"))
+    return any((directory / "site" / "engine").rglob("kernel.*.so"))
