@@ -32,13 +32,13 @@ from typing import Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
-    ABORT,
     CKPT_END,
     CKPT_START,
     COMMIT,
     DURABLE_ENTRIES,
     ROLLBACK_END,
     ROLLBACK_START,
+    TXN_ENDS,
 )
 from engine.format.lsn import NULL_LSN, offset_of
 from engine.format.vlsn import NULL_VLSN
@@ -159,7 +159,7 @@ class AfterDamageCount:
         if number == COMMIT:
             self.commits += 1
             self._vlsns.append(entry.vlsn)
-        if number in (COMMIT, ABORT) and entry.replicated:
+        if number in TXN_ENDS and entry.replicated:
             self._dtvlsn = max(self._dtvlsn, _dtvlsn(entry))
         if number in _PROOFS.values():
             self._before[number] = self.commits

@@ -34,8 +34,8 @@ REQUIRED: Final = [
 # Tests that show a scenario and name its rules only, and helpers of several tests.
 ALSO: Final[dict[str, tuple[str, ...]]] = {
     "E-RB-4": (
-        "recovery/test_txn_chain.py::test_whole_chain",
-        "recovery/test_txn_chain.py::test_chain_with_the_matchpoint_inside",
+        "txn/test_chain.py::test_whole_chain",
+        "txn/test_chain.py::test_chain_with_the_matchpoint_inside",
     ),
     "T-55": (
         "log/test_reader_edges.py::test_any_window_gives_the_same_entries",
