@@ -92,6 +92,7 @@ class GroupGate:
     def acked(self, node: str, vlsn: int) -> None:
         """A replica has everything up to a VLSN on disk. One after the end of the log is not believed."""
         with self._changed:
+            # A number that was never logged here would let later commits pass without an acknowledgement.
             if vlsn <= self._index.latest_allocated and vlsn > self._acked.get(node, NULL_VLSN):
                 self._acked[node] = vlsn
                 self._changed.notify_all()
@@ -108,6 +109,7 @@ class GroupGate:
             RefusedError: one is not logged in time. It would come after what the next master has, and be lost.
         """
         with self._changed:
+            # Before the wait: otherwise new commits could begin for as long as it lasts.
             self._held = True
             if not self._changed.wait_for(lambda: not self._under_way, timeout_s):
                 raise RefusedError(
@@ -152,9 +154,11 @@ class GroupGate:
         """The highest VLSN that a majority has; 0 when it is not known yet."""
         needed = self.electable // 2
         if needed == 0:
+            # Alone this node is the majority.
             return self._index.range.last
         with self._changed:
             acked = sorted(self._acked.values(), reverse=True)
+        # The master has all of them, so the needed-th highest acknowledgement completes a majority.
         return max(acked[needed - 1], 0) if len(acked) >= needed else 0
 
     def committing(self) -> None:
@@ -174,6 +178,7 @@ class GroupGate:
                 raise RefusedError(
                     f"this node is no longer the master: {self._closed}", consequence="nothing was committed"
                 )
+            # Under the lock that ``hold`` takes: no commit slips past a transfer.
             self._under_way += 1
 
     def _not_begun(self) -> InsufficientReplicasError:
@@ -203,12 +208,14 @@ class GroupGate:
         """
         needed, vlsn = self.needed, txn.end_vlsn
         with self._changed:
+            # It is logged, and has its VLSN: ``hold`` need not wait for its acknowledgements.
             self._under_way -= 1
             self._changed.notify_all()
         if not needed:
             return
         deadline = time.monotonic() + self._timeout_s
         with self._changed:
+            # Replicas that have gone count as well: what they acknowledged is on their disks.
             while (found := sum(acked >= vlsn for acked in self._acked.values())) < needed:
                 left = deadline - time.monotonic()
                 if left <= 0 or self._closed is not None:

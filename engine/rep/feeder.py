@@ -72,6 +72,7 @@ class FeederSession:
         Raises:
             JetoolError: the replica says what makes no sense, or has gone; the log cannot be read.
         """
+        # Syncup may roll back what the replica acknowledged in an earlier session.
         self._gate.forget(self.node)
         try:
             while True:
@@ -84,6 +85,7 @@ class FeederSession:
             self._tell(error)
             raise
         finally:
+            # Closing the connection ends the sender too; only then can it be joined.
             self.close()
             if self.fed:
                 self._gate.disconnected(self.node)
@@ -123,6 +125,7 @@ class FeederSession:
 
     def _start(self, vlsn: int) -> None:
         reader = StreamReader(self._engine, vlsn)
+        # After the reader is there: a replica that cannot be fed must not let commits begin.
         self.fed = True
         self._gate.connected(self.node)
         self._sender = threading.Thread(target=self._send, args=(reader,), name=f"feeder {self.node}", daemon=True)
@@ -145,6 +148,7 @@ class FeederSession:
         try:
             item = self._index.wait_for(reader.next_vlsn, int(self._heartbeat_s * 1000))
         except WaitTimeoutError:
+            # No heartbeat from a dead environment: the replica shall look for another master.
             self._gate_check()
             beat = Heartbeat(int(time.time() * 1000), self._index.range.last, self._gate.dtvlsn)
             self._channel.send(Message.HEARTBEAT, messages.encode_heartbeat(beat))
@@ -155,11 +159,13 @@ class FeederSession:
             batch.append(of_item(item))
             size += len(item.body)
             reader.skip(item)
+            # A wait of 0 ms would raise when there is nothing more.
             more = self._index.range.last >= reader.next_vlsn
             item = self._index.wait_for(reader.next_vlsn, 0) if more else None
         if batch:
             self._channel.send(Message.ENTRIES, messages.encode_entries(batch))
             return
+        # The log item cache no longer has the entry (R-VLSN-62): it is read from the log.
         for entry in reader.read():
             batch.append(entry)
             size += len(entry.body)

@@ -108,7 +108,9 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     engine = env.engine
     if read_membership(engine) is not None or engine.vlsn_index is None or not engine.stream_range.is_empty:
         raise RefusedError("the environment belongs to a group already", file=env.home)
+    # The id goes into the first Commit, before there is a record of the member.
     engine.lead(AloneGate(engine.vlsn_index, 1))
+    # By itself: NameLN and Commit must be VLSN 1 and 2 of the group.
     with engine.operation(None) as locker:
         engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     made = uuid.uuid4().int
@@ -171,6 +173,7 @@ def check_name(what: str, name: str) -> None:
     Raises:
         UsageError: it is one of these.
     """
+    # Members are stored by name beside the record of the group: its key must stay free.
     if not name or name == GROUP_KEY or "\0" in name or len(name.encode("utf-8", "surrogateescape")) > _NAME_BYTES:
         raise UsageError(f"name of a {what}", expected=f"1 to {_NAME_BYTES} bytes", found=repr(name))
 
@@ -185,6 +188,7 @@ def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:
         state = engine.catalog.by_name(DATABASE_NAME)
         for node in bins(ctx, state) if state is not None else ():
             for index, lsn in enumerate(node.lsns):
+                # A version of an open transaction does not count; its lock knows the one before.
                 before = next(
                     (
                         txn.writes[lsn][1]
@@ -196,6 +200,7 @@ def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:
                 if before is None:
                     data = slot_data(ctx, node, index) if node.is_live(index) else None
                 elif before.lsn == NULL_LSN or before.known_deleted:
+                    # Inserted by the open transaction: nothing is committed under this key.
                     data = None
                 else:
                     record = ctx.access.read(before.lsn).record()

@@ -127,6 +127,7 @@ def call(address: tuple[str, int], mine: Identity, purpose: Purpose, secret: byt
         channel.close()
         raise PeerError(f"{name} answers in a way that makes no sense", found=str(error)) from error
     except BaseException:
+        # Whatever it is, an interrupt too, the socket must not stay open.
         channel.close()
         raise
     return channel
@@ -142,6 +143,7 @@ def _prove(channel: Channel, mine: Identity, purpose: Purpose, secret: bytes) ->
     welcome = _expect(channel, _WELCOME)
     if not hmac.compare_digest(welcome, _proof(secret, b"answerer", hello, nonce)):
         raise PeerError(f"{channel.peer} does not know the shared secret", consequence="it may be no node of the group")
+    # One key for each direction: a frame cannot be thrown back at its sender.
     channel.secure(_proof(secret, b"to answerer", hello, nonce), _proof(secret, b"to caller", hello, nonce))
 
 
@@ -169,6 +171,7 @@ class Answerer:
             hello = _decode_hello(self._hello)
         except FormatError as error:
             raise self.refusal(f"this is no message of a node ({error.what})") from error
+        # Before the proof, whose form may differ in another version.
         if hello.protocol != PROTOCOL_VERSION:
             raise self.refusal(
                 f"protocol version {hello.protocol} is not spoken here, but {PROTOCOL_VERSION}",
@@ -190,11 +193,13 @@ class Answerer:
             PeerError: another group, or clocks too far apart; the caller has been told.
         """
         theirs = hello.identity
+        # An operator does not know the group, and names none.
         if theirs.group and theirs.group != mine.group:
             raise self.refusal(
                 f"this is group {mine.group!r}, not {theirs.group!r}",
                 hint="give --peers addresses of its own group; jetool group show prints the group of an environment",
             )
+        # A node that has nothing of the group yet does not know its UUID, and may join.
         if NO_UUID not in (theirs.uuid, mine.uuid) and theirs.uuid != mine.uuid:
             raise self.refusal(
                 f"this is another group of the name {mine.group!r}: its UUID differs",
@@ -218,6 +223,7 @@ class Answerer:
     def refusal(self, why: str, master: tuple[str, int] | None = None, hint: str = "") -> PeerError:
         """Tell the caller why it is turned away, and what helps; the error to raise."""
         host, port = master or ("", 0)
+        # It is turned away whether or not it still listens.
         with contextlib.suppress(DisconnectedError):
             text = ByteWriter().string(why[:1000]).string(host).i32(port).string(hint)
             self._channel.send(_REFUSED, text.getvalue())
@@ -227,6 +233,7 @@ class Answerer:
 
 def _expect(channel: Channel, wanted: int) -> bytes:
     frame = channel.receive(_TIMEOUT_S)
+    # Only who answers may refuse.
     if frame.type == _REFUSED and wanted in (_NONCE, _WELCOME):
         raise _refused(channel, frame)
     if frame.type != wanted:
@@ -237,6 +244,7 @@ def _expect(channel: Channel, wanted: int) -> bytes:
 def _refused(channel: Channel, frame: Frame) -> PeerError:
     reader = ByteReader(frame.payload)
     why, host, port, hint = reader.string(), reader.string(), reader.i32(), reader.string()
+    # Without a reason: the node is not the master, and says who is if it knows.
     if not why:
         error = NotMasterError(f"{channel.peer} is not the master")
         error.master = (host, port) if host and 0 < port < 1 << 16 else None
@@ -250,6 +258,7 @@ def _refused(channel: Channel, frame: Frame) -> PeerError:
 
 
 def _proof(secret: bytes, role: bytes, hello: bytes, nonce: bytes) -> bytes:
+    # With their lengths: no two greetings make the same bytes.
     parts = b"".join(len(part).to_bytes(4, "big") + part for part in (role, hello, nonce))
     return hmac.digest(secret, b"jetool rep 1" + parts, "sha256")
 
@@ -268,6 +277,7 @@ def _decode_hello(payload: bytes) -> Hello:
     """
     reader = ByteReader(payload)
     protocol, purpose = reader.i16(), reader.u8()
+    # What follows may have another form there.
     if protocol != PROTOCOL_VERSION:
         return Hello(protocol, purpose, Identity("", NO_UUID, "", "", 0), 0)
     group, uuid = reader.string(), reader.byte_array()

@@ -75,8 +75,10 @@ class Mastership:
         self._count(members)
         engine.lead(self.gate)
         assert engine.writer is not None
+        # The first entry of the term: its time and node id are those of no other master.
         entry = encode_matchpoint(Matchpoint(engine.now_ms(), mine.id), WRITTEN_VERSION)
         engine.writer.log_in_stream(MATCHPOINT, entry, NEXT_VLSN)
+        # Before anybody can replay it: a replica must not have an entry that its master may lose.
         env.sync()
 
     def feed(self, channel: Channel, who: Identity) -> None:
@@ -87,12 +89,14 @@ class Mastership:
         """
         try:
             check_name("node", who.node)
+            # First of all: by these the replica decides whether to follow.
             channel.send(Message.TERMS, encode_terms(self.terms))
             self._admit(who)
         except JetoolError as error:
             channel.send(Message.FAILED, messages.encode_text(str(error)))
             raise
         earlier = self._feeders.get(who.node)
+        # The replica has called again: its old session is dead, though TCP may not know that yet.
         if earlier is not None:
             earlier.close()
         session = FeederSession(
@@ -102,6 +106,7 @@ class Mastership:
         try:
             session.run()
         finally:
+            # A later session of the same replica may have taken the place.
             if self._feeders.get(who.node) is session:
                 del self._feeders[who.node]
 
@@ -120,6 +125,7 @@ class Mastership:
             raise NotFoundError(f"no replica {node!r} is connected", hint="jetool node status lists them")
         self._await_member(node, timeout_s)
         try:
+            # In this order: no commit may come after the VLSN that the replica has to acknowledge.
             self.gate.hold(timeout_s)
             if not self.gate.await_acked(node, self._index.range.last_txn_end, timeout_s):
                 raise RefusedError(
@@ -127,6 +133,7 @@ class Mastership:
                 )
             (hand_over or feeder.promote)()
         except JetoolError:
+            # Still the master: what was held goes on.
             self.gate.go_on()
             raise
 
@@ -156,6 +163,7 @@ class Mastership:
                     consequence="it is not fed: its acknowledgements would count for a majority of the voters",
                 )
             return
+        # One at a time: two newcomers would be given the same id.
         with self._membership:
             members = read_membership(self._env.engine)
             if members is None or members.node(who.node) is None:
@@ -163,6 +171,7 @@ class Mastership:
             self._count(members)
 
     def _count(self, members: Membership) -> None:
+        # Commits and elections count the same nodes, so that any two majorities have one in common.
         self.gate.electable = len(members.electable) if self._election is None else self._election.voters
 
     def _note_member(self, who: Identity) -> None:

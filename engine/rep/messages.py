@@ -115,6 +115,7 @@ class NodeStatus(NamedTuple):
         return self.priority >= 0
 
 
+# An empty name, a flag, a VLSN: what bounds the number of replicas that a peer announces.
 _LEAST_REPLICA_BYTES: Final = 10
 
 

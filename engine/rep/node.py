@@ -132,6 +132,7 @@ class RepNode:
         try:
             self._env = Environment(self._storage, replica_config(self.config.environment), self._listener)
         except RefusedError:
+            # A network restore that was cut off left its marker: it begins again with the first master.
             if not self.config.restore or self._storage.stat(MARKER) is None:
                 raise
         if self._env is not None and not self._env.replicated:
@@ -166,6 +167,7 @@ class RepNode:
             self._changed.notify_all()
         if self._election is not None:
             self._election.stop()
+        # Wakes the main thread, which may be waiting for its master.
         self._hang_up("the node is being stopped")
         self._reception.close()
         if self._thread is not None:
@@ -243,9 +245,11 @@ class RepNode:
             raise RefusedError("this node is not the master", hint="jetool node status names it")
         election = self._election
         if election is not None:
+            # The election makes it the master; this node gives way when it hears of the new term.
             term.transfer(node, timeout_s, lambda: election.hand_over(node, timeout_s))
             return
         term.transfer(node, timeout_s)
+        # PROMOTE is out: this node must not lead any more, whatever becomes of the other.
         self.deposed()
 
     def make_master(self, node: str, timeout_s: float, *, force: bool) -> None:
@@ -320,11 +324,13 @@ class RepNode:
         elected, election = self._elected, self._election
         if index.range.is_empty and (self.config.master or election is not None):
             form_group(env, self.config.group, self.config.name, *self.config.listen)
+        # Noted before the Matchpoint is logged; None when the term is over already.
         terms = NO_TERMS if election is None else election.begin_term(index.latest_allocated + 1)
         if terms is not None:
             term = Mastership(env, self.config, terms, election)
             with self._changed:
                 self._term = term
+                # A vote in a later term may have been given meanwhile, and found no term to close.
                 late = terms.term < self._floor
             if late:
                 term.close(_DEPOSED)
@@ -340,6 +346,7 @@ class RepNode:
             return
         self._env = None
         engine = env.engine
+        # Not closed: an Abort that this node logs would part its stream from the next master's.
         engine.crash()
         self._env = Environment(engine.storage, engine.config, self._listener)
 
@@ -365,6 +372,7 @@ class RepNode:
                 refusals.append(error)
             finally:
                 self._leave_session()
+        # Whoever can be reached turns this node away: calling again would not help.
         if refusals and len(refusals) == called and self._election is None:
             raise refusals[0]
         if not called and self._election is not None:
@@ -382,20 +390,24 @@ class RepNode:
     def _follow(self, address: Address) -> None:
         channel = call(address, self.identity(), Purpose.FEED, self._secret, _CALL_TIMEOUT_S)
         self._channel = channel
+        # Whoever asked for that during the call found no connection to close.
         if self._stopping or self._wants_master:
             channel.close()
             return
         terms = hear_terms(channel, self.config.heartbeat_s)
         self._check_master(channel, terms)
         limits = JoinLimits(self.config.rollback_limit, self.config.restore, self.config.heartbeat_s)
+        # A network restore was cut off: there is nothing to open before it is complete.
         if self._env is None:
             restore(self._storage, channel, self._listener)
             self._env = Environment(self._storage, replica_config(self.config.environment), self._listener)
         session = ReplicaSession(self._env, channel, limits, self._listener)
+        # While the log changes it has no position: this node neither stands nor votes.
         self._syncing = True
         try:
             session.sync_up(terms, lambda: self._election.adopt(terms) if self._election is not None else None)
         finally:
+            # Also after an error: syncup may have opened it again, or left none.
             self._env = session.env
             self._syncing = False
         self._session, self._master, self.problem = session, address, None
@@ -413,6 +425,7 @@ class RepNode:
                 consequence="nodes that elect and nodes that do not cannot follow each other",
                 hint=f"start this node {kinds[1]} --elect",
             )
+        # In one step: a vote that is given now finds this term to leave, or has raised the floor.
         with self._changed:
             if terms.term < self._floor:
                 raise NotMasterError(f"{channel.peer} was the master in term {terms.term}; it is term {self._floor}")
@@ -461,6 +474,7 @@ class RepNode:
         except JetoolError:
             return None
         found = engine.stream_range
+        # Only a member can lead: its id is in every Commit.
         if not found.is_empty and not self._is_member:
             with contextlib.suppress(JetoolError):
                 members = read_membership(engine)
@@ -470,6 +484,7 @@ class RepNode:
     def leave_masters_before(self, term: int) -> None:
         """Acknowledge nothing more, and get nothing more acknowledged, in terms before this one."""
         with self._changed:
+            # The floor first: what begins after it is refused, what began before is closed below.
             self._floor = max(self._floor, term)
             mine, channel, followed = self._term, self._channel, self._followed
         if mine is not None and mine.terms.term < term:
@@ -482,6 +497,7 @@ class RepNode:
         with self._changed:
             self._elected, self._wants_master = term, True
             self._changed.notify_all()
+        # Wakes the main thread, which is still fed by the old master.
         if self._channel is not None:
             self._channel.close()
 

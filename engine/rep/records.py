@@ -119,6 +119,7 @@ def answer(host: RecordHost, frame: Frame) -> Frame | None:
 def _refusal(error: JetoolError) -> Refusal:
     code, consequence, hint = error.exit_code, error.consequence or "", error.hint or ""
     if isinstance(error, InsufficientAcksError):
+        # The commit stands on the master: no script may take this for a refusal.
         code = INCOMPLETE
     elif isinstance(error, InsufficientReplicasError):
         # The transaction has been aborted here.
@@ -178,6 +179,7 @@ def _items(db: Database, key: bytes) -> list[bytes]:
     if not db.duplicates:
         found = db.get(key)
         return [] if found is None else [found]
+    # In byte order key + 0 is the next key there can be; under another order neighbours are not known.
     in_bytes = db.state.order.comparator is None
     records = db.items(start=key, end=key + b"\0") if in_bytes else db.items()
     return [item for found_key, item in records if found_key == key]

@@ -96,6 +96,7 @@ def _write(address: Address, secret: bytes, request: Frame, timeout_s: float) ->
     except NotMasterError as error:
         if error.master is None:
             raise
+        # Once only: two nodes may each take the other for the master.
         address = error.master
         frame = _ask(address, secret, request, timeout_s)
     if frame.type != Message.WRITTEN:
@@ -117,6 +118,7 @@ def _ask(address: Address, secret: bytes, request: Frame, timeout_s: float) -> F
             raise _error(decode_refusal(frame.payload))
         return frame
     except DisconnectedError as error:
+        # A read can be repeated; only a write leaves something unknown.
         if request.type == Message.GET:
             raise
         raise UnknownOutcomeError(

@@ -98,6 +98,7 @@ class Replay:
     def sync(self) -> int:
         """Make everything durable, tell those who wait; returns the last VLSN."""
         if self._unsynced:
+            # Before anybody is told: what is acknowledged must survive a crash.
             self._engine.sync()
             self._unsynced = False
         with self._arrived:
@@ -148,6 +149,7 @@ class Replay:
         lock would never end.
         """
         engine = self._engine
+        # Alone it can only meet readers, and those lose their locks (R-TXN-26).
         if len(engine.open_transactions()) < 2:
             return
         with engine.latch:
@@ -167,6 +169,7 @@ class Replay:
         txn.end = StreamEnd(record.time, record.master_id, record.dtvlsn)
         self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
         if entry.type_number == COMMIT:
+            # ``sync`` makes the whole batch durable before it is acknowledged.
             engine.commit(txn, Durability.NO_SYNC)
         else:
             engine.abort(txn)

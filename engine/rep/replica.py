@@ -102,6 +102,7 @@ class ReplicaSession:
                 allowed. PeerError, DamageError, StorageError: see the parts.
         """
         env = self.env
+        # It ends: each round cuts the log further back, or replaces it.
         while True:
             assert env is not None
             plan = find_plan(env.engine, self._asker(), terms)
@@ -111,6 +112,7 @@ class ReplicaSession:
                 break
             env = self.env = self._begin_again(env, plan)
         self.replay = Replay(env.engine)
+        # Before START: nothing is acknowledged to this master until its terms are on disk.
         agreed()
         self._channel.send(Message.START, messages.encode_vlsn(plan.start))
         return self.replay
@@ -133,8 +135,10 @@ class ReplicaSession:
                 raise nonsense(self._channel.peer, error) from error
             now = time.monotonic()
             if promoted:
+                # As the master this node answers for all that it was sent.
                 replay.sync()
                 return SessionEnd.PROMOTED
+            # One fsync for all that has come, but not too late: commits on the master wait for it.
             if not self._channel.has_frame() or now - synced > _ACK_INTERVAL_S:
                 synced = now
                 self._channel.send(Message.ACK, messages.encode_vlsn(replay.sync()))
@@ -163,7 +167,9 @@ class ReplicaSession:
             return hard_recover(engine, plan.matchpoint, self._listener)
         if not self._limits.restore:
             refuse_without_restore(plan, env.home)
+        # A checkpoint would be of no use: the files are about to be replaced.
         engine.crash()
+        # When the restore is cut off there is no environment to go back to.
         self.env = None
         restore(engine.storage, self._channel, self._listener)
         return Environment(engine.storage, engine.config, self._listener)
@@ -186,6 +192,7 @@ class ReplicaSession:
                 raise nonsense(self._channel.peer, f"message {frame.type}")
             try:
                 entry = messages.decode_entry(frame.payload)
+                # Decoded here, where nonsense of the master is not mistaken for damage of this log.
                 decode_body(entry.type_number, WRITTEN_VERSION, entry.body)
                 return Answer(_KINDS[Message(frame.type)], entry)
             except FormatError as error:
@@ -217,6 +224,7 @@ def restore(storage: Storage, channel: Channel, listener: Listener) -> None:
     Raises:
         RefusedError: somebody else has it open. PeerError, StorageError: see ``engine.rep.restore``.
     """
+    # Nothing is open, so nobody holds the lock yet (R-LOG-28).
     lock = WriterLock(storage)
     try:
         receive_files(storage, channel, listener)

@@ -74,8 +74,10 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     last_id = max((member.id for member in before.nodes), default=0) if before is not None else 0
     last_id = max(last_id, before.group.last_node_id if before is not None else 0)
     engine.lead(AloneGate(index, last_id + 1))
+    # Before the checkpoint, so that recovery of the new group never reads an old file's stream again.
     writer.force_new_file()
     env.checkpoint(force=True)
+    # The aborts of step 1 still belong to the old group.
     last_old = index.range.last
     made = uuid.uuid4().int
     fresh = RepGroup(
@@ -93,6 +95,7 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
             if key != string_key(GROUP_KEY):
                 db.delete(key, txn)
         after = add_to(env, db, txn, Membership(fresh, ()), (node, host, port))
+    # VLSNs enter the index outside the log write latch (R-LOG-6): the cut needs them all.
     index.await_consistency()
     index.truncate_head(last_old, file_of(index.lte_lsn(last_old + 1)))
     return ResetGroup(before, after, index.range.first)

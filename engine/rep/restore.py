@@ -46,11 +46,13 @@ def send_files(engine: Engine, channel: Channel) -> None:
     """
     writer = engine.writer
     assert writer is not None
+    # No entry may come between the last file that is sent and the new one.
     with writer.latch:
         writer.flush(sync=False)
         last = writer.next_lsn >> 32
         writer.force_new_file()
         files = [file for file in engine.log_files() if file.number <= last]
+    # A replica must not have what its master could lose in a crash.
     engine.sync()
     for file in files:
         _send_file(engine.storage, file, channel)
@@ -96,6 +98,7 @@ def receive_files(storage: Storage, channel: Channel, listener: Listener) -> int
             name, size = messages.decode_file(frame.payload)
         except FormatError as error:
             raise nonsense(channel.peer, error) from error
+        # A peer says this name: it must be that of a log file, and lead nowhere else.
         if not _NAME.fullmatch(name) or name in names or name.endswith(MARKER) or size < 0:
             raise nonsense(channel.peer, f"a file {messages.decode_text(name.encode('utf-8', 'replace'))!r}")
         listener.step("restore file", len(names), 0)
@@ -103,6 +106,7 @@ def receive_files(storage: Storage, channel: Channel, listener: Listener) -> int
         names.append(name)
     if frame.type != Message.RESTORED or int.from_bytes(frame.payload, "big") != len(names) or not names:
         raise nonsense(channel.peer, f"message {frame.type} among files")
+    # Durable before the marker: from then on these copies are the only whole log.
     storage.sync_directory(STAGING)
     storage.sync_directory()
     return len(names)
@@ -133,6 +137,7 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
         storage: the directory of the closed environment.
         now_ms: for the marker.
     """
+    # Before the first move: nobody opens what is half replaced.
     write_marker(storage, RestoreRequired("NETWORK_RESTORE", now_ms, ""))
     kept = _new_directory(storage)
     listener.step("restore replace", 0, 0)
@@ -141,6 +146,7 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
     listener.step("restore install", 0, 0)
     for path in _log_paths(storage, STAGING):
         _move(storage, path, path.removeprefix(f"{STAGING}/"))
+    # Last, since every move is durable by now.
     storage.remove(MARKER)
     storage.sync_directory()
 
@@ -172,6 +178,7 @@ def _move(storage: Storage, old: str, new: str) -> None:
             if path:
                 storage.make_directory(path)
     storage.rename(old, new)
+    # The new name first: a crash in between leaves two names, never none.
     storage.sync_directory(directory)
     storage.sync_directory(old.rpartition("/")[0])
 

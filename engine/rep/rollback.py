@@ -111,18 +111,22 @@ class SoftRollback:
         self._step("RollbackStart")
         begun = RollbackStart(vlsn, lsn, engine.now_ms(), tuple(active))
         start = writer.log(ROLLBACK_START, encode_rollback_start(begun, writer.version))
+        # Before anything changes: recovery finishes a rollback only if it finds its start (R-SYNC-9).
         writer.flush(sync=True)
         self._step("undo")
         for txn in active.values():
             self._undo(txn)
+        # JE leaves Matchpoints visible; hidden here, their VLSNs stand in the log once.
         self._hidden += visible_matchpoints(engine.access, lsn, start)
         self._step("invisible bits")
         set_invisible(engine.access, self._hidden)
         self._step("RollbackEnd")
+        # The bits are on disk: recovery does not mark the entries of a closed period again (R-RB-33).
         ended = RollbackEnd(lsn, start, engine.now_ms())
         writer.log(ROLLBACK_END, encode_rollback_end(ended, writer.version))
         writer.flush(sync=True)
         self._step("VLSN index")
+        # Last: after a crash before it, recovery cuts the index by the RollbackStart (R-VLSN-71).
         index.truncate_tail(vlsn + 1, lsn)
 
     def _undo(self, txn: Txn) -> None:
@@ -136,6 +140,7 @@ class SoftRollback:
                 record = entry.record()
                 assert isinstance(record, LN)
                 db = engine.catalog.by_id(record.db_id)
+                # Nothing to undo in a database that is gone; the entry becomes invisible all the same.
                 if db is not None:
                     self._revert(chain, db, record, lsn)
                     count_undone(ctx, db, record, lsn, entry.total_bytes)
@@ -158,6 +163,7 @@ class SoftRollback:
             engine.restore_actions(txn)
             engine.txns.forget(txn)
             return
+        # New locks before the old ones go: no reader may come between two versions.
         held = list(txn.locks)
         txn.locks, txn.writes = {}, {}
         txn.last_lsn = chain.remaining_lsns[0]
@@ -166,6 +172,7 @@ class SoftRollback:
             record = engine.access.read(lsn).record()
             assert isinstance(record, LN)
             db = engine.catalog.by_id(record.db_id)
+            # Latest first: the lock is that of the newest version that is left (R-TXN-1).
             if db is not None and (db.id, record.key) not in seen:
                 seen.add((db.id, record.key))
                 relock(engine.locks, txn, db, record, lsn)
@@ -200,6 +207,7 @@ def truncate_at(storage: Storage, lsn: int, listener: Listener = SILENT) -> list
             storage.sync_directory(file.path.rpartition("/")[0])
     listener.step("truncate tail", 0, 0)
     kept.append(bad_name(storage, cut.path))
+    # The copy is durable before the cut.
     _copy_tail(storage, cut.path, kept[-1], offset_of(lsn))
     last = storage.open_rw(cut.path)
     try:
@@ -233,6 +241,7 @@ def hard_recover(engine: Engine, matchpoint: MatchpointLocation, listener: Liste
     Raises:
         JetoolError: as ``truncate_at`` and ``Environment``.
     """
+    # Closing would write a checkpoint after the place of the cut.
     engine.crash()
     truncate_at(engine.storage, matchpoint.lsn, listener)
     return Environment(engine.storage, engine.config, listener)

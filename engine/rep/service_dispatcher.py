@@ -97,6 +97,7 @@ class ServiceDispatcher:
             try:
                 sock, address = self._socket.accept()
             except OSError:  # No descriptor is free, or the caller has gone already.
+                # Without a pause the loop would spin until a descriptor is free.
                 time.sleep(_PAUSE_S)
                 continue
             if len(self.connections) >= _MOST_CONNECTIONS:
@@ -114,6 +115,7 @@ class ServiceDispatcher:
         try:
             answerer = Answerer(channel, self._secret)
             hello = answerer.listen()
+            # Only after the proof: a stranger must not learn which group this is.
             answerer.check(hello, self._host.identity(), self._config.max_skew_ms)
             if hello.purpose == Purpose.FEED:
                 self._host.feed(answerer, hello, channel)

@@ -6,9 +6,9 @@ Rules (je-log-format.md 7.6, R-SYNC-2, R-SYNC-30):
   Abort lose ``last_lsn``. Entries of older log versions are rewritten for version 17, so one form is compared and sent.
 * Two nodes agree at a VLSN when type and form are the same. The time of a Commit or Abort does not count: JE's replicas
   log their own.
-* Readers skip invisible entries: the same VLSN comes again behind the rollback. JE leaves Matchpoints visible that a
+* Readers skip invisible entries: the same VLSN comes again after the rollback. JE leaves Matchpoints visible that a
   rollback took back; they are told by the RollbackStart that follows, and skipped too. In the stream that is left every
-  VLSN is one more than the one before; anything else is damage. A file that is missing in between is none: the cleaner
+  VLSN is one more than the one before; anything else is damage. A file may be missing in between: the cleaner
   may have deleted it, if it held nothing of the stream.
 
 Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` travels as flags 0, flags2 0, database
@@ -135,6 +135,7 @@ class StreamReader:
         self._access.close()
 
     def _raw(self) -> Iterator[RawEntry]:
+        # The files are read beside the writer, whose buffers they do not see.
         self._writer.flush(sync=False)
         with self._writer.latch:
             end = self._writer.next_lsn
@@ -145,6 +146,7 @@ class StreamReader:
             self._access = LogAccess(self._engine.storage, tuple(files))
         for raw in _standing(forward(self._access, LogRange(self._lsn, end), None, gaps=True)):
             self._lsn = raw.lsn
+            # The start is a mapping at or before the VLSN (R-VLSN-25): earlier entries come first.
             if raw.vlsn < self.next_vlsn:
                 continue
             if raw.vlsn != self.next_vlsn:
@@ -174,6 +176,7 @@ def _standing(entries: Iterable[RawEntry]) -> Iterator[RawEntry]:
         elif raw.type_number == MATCHPOINT:
             held.append(raw)
         else:
+            # Another entry of the stream follows: no rollback took these back.
             yield from held
             held.clear()
             yield raw

@@ -146,6 +146,7 @@ class LocalLog:
         assert engine.vlsn_index is not None
         assert engine.writer is not None
         self.range = engine.stream_range
+        # The log is read from its files, which do not have what is in the writer's buffers.
         engine.writer.flush(sync=False)
         self._access = LogAccess(engine.storage, tuple(engine.log_files()))
         self._entries = backward(self._access, LogRange(NULL_LSN, engine.writer.next_lsn), _LOOKED_AT, self._saw_gap)
@@ -175,6 +176,7 @@ class LocalLog:
                 # The form of the stream has no LSNs.
                 ends = raw.type_number != MATCHPOINT
                 self._wrote = ends and decode_txn_end(raw.body, raw.version).last_lsn != NULL_LSN
+                # What was cut from the index is no part of the stream any more.
                 return raw.vlsn >= self.range.first
         return False
 
@@ -191,10 +193,12 @@ class LocalLog:
             for raw in self._entries:
                 if raw.type_number == ROLLBACK_START:
                     to = decode_rollback_start(raw.body, raw.version).matchpoint_lsn
+                    # Of nested periods the one that goes back furthest decides.
                     self._taken_back_to = min(to, self._taken_back_to)
                 elif not is_invisible(raw.flags, raw.version) and not self._is_taken_back(raw):
                     yield raw
         except DamageError:
+            # A log that cannot be read further back is as good as one with a gap (R-SYNC-21).
             self._gap = True
 
     def _saw_gap(self) -> None:
@@ -211,6 +215,7 @@ class LocalLog:
         if self._first_dtvlsn is None:
             self._first_dtvlsn = end.dtvlsn
         if self.form.type_number == COMMIT:
+            # The latest DTVLSN is the highest. Without one, every commit counts as durable.
             known = self._first_dtvlsn <= 0 or self.current.vlsn <= self._first_dtvlsn
             durable = known and self._wrote
             self._commits.append(SurplusCommit(*self.current, end.id, end.time, durable))
@@ -252,14 +257,17 @@ def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> SyncupPlan
         assert log.current is not None
         answer = ask(log.current.vlsn)
         agree = answer.kind is AnswerKind.ENTRY and log.form.agrees(answer.entry)
+        # Commits of two branches may be equal by chance; the Matchpoints that began their terms are not.
         if agree and confirm(log.current.vlsn):
             return decide(log.range.last_txn_end, log.range.last, log.current, log.passed())
+        # An alternate answers the first question only (R-SYNC-4).
         if answer.kind is AnswerKind.NOT_FOUND or (answer.kind is AnswerKind.ALTERNATE and not first):
             break
         floor = answer.entry.vlsn if answer.kind is AnswerKind.ALTERNATE and answer.entry is not None else NULL_VLSN
         if answer.kind is AnswerKind.ALTERNATE and floor < log.range.first:
             break
         found = log.back()
+        # The master's stream ends at the alternate: nothing after it can agree.
         while found and floor != NULL_VLSN and log.current.vlsn > floor:
             found = log.back()
         first = False

@@ -91,7 +91,7 @@ def check_terms(terms: Terms) -> Terms:
     """Terms that came from elsewhere.
 
     Raises:
-        FormatError: they are not ascending, or one of them is behind the master's own.
+        FormatError: they are not ascending, or one of them is later than the master's own.
     """
     least = TermStart(1, 1)
     for start in terms.starts:

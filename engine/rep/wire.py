@@ -74,7 +74,9 @@ class Channel:
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.settimeout(None)
+        # A peer that does not read must not hold a sender for ever.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(_SEND_TIMEOUT_S, 0))
+        # Acknowledgements are short, and a commit waits for each.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
         self.peer = peer
@@ -99,6 +101,7 @@ class Channel:
         Raises:
             DisconnectedError: the connection has ended.
         """
+        # Number and bytes in one step: frames leave in the order of their numbers.
         with self._sending:
             head = _HEAD.pack(len(payload), frame_type)
             tag = self._tag(self._send_key, self._sent, head, payload)
@@ -121,6 +124,7 @@ class Channel:
         deadline = time.monotonic() + timeout_s
         self._fill(_HEAD.size, deadline)
         length, frame_type = _HEAD.unpack_from(self._buffer)
+        # Before anything of that length is awaited.
         if length > self._limit:
             self.close()
             raise PeerError(
@@ -132,6 +136,7 @@ class Channel:
         head, payload = bytes(self._buffer[: _HEAD.size]), bytes(self._buffer[_HEAD.size : end])
         tag = bytes(self._buffer[end:whole])
         del self._buffer[:whole]
+        # Without a key, before the proof, both tags are empty.
         if not hmac.compare_digest(tag, self._tag(self._receive_key, self._received, head, payload)):
             self.close()
             raise PeerError(f"a message of {self.peer} was changed on the way", consequence="the connection was closed")
@@ -147,6 +152,7 @@ class Channel:
         if self._closed:
             return
         self._closed = True
+        # Closing alone does not wake a thread that waits for the socket.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

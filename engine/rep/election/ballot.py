@@ -68,6 +68,7 @@ class Ballot:
             StorageError: it cannot be written; the vote must not be sent.
         """
         with self._mutex:
+            # The file first: a vote that is seen in memory may be sent.
             self._write(term, self.terms)
             self.voted = term
 
@@ -85,10 +86,12 @@ class Ballot:
         try:
             file.truncate(0)
             file.write(0, data)
+            # Before the rename: a crash must not leave the name on bytes that never reached the disk.
             file.sync()
         finally:
             file.close()
         self._storage.rename(_NEW, FILE)
+        # A rename that is lost brings the old ballot back, and a second vote with it.
         self._storage.sync_directory()
 
     def _read(self) -> tuple[int, Terms]:

@@ -70,6 +70,7 @@ class Elections:
         )
         self._by_peer = {address_text(address): link for address, link in self._links.links.items()}
         self._raft = Raft(config.name, list(self._by_peer), self._timeout_s, self)
+        # The library has forgotten the term of an earlier run; the ballot has not.
         self._raft.hear_term(self._ballot.voted)
         self._standings: dict[Address, tuple[float, VoterState]] = {}
         self._up: set[str] = set()
@@ -91,6 +92,7 @@ class Elections:
 
     def start(self) -> None:
         """Begin to vote."""
+        # A vote of an earlier run still binds.
         self._node.leave_masters_before(self.term)
         self._led_at = time.monotonic()
         self._links.start()
@@ -100,6 +102,7 @@ class Elections:
         """Vote no more."""
         self._stopping = True
         self._links.stop()
+        # The node may stop its election from this very thread, by ``fail``.
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -132,6 +135,7 @@ class Elections:
         if not term:
             return None
         terms = self._ballot.terms.begun(term, vlsn)
+        # Durable before the Matchpoint is logged: no entry of the term may be taken for one of an earlier.
         self._ballot.note_terms(terms)
         return terms
 
@@ -206,8 +210,10 @@ class Elections:
             said = VoterState(self._raft.term, self._is_led(now), self._rank())
             for link in self._by_peer.values():
                 link.send(said)
+        # Its log cannot be written, or is being changed: a higher term ends its own.
         if self._raft.leads and self._rank() is None:
             self._raft.hear_term(self._raft.term + 1)
+        # The library stands when it is ticked and its time has come; who may not stand is not ticked.
         if self._raft.leads or self._may_stand(now):
             self._raft.tick()
         self._tell_node(now)
@@ -217,6 +223,7 @@ class Elections:
             if link.up != (peer in self._up):
                 self._up ^= {peer}
                 self._raft.connected(peer, peer in self._up)
+                # Until it speaks, take it for one that has a master: silence must not help anybody to stand.
                 self._standings[link.address] = (now, VoterState(0, True, None))
             elif link.up and now - self._standings[link.address][0] > _SILENCE * self._timeout_s:
                 link.call_anew()
@@ -244,6 +251,7 @@ class Elections:
             leader = self._by_peer[self._raft.leader].address if self._raft.leader is not None else None
         if (term, led_term, leader) == (self.term, self._led_term, self.leader):
             return
+        # Before the node hears anything else: nothing of an old master may count in the new term.
         if term > self.term:
             self._node.leave_masters_before(term)
         before = self._led_term
@@ -281,20 +289,25 @@ class Elections:
             self._raft.hear_vote(peer, said.term)
         elif isinstance(said, LeaderBeat):
             self._raft.hear_beat(peer, said.term)
+            # The library has judged it: a beat of an earlier term keeps nobody in place.
             if (self._raft.term, self._raft.leader) == (said.term, peer):
                 self._beat_at = now
         elif isinstance(said, BeatHeard):
             self._raft.hear_answer(peer, said.term)
         elif (self._raft.term, self._raft.leader) == (said.term, peer):
+            # Only from the master of this very term: an old summons must not disturb its successor.
             self._hear_summons(peer, self._timeout_s)
 
     def _hear_request(self, peer: str, said: VoteRequest, now: float) -> None:
+        # A node that was cut off comes back with a high term; the master that works is not given up for it.
         if self._is_led(now) and not said.summoned:
             return
         newer = self._may_vote_for(said)
         if newer and said.term >= self._raft.term and said.term > self._ballot.voted:
+            # Before the ranks are compared for good: afterwards nothing is acknowledged to an older master.
             self._node.leave_masters_before(said.term)
             newer = self._may_vote_for(said)  # What was acknowledged meanwhile counts.
+        # A leader that refuses must not hear the request at all: the higher term alone would depose it.
         if newer or not self._raft.leads:
             self._raft.hear_request(peer, said.term, newer=newer)
 
@@ -322,9 +335,12 @@ class Elections:
 
     def request(self, peer: str, term: int) -> None:
         """Ask for a vote, having voted for oneself."""
+        # Once in a term; the requests to the other peers follow the same vote.
         if term != self._stood:
+            # The library did not see this vote: it was given in an earlier run.
             if term <= self._ballot.voted:
                 return
+            # In this order: no more acknowledgements to older masters, the vote on disk, the request.
             self._node.leave_masters_before(term)
             self._ballot.vote(term)
             self._stood = term

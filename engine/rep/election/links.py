@@ -75,6 +75,7 @@ class Link:
     def send(self, said: Said) -> None:
         """Send something, if the peer can be reached."""
         with self._changed:
+            # What cannot go out now would be out of date by the time it can; Raft says it again.
             if self.up:
                 self._waiting.append(said)
                 self._changed.notify()
@@ -109,6 +110,7 @@ class Link:
         """Send what there is until the connection ends."""
         with self._changed:
             self._channel, self.up, self.problem = channel, not self._closed, None
+            # What was meant for an earlier connection may be of an earlier term.
             self._waiting.clear()
         try:
             while self.up:
@@ -170,6 +172,7 @@ class Links:
         """Why this node is none of the group's voters: all peers turn it away."""
         problems = [link.problem for link in self.links.values()]
         refusals = [problem for problem in problems if problem and not isinstance(problem, DisconnectedError)]
+        # One peer may be wrong about the group; when all refuse, this node is.
         return refusals[0] if refusals and len(refusals) == len(problems) else None
 
     def answer(self, answerer: Answerer, hello: Hello, channel: Channel) -> None:
@@ -182,6 +185,7 @@ class Links:
         if name == mine:
             raise answerer.refusal(f"there is a node {mine!r} already: this one")
         answerer.welcome()
+        # What voters say is short: a peer gets no more memory than that.
         channel.narrow(LONGEST)
         try:
             voters = decode_join(_expect(channel, FrameKind.JOIN)).voters
@@ -198,14 +202,17 @@ class Links:
         with self._mutex:
             earlier, self._callers[name] = self._callers.get(name), channel
         if earlier is not None:
+            # The peer has called anew: its old connection is dead, though TCP may not know that yet.
             earlier.close()
         try:
             while True:
                 said = decode(channel.receive(self._silence_s))
+                # Dropped rather than awaited: Raft says it again, and this thread has to keep reading.
                 with contextlib.suppress(queue.Full):
                     self.heard.put_nowait(VoterMessage(name, said))
         finally:
             with self._mutex, contextlib.suppress(KeyError):
+                # A later connection of the same peer may have taken the place.
                 if self._callers[name] is channel:
                     del self._callers[name]
 
@@ -216,6 +223,7 @@ class Links:
             channel.send(FrameKind.JOIN, encode_join(VoterJoin(self.voters, self._who().node)))
             name = decode_join(_expect(channel, FrameKind.JOIN)).name
             other = self.named(name)
+            # One node under two addresses would vote twice.
             if other is not None and other.address != address:
                 raise PeerError(
                     f"{address_text(address)} and {address_text(other.address)} are the same node",

@@ -134,6 +134,7 @@ class Raft:
     def hear_vote(self, peer: str, term: int) -> None:
         """A peer votes for us."""
         counted = self._voted[1] if self._voted[0] == term else set()
+        # The library counts answers, not voters.
         if term == self.term and peer not in counted:
             self._voted = term, counted | {peer}
             self._hear(self._nodes[peer], {"type": "response_vote", "term": term})
@@ -146,6 +147,7 @@ class Raft:
     def hear_answer(self, peer: str, term: int) -> None:
         """A peer has heard our beat."""
         if term == self.term:
+            # The entry after the only one: so the library never has an entry to send.
             done = {"next_node_idx": _FIRST_INDEX + 1, "reset": False, "success": True}
             self._hear(self._nodes[peer], {"type": "next_node_idx", **done})
 

@@ -58,9 +58,11 @@ def may_stand(name: str, mine: Rank | None, others: Mapping[str, VoterState], vo
     """
     if mine is None:
         return False
+    # Whoever has a master gives no vote.
     free = {other: said.rank for other, said in others.items() if not said.led and said.rank is not None}
     if not may_win(mine, list(free.values()), voters, summoned=False):
         return False
+    # Names break ties: two nodes of one rank must not split the votes.
     return not patient or all((rank, name) < (mine, other) for other, rank in free.items() if rank.priority)
 
 
@@ -79,5 +81,6 @@ def may_win(mine: Rank, others: Sequence[Rank], voters: int, *, summoned: bool) 
         summoned: it was told to stand.
     """
     votes = 1 + sum(ranks_below(rank, mine, summoned=summoned) for rank in others)
+    # Without any VLSN it would make a new group: only when every voter is there.
     needed = voters // 2 + 1 if mine.vlsn else voters
     return mine.priority > 0 and votes >= needed
