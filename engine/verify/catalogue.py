@@ -58,6 +58,7 @@ class Catalogue:
         for db_id, (lsn, impl) in sorted(self._impls.items()):
             state = self._state(db_id, lsn)
             if state is not None:
+                # The naming tree decides: after a rename the MapLN may still have the old name.
                 state.name = self._names.get(db_id, [state.name])[0]
                 self._check_impl(state, lsn, impl)
                 found.append(state)
@@ -73,6 +74,7 @@ class Catalogue:
         if isinstance(content, NameLN) and not content.deleted:
             self._names.setdefault(content.db_id, []).append(key.decode("utf-8", "replace"))
         elif isinstance(content, MapLN) and not content.deleted:
+            # A MapLN is stored under its id in decimal digits.
             if key != b"%d" % content.database.db_id:
                 message = f"key {key.decode('ascii', 'replace')!r} leads to database {content.database.db_id}"
                 self._findings.add(rules.OTHER_ID, message, lsn=lsn, db=db, key=key)
@@ -102,6 +104,7 @@ class Catalogue:
         elif impl.name and (name := self._renamed.get(state.id, impl.name)) not in names:
             message = f"{name!r} and {names[0]!r}"
             self._findings.add(rules.OTHER_NAME, message, lsn=lsn, db=state)
+        # Ids of replicated databases are negative and count down.
         last = self._catalog.last_local_db_id if state.id > 0 else self._catalog.last_replicated_db_id
         if abs(state.id) > abs(last):
             message = f"{state.id}, the last is {last}"

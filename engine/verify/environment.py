@@ -83,6 +83,7 @@ def verify_environment(
         try:
             found = walked()
         except (RefusedError, StorageError, UnsupportedError):
+            # The log is judged all the same; without the trees it stays unclear what a missing file held.
             return None
         return found.lost if found.recovered else None
 
@@ -103,6 +104,7 @@ def verify_environment(
             # What could not be walked over is named below, with the reason.
             wanted = of_log
     return report._replace(
+        # First in the report: everything else is about a half-repaired state.
         findings=check_repairs(storage) + report.findings,
         checked=tuple(level for level in LEVELS if level in wanted),
         not_checked=(*_not_checked(wanted), *left),

@@ -93,6 +93,7 @@ def verify_log(
     """
     if results is None:
         results = list(_check_all(storage, files, jobs, listener))
+    # Findings about whole files have no LSN, and come last.
     found = sorted(
         _all_findings(storage, files, results, levels, lost), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code)
     )
@@ -209,18 +210,21 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
         elif damage.reason == "short":
             yield finding(rules.SHORT_LAST, f"{damage.length} bytes", lsn=damage.lsn, file=damage.path)
         elif any(seen.after):
+            # JE cuts the log here, and what is intact after it is lost (D-5).
             yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; after it {_evidence(seen.after)}")
         elif was_durable(seen):
             yield _damage_finding(rules.DAMAGED_COMMIT, seen)
         elif damage.has_next:
             yield _damage_finding(rules.UNCOMMITTED_BEHIND, seen)
         elif damage.type_number == COMMIT and damage.reason == "checksum":
+            # Whole in length, so it may have been acknowledged.
             yield _damage_finding(rules.TORN_COMMIT, seen)
         else:
             yield _damage_finding(rules.TORN, seen)
 
 
 def _full_findings(files: LogFiles, last: FileCheck) -> Iterator[Finding]:
+    # A log that ends with a checkpoint was closed: no file is expected after it.
     at_rest = last.checkpoint is not None and offset_of(last.checkpoint.lsn) == last.last_offset
     earlier = [file.size_bytes for file in files.files if file.number < last.file.number]
     is_last = last.file.number == files.files[-1].number
@@ -293,6 +297,7 @@ def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
                 )
             last = check.last_vlsn
         elif restarts:
+            # After a rollback the same VLSNs are given again (R-SYNC-11).
             last = min(last, *restarts)
 
 
@@ -301,10 +306,12 @@ def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
         head = reader.window.bytes_at(offset, HEADER_WITH_VLSN_BYTES)
         length = header_bytes(head[FLAGS_AT], check.version)
         entry = bytearray(reader.window.bytes_at(offset, length + item_size(head, 0)))
+        # The eraser leaves zeros: this entry was erased as it should be.
         if not any(entry[length:]):
             continue
         lsn = make_lsn(check.file.number, offset)
         stored = int.from_bytes(entry[:CHECKSUM_BYTES], "little")
+        # The eraser leaves the checksum too: the type that it fits is the one that was there.
         old = _type_that_fits(entry, stored, check.version)
         if old:
             message = f"its checksum is that of a {type_name(old)}"
@@ -329,6 +336,7 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
     words: dict[int, FileState] = {}
     checkpoint: LoggedCkptEnd | None = None
     for check in checks:
+        # In log order, so the last word on a file counts.
         words.update(check.file_words)
         checkpoint = check.checkpoint or checkpoint
     present = {file.number for file in files.files}
@@ -342,6 +350,7 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
         start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
         yield finding(rules.MISSING_NEEDED, f"{_name(number)}; recovery reads from {start} on", file=_name(number))
     in_use = {number for number, word in words.items() if word.in_use and number not in present}
+    # Only the trees can tell whether anything leads into these.
     unclear = (in_use | {number for number in gaps if number not in words}).difference(needed)
     found = lost() if unclear and lost is not None else None
     for number, what in sorted((found or {}).items()):

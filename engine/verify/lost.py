@@ -60,8 +60,10 @@ class LostFiles:
         if not isinstance(node, BIN) or db.duplicates:
             return
         for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
+            # What is embedded is whole in its slot: the file of its LN may be gone (R-TREE-41).
             if state & (DELETED | SLOT_EMBEDDED) or is_null(lsn) or self._access.has_file(file_of(lsn)):
                 continue
+            # The cleaner deletes files whose records have expired, and nobody misses them.
             if not has_expired(node.expirations[index], self._now_ms):
                 self._add(db, lsn, 0, 1)
 

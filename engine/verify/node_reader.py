@@ -89,6 +89,7 @@ class NodeReader:
             self._findings.add(rules.UNREADABLE, str(error), lsn=entry.lsn, db=db)
             return None
         assert isinstance(record, (NodeRecord, OldDelta))
+        # An LSN that was damaged can lead to a good node of another tree.
         if record.db_id != db.id:
             message = f"{entry.type_name} of database {record.db_id} in the tree of database {db.id}"
             self._findings.add(rules.WRONG_DATABASE, message, lsn=entry.lsn, db=db)
@@ -130,6 +131,7 @@ class NodeReader:
 
     def _full(self, db: DatabaseState, delta: LogEntry, lsn: int) -> BIN | None:
         """The full version of a delta; never another delta."""
+        # A delta is logged after its full version, always (R-TREE-33).
         if is_null(lsn) or lsn >= delta.lsn:
             message = f"full version {format_lsn(lsn)}, which is not before the delta"
             self._findings.add(rules.BAD_DELTA, message, lsn=delta.lsn, db=db)

@@ -49,6 +49,7 @@ class ObsoleteOffsets:
         offsets = array("Q", sorted(self._read(number)))
         self._files[number] = offsets
         self._held += len(offsets)
+        # The newest list stays, however long it is: it is the one that is asked.
         while self._held > _MOST_OFFSETS and len(self._files) > 1:
             self._held -= len(self._files.popitem(last=False)[1])
         return offsets
@@ -64,6 +65,7 @@ class ObsoleteOffsets:
                         content = read_ln(self._ctx, self._state, node.lsns[index]).content
                         if isinstance(content, FileSummaryLN):
                             found.update(content.offsets)
+                # Keys are file number and sequence: nothing of this file comes after another one's.
                 if len(node) and node.keys[-1][:4] > prefix:
                     break
                 node = next_bin(self._ctx, node)

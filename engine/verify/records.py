@@ -108,6 +108,7 @@ class RecordCheck:
 
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Check a node's own versions against the obsolete lists, and the slots of a bottom node."""
+        # While a delta stands its full version is in use too.
         versions = [node.full_lsn] + ([node.delta_lsn] if isinstance(node, BIN) else [])
         for lsn in versions:
             if not is_null(lsn) and lsn in self._obsolete:
@@ -117,6 +118,7 @@ class RecordCheck:
         for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
             if state & DELETED or is_null(lsn):
                 continue
+            # Obsolete when it was logged (R-CLN-5): a copy to compare with, if it is there.
             if state & SLOT_EMBEDDED or db.duplicates:
                 if self._data:
                     self._check_copy(db, node, index)
@@ -128,12 +130,14 @@ class RecordCheck:
         lsn = node.lsns[index]
         head = self._head(lsn)
         gone = head[0] is rules.NO_FILE if not isinstance(head, _Head) else head.type_number == ERASED
+        # To the cleaner an expired record is obsolete, so it may have been deleted or erased.
         if gone and has_expired(node.expirations[index], self._now_ms):
             return False
         if not isinstance(head, _Head):
             rule, message = head
             self._report(rule, message, db, node, index)
             return False
+        # Each of JE's own databases holds one type of LN.
         wanted = _BY_ID.get(db.id) or _BY_NAME.get(db.name or "") or USER_LNS
         if head.type_number not in wanted:
             self._report(rules.WRONG_TYPE, f"found {type_name(head.type_number)}", db, node, index)
@@ -142,6 +146,7 @@ class RecordCheck:
             message = f"{type_name(head.type_number)} of database {head.db_id}, expected {db.id}"
             self._report(rules.WRONG_DATABASE, message, db, node, index)
             return False
+        # A size of 0 means that the slot does not know it.
         if node.sizes[index] and node.sizes[index] != head.size:
             self._report(rules.WRONG_SIZE, f"{head.size} bytes, expected {node.sizes[index]}", db, node, index)
         if is_invisible(head.flags, head.version):
@@ -167,6 +172,7 @@ class RecordCheck:
         data = handle.read(offset, _HEAD_BYTES)
         if len(data) < HEADER_BYTES or not is_valid_type(data[TYPE_AT], version):
             return rules.NO_ENTRY, "no entry begins here"
+        # The last entry of a file may be shorter than the longest header.
         header = decode_header(data.ljust(HEADER_WITH_VLSN_BYTES, b"\0"), 0, version)
         length = header_bytes(header.flags, version)
         if header.item_size < 0 or offset + length + header.item_size > self._size_of(number):
@@ -187,6 +193,7 @@ class RecordCheck:
 
     def _check_record(self, db: DatabaseState, node: BIN, index: int) -> None:
         try:
+            # An invisible entry has been reported; here its content counts.
             entry = self._access.read(node.lsns[index], allow_invisible=True)
             record = entry.record()
         except (DamageError, FormatError) as error:
@@ -204,6 +211,7 @@ class RecordCheck:
             entry = self._access.read(lsn, allow_invisible=True)
             record = entry.record()
         except (DamageError, FormatError):
+            # Nothing reads it any more, so damage there is no loss.
             return
         if entry.type_number == ERASED:
             return

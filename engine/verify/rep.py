@@ -88,6 +88,7 @@ def check_index(access: LogAccess, facts: StreamFacts, index: IndexState) -> Ite
     yield from malformed
     if index.refused is not None and not malformed:
         yield finding(rules.HOLE, f"{index.refused.expected}, found {index.refused.found}")
+    # Without a merge, the stored buckets are all there is to judge.
     if index.merged is None or malformed:
         yield from _wrong_mappings(access, facts, _stored_mappings(index.records))
     else:
@@ -165,7 +166,9 @@ def _range(found: VLSNRange, facts: StreamFacts) -> Iterator[Finding]:
     if found.first < facts.first:
         yield finding(rules.RANGE_EARLY, f"at {found.first}, the log at {facts.first}")
     elif NULL_VLSN != facts.first < found.first:
+        # Cleaning cuts the index durably before it deletes a file (R-VLSN-54).
         yield finding(rules.RANGE_LATE, f"{facts.first}..{found.first - 1}")
+    # Where the ends differ the landmarks differ too, and one finding is enough.
     if found.last == facts.last:
         yield from _landmarks(found, facts)
 
@@ -203,6 +206,7 @@ def _look(access: LogAccess, vlsn: int, lsn: int) -> tuple[Rule | None, str]:
     if lsn == NULL_LSN or not access.has_file(number):
         return rules.WRONG_ENTRY, "there is no such log file"
     head = access.handle(number).read(offset, HEADER_WITH_VLSN_BYTES)
+    # An entry of the stream has a VLSN: fewer bytes cannot be one.
     if len(head) < HEADER_WITH_VLSN_BYTES:
         return rules.WRONG_ENTRY, "the file ends before it"
     version = access.version_of(number)

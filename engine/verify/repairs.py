@@ -22,6 +22,7 @@ _LOCKS: Final = ("je.lck", "dbex.lck")
 def interrupted(storage: Storage) -> Pending | None:
     """What the marker says when nobody is at work on the environment; None without a marker."""
     pending = pending_in(storage)
+    # Whoever holds the lock is at work: that repair is under way.
     if pending is None or any(_is_locked(storage, path) for path in _LOCKS):
         return None
     return pending

@@ -69,6 +69,7 @@ class Stretches:
         self._befores: list[int] = []
         self._behinds: list[int] = []
         for before, behind in sorted(intervals):
+            # Both ends are outside: intervals that only touch leave out the entry between them.
             if self._behinds and before < self._behinds[-1]:
                 self._behinds[-1] = max(self._behinds[-1], behind)
             elif before < behind:
@@ -104,6 +105,7 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
             if vlsn == NULL_VLSN:
                 yield finding(rules.STRAY_INVISIBLE, "not a replicated entry", lsn=lsn, file=check.file.path)
             elif lsn not in inside:
+                # Its RollbackStart comes after it: with no file missing there, it never was in the log.
                 rule = rules.STRAY_INVISIBLE if behind_all_gaps else rules.UNKNOWN_INVISIBLE
                 yield finding(rule, f"VLSN {vlsn}", lsn=lsn, file=check.file.path)
     paths = {check.file.number: check.file.path for check in checks}
@@ -124,6 +126,7 @@ def _periods(checks: Iterable[FileCheck]) -> list[LoggedPeriod]:
                 known = starts.get(record.rollback_start_lsn)
                 start, txns = record.rollback_start_lsn, known.txns if known is not None else ()
                 starts[start] = LoggedPeriod(known.matchpoint if known else record.matchpoint_lsn, start, True, txns)
+    # Of two with one matchpoint the later RollbackStart is the parent (R-RB-16).
     return sorted(starts.values(), key=lambda period: (period.matchpoint, -period.start))
 
 
@@ -132,6 +135,7 @@ def _intersections(periods: list[LoggedPeriod], paths: dict[int, str]) -> Iterat
     for period in periods:
         while around and around[-1].start < period.matchpoint:
             around.pop()
+        # A matchpoint at the outer RollbackStart fails as well (R-RB-16).
         if around and (period.start > around[-1].start or period.matchpoint == around[-1].start):
             outer = around[-1]
             message = (
@@ -148,6 +152,7 @@ def _entries_inside(
 ) -> Iterator[Finding]:
     by_txn: dict[int, list[tuple[int, int]]] = {}
     for period in periods:
+        # In an open period recovery still has to set the bits (R-RB-33).
         for txn in period.txns if period.closed else ():
             by_txn.setdefault(txn, []).append((period.matchpoint, period.start))
     hidden = {txn: Stretches(intervals) for txn, intervals in by_txn.items()}
@@ -170,6 +175,7 @@ def _read(log: LogReader, inside: Stretches) -> Iterator[LogEntry]:
     """Entries in the stretches. Damage in them is reported elsewhere, and so are files that cannot be read."""
     for before, behind in inside:
         try:
+            # From the start of the file: nobody has checked that an entry begins at the matchpoint.
             for item in log.forward(make_lsn(file_of(before), 0), behind):
                 if isinstance(item, LogEntry) and item.lsn > before:
                     yield item

@@ -93,6 +93,7 @@ class SpaceCheck:
             self._nodes[file_of(node.delta_lsn)] += 1
         if db.name == UTILIZATION:
             self._read_summaries(db, node)
+        # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
         if db.duplicates:
             return
         for lsn, state, size in zip(node.lsns, node.states, node.sizes, strict=True):
@@ -137,6 +138,7 @@ class SpaceCheck:
 
     def _compare(self, file: LogFile, summary: _Summary, check: FileCheck, at_rest: bool) -> None:
         totals, counters = _totals(check), summary.counters
+        # A summary inside its own file was written before that file was complete.
         finished = file_of(summary.lsn) != file.number
         counted, held = (counters.total_count, counters.total_size), (totals.entries, totals.total_bytes)
         if counted != held if finished else counted[0] > held[0] or counted[1] > held[1]:
@@ -153,6 +155,7 @@ class SpaceCheck:
 
     def _compare_bytes(self, file: LogFile, summary: _Summary, totals: _Totals) -> None:
         used = self._ln_bytes[file.number]
+        # Slots do not know the sizes of nodes: an average has to do.
         if totals.nodes:
             used += self._nodes[file.number] * totals.node_bytes // totals.nodes
         uncounted = totals.total_bytes - used - obsolete_bytes(summary.counters)

@@ -140,6 +140,7 @@ class TreeWalk:
         visit(db, node)
         if isinstance(node, BIN):
             return []
+        # Slot 0 counts as minus infinity (R-TREE-6): its child begins where the parent does.
         bounds = [extent.low, *islice(node.keys, 1, None), extent.high]
         return [(node, i, Range(bounds[i], bounds[i + 1])) for i in range(len(node) - 1, -1, -1)]
 
@@ -158,6 +159,7 @@ class TreeWalk:
         if child.level != parent.level - 1:
             message = f"level 0x{child.level:x} below the node {at(parent.full_lsn)} of level 0x{parent.level:x}"
             self._findings.add(rules.WRONG_LEVEL, message, lsn=lsn, db=db)
+            # Not walked: only levels that descend rule out circles.
             return None
         if child.is_root:
             message = f"node {child.node_id} is below the node {at(parent.full_lsn)}"
@@ -168,6 +170,7 @@ class TreeWalk:
         lsn = root.full_lsn
         if isinstance(root, BIN):
             self._findings.add(rules.LOW_ROOT, f"node {root.node_id}", lsn=lsn, db=db)
+        # Recovery has made it in memory; no version of it is in the log.
         if is_null(lsn):
             return
         # In memory a root is one by its place, so the log is asked.
@@ -206,6 +209,7 @@ class TreeWalk:
             same = "equal" if keys[wrong] == keys[wrong - 1] else "descending"
             message = f"slots {slot - 1} and {slot} of node {node.node_id}: {same}"
             self._findings.add(rules.KEY_ORDER, message, lsn=lsn, db=db, key=keys[wrong])
+            # Out of order the ends say nothing of what is between them.
             outside = [key for key in keys if not extent.holds(key)]
         else:
             outside = [key for key in dict.fromkeys((*keys[:1], *keys[-1:])) if not extent.holds(key)]

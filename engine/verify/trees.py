@@ -128,6 +128,7 @@ def _recovered(
     findings = Collector(files)
     access = LogAccess(storage, files.files)
     ctx = TreeContext(access)
+    # Nothing may be logged here: changed nodes that the cache cannot hold have to go elsewhere.
     ctx.spill = Spill()
     try:
         tail = find_end(storage, files._replace(marker=None))
@@ -192,8 +193,10 @@ class _Check:
 
     def run(self, listener: Listener) -> TreeReport:
         """Walk over everything."""
+        # These two first: they say which databases there are.
         for db in (self._catalog.naming, self._catalog.mapping):
             self._walk_one(db)
+        # Recovery removes temporary ones (R-REC-60).
         databases = [db for db in self._catalogue.databases() if not db.temporary]
         skipped = []
         for done, db in enumerate(databases):
