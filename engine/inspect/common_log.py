@@ -67,11 +67,14 @@ def common_log(
         equal += same
         if same == here.size_bytes == there.size_bytes:
             continue
+        # The first log ends in this file, and all of it is in the second.
         if same == here.size_bytes and number == ends[0]:
             return CommonLog(FIRST_IS_PREFIX, make_lsn(number, same), equal)
         if same == there.size_bytes and number == ends[1]:
             return CommonLog(SECOND_IS_PREFIX, make_lsn(number, same), equal)
+        # Logs part at an entry, not at the byte that happens to differ.
         parts = _entry_at(one, here, same)
+        # The header of the first file has the time of its making: another environment has another.
         if number == both[0] and not parts:
             return CommonLog(UNRELATED, NULL_LSN, 0)
         return CommonLog(PARTED, make_lsn(number, parts), equal)

@@ -80,6 +80,7 @@ class CommittedModel:
     def __init__(self, storage: Storage, files: LogFiles) -> None:
         self._steps: list[_ModelChange] = []
         numbers = [file.number for file in files.files]
+        # Numbers begin at 0 and have no hole until the cleaner makes one (R-LOG-14).
         self.has_gaps = numbers != list(range(len(numbers)))
         self.usable = not self.has_gaps
         for item in LogReader(storage, files._replace(marker=None)).forward():
@@ -105,6 +106,7 @@ class CommittedModel:
         return found
 
     def _take(self, entry: LogEntry) -> None:
+        # Neither duplicates of the old form nor rollbacks are in the model.
         if entry.version < TWO_PART_DUPLICATES or entry.replicated:
             self.usable = False
         if entry.type_number in TXN_ENDS:
@@ -114,6 +116,7 @@ class CommittedModel:
         elif entry.type_number in LNS:
             record = entry.record()
             if isinstance(record, LN) and record.content is None:
+                # Whether such a record is there afterwards is a question of the clock.
                 self.usable = self.usable and not record.expiration
                 self._steps.append(
                     _ModelChange(entry.lsn, 0, record.txn_id or 0, record.db_id, record.key, record.data)
@@ -166,6 +169,7 @@ def _recovered(storage: Storage) -> Records:
         for name in env.database_names():
             with env.open_database(name) as db:
                 join = db.duplicates
+                # Duplicates as the log has them: the item is part of the key.
                 found[db.state.id] = {(join_two_part_key(k, d) if join else k): b"" if join else d for k, d in db}
     return found
 

@@ -69,6 +69,7 @@ def crash_points(storage: Storage, files: LogFiles) -> list[CrashPoint]:
         if isinstance(item, LogEntry):
             found.append(CrashPoint(item.lsn, item.type_name, item.total_bytes, synced))
             if item.type_number == CKPT_END:
+                # A CkptEnd is fsynced: everything up to its end has survived.
                 synced = item.lsn + item.total_bytes
     return found
 
@@ -92,6 +93,7 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
     if mode == "missing-file":
         return _remove(storage, files, path)
     if mode == "bit-flip":
+        # In the body if there is one, where only the checksum can find it.
         start = min(HEADER_BYTES, point.size - 1) if point.size > HEADER_BYTES else 0
         return _flip(storage, path, offset_of(point.lsn) + chosen.randrange(start, point.size), chosen.randrange(8))
     if mode == "zero-page":
@@ -117,6 +119,7 @@ def cut_log(storage: Storage, files: LogFiles, lsn: int) -> CrashEffect:
     if len(gone) == len(files.files):
         raise UsageError("nothing would be left of the log", found=format_lsn(lsn), hint="choose a later place")
     cut = sum(file.size_bytes for file in gone)
+    # The last one first, as a program would, so that no step leaves a hole.
     for file in reversed(gone):
         storage.remove(file.path)
     for file in files.files:

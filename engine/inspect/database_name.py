@@ -48,6 +48,7 @@ def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
             )
         is_bin = entry.type_number in BINS
         lsn = _bin_slot(record, key) if is_bin else _child(record, key)
+        # A delta has only what was changed; the other slots are in its full version.
         if lsn == NULL_LSN and entry.type_number == DELTA_TYPE:
             lsn = record.prev_full_lsn
     return None

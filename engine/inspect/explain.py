@@ -179,6 +179,7 @@ class Explainer:
         if not isinstance(record, LN):
             return EntryExplanation(NONE, "changes no database")
         lsn, result = entry.lsn, self._result
+        # The tests come in the order in which recovery makes them (R-REC-43).
         if record.txn_id is not None:
             if (period := self._period(lsn, record.txn_id)) is not None:
                 return self._rolled_back(entry, period)
@@ -191,6 +192,7 @@ class Explainer:
             return EntryExplanation(
                 UNDO, f"transaction {record.txn_id} {self._end_of(record.txn_id)}: {_before(record)}"
             )
+        # MapLNs have a pass of their own, of which the hook does not hear.
         if lsn in self._heard.redone_lsns or (entry.type_number in MAP_LNS and lsn >= result.ckpt_start_lsn):
             return EntryExplanation(
                 REDO, f"{self._end_of(record.txn_id)}: its slot takes it, unless a later one is there"

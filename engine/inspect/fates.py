@@ -156,6 +156,7 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
             listener.step("read", sum(file.number < number for file in files.files), total)
         if isinstance(item, Damage):
             found.damages.append(item)
+            # The log ends at the first bad entry of its last file (R-LOG-31).
             if number == last and item.length and found.end_lsn == NULL_LSN:
                 found.end_lsn = item.lsn
             continue
@@ -163,6 +164,7 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
         if item.type_number in TRANSACTIONAL or item.type_number in ROLLBACKS:
             _take(found, item, lns)
     listener.step("read", total, total)
+    # Only now: a RollbackStart stands after the LNs that it takes back.
     for lsn, txn_id in lns if found.periods else ():
         if found.is_rolled_back(lsn, txn_id):
             found.txns[txn_id].rolled_back_lns += 1
@@ -189,11 +191,13 @@ def _take(found: LogFates, entry: LogEntry, lns: list[tuple[int, int]]) -> None:
         txn.lns += 1
         txn.bytes += entry.total_bytes
         txn.dbs.add(record.db_id)
+        # Only replicated transactions are rolled back, and their ids are negative.
         if record.txn_id < 0:
             lns.append((entry.lsn, record.txn_id))
     elif isinstance(record, (TxnEnd, Prepare)) and not entry.invisible:
         txn = found.txns.setdefault(record.id, Fate(record.id))
         txn.end_lsn, txn.time_ms = entry.lsn, record.time
+        # Recovery never sees an end that stands after the end of the log.
         txn.behind_end = found.end_lsn != NULL_LSN
         if isinstance(record, Prepare):
             txn.prepare = record

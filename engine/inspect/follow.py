@@ -41,6 +41,7 @@ def follow(
             yield item
             position, prev, moved = after, last, True
         following = next((file for file in files.files if file.number > file_of(position)), None)
+        # A later file is there, and nothing more has come: this one is finished.
         if not moved and following is not None:
             position, prev = make_lsn(following.number, 0), -1
         elif not moved:
@@ -59,6 +60,7 @@ def _new_items(
     with FileReader(storage, file, is_last=newest) as reader:
         for item in reader.entries(offset_of(position), None, prev):
             if isinstance(item, Damage):
+                # It may be an entry that is being written: only a later file will tell.
                 if newest and not item.has_next:
                     return
                 yield item, item.end_lsn, -1

@@ -62,6 +62,7 @@ def _show_text(data: bytes) -> str:
 
 
 def _no_prefix(text: str) -> str:
+    # ``parse`` would take it for hex.
     return "\\30" + text[1:] if text.startswith("0x") else text
 
 

@@ -35,7 +35,9 @@ def cut_keys(engine: Engine, db: Database, count: int) -> list[bytes]:
         return []
     with engine.latch:
         found = _separators(engine, db, count)
+    # The nodes that were read may have taken the cache above its budget.
     engine.keep_budget()
+    # The keys of duplicates are pairs: a range must not cut between the items of one key.
     keys = sorted({key[0] if isinstance(key, tuple) else key for key in found} - {b""})
     if len(keys) < count:
         return keys

@@ -99,6 +99,7 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
                         unreadable.append(item.lsn)
             else:
                 damages.append(item)
+                # The end of the log: nothing after it counts (R-LOG-31).
                 if is_last and item.length:
                     break
     return FileStream(file.path, facts, tuple(damages), tuple(unreadable))

@@ -107,6 +107,7 @@ class _Heap:
     def __init__(self, numbers: Iterable[int]) -> None:
         self._handle, writing = os.pipe()
         os.write(writing, b"".join(map(_NUMBER.pack, numbers)))
+        # Without a writer the end of the pipe follows the last number.
         os.close(writing)
 
     def __enter__(self) -> _Heap:
@@ -142,6 +143,7 @@ class _Workers:
         for handle in self._received:
             os.close(handle)
         for pid in self._pids:
+            # Nobody has waited for it yet, so its number cannot be another process's by now.
             os.kill(pid, signal.SIGTERM)
         for pid in self._pids:
             os.waitpid(pid, 0)
@@ -152,6 +154,7 @@ class _Workers:
         pid = os.fork()
         if pid == 0:
             _work(function, tasks, numbers, sending, [receiving, *self._received])
+        # Only the worker has this end now: when it dies, the pipe ends.
         os.close(sending)
         self._pids.append(pid)
         self._received[receiving] = bytearray()
@@ -193,6 +196,7 @@ class _Workers:
         data = self._received[handle]
         data += piece
         while len(data) >= _LENGTH.size and len(data) >= (end := _LENGTH.size + _LENGTH.unpack_from(data)[0]):
+            # Safe to unpickle: only a fork of this process can write here.
             number, outcome = pickle.loads(data[_LENGTH.size : end])
             del data[:end]
             self.done[number] = outcome
@@ -235,4 +239,5 @@ def _work(
 def _send(handle: int, message: bytes) -> None:
     rest = memoryview(message)
     while rest:
+        # A pipe takes what fits, and then waits for the reader.
         rest = rest[os.write(handle, rest) :]

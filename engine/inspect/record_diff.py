@@ -126,6 +126,7 @@ def _joined(name: str, first: Database | None, second: Database | None) -> Itera
     """The records of both, each once; those that are the same too."""
     opened = [db for db in (first, second) if db is not None]
     by_item = any(db.duplicates for db in opened)
+    # For both if for one: the two have to come in the same order.
     in_memory = any(db.state.order.comparator is not None for db in opened)
     left, right = (_RecordStream(db, by_item=by_item, in_memory=in_memory) for db in (first, second))
     while left.current is not None or right.current is not None:

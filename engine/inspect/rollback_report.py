@@ -120,6 +120,7 @@ def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dic
             continue
         inside = [p for p in periods if p.contains(item.lsn) and p.lists(record.txn_id)]
         if inside:
+            # An LN belongs to the innermost period that lists its transaction (R-RB-4).
             innermost = min(inside, key=lambda period: period.start_lsn - period.matchpoint_lsn)
             rolled = RolledBackLN(item.lsn, record.txn_id, record.db_id, record.key, item.invisible)
             found.setdefault(innermost.start_lsn, []).append(rolled)

@@ -136,6 +136,7 @@ def _header_tests(s: Selection) -> list[Test]:
     if s.types:
         tests.append(lambda e: e.type_number in s.types)
     if s.vlsns is not None:
+        # From 1 on: entries outside the stream have a negative number and never match.
         low, high = s.vlsns[0] or 1, s.vlsns[1] if s.vlsns[1] is not None else (1 << 63) - 1
         tests.append(lambda e: low <= e.vlsn <= high)
     if s.provisional:
@@ -213,6 +214,7 @@ def _is_rolled_back(entry: LogEntry, s: Selection) -> bool:
 
 def _record(entry: LogEntry) -> Record | None:
     try:
+        # No filter asks for slots, which are most of a node.
         if entry.type_number in NODES:
             return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
         return entry.record()
@@ -267,6 +269,7 @@ def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
             if high == NULL_LSN:
                 return replace(ready, files=_NO_FILES)
             break
+        # The range begins with the entry after the last one that is too early.
         if behind_early:
             low, behind_early = item.lsn, False
         if time is not None and s.since_ms is not None and time < s.since_ms:

@@ -119,6 +119,7 @@ def _from_check(check: FileCheck, by: str) -> dict[Group, Totals]:
 
 
 def _from_pair(pair: int, found: PairTotals) -> Totals:
+    # The upper byte of a pair is the flags.
     yes, before = _states(pair >> 8, found.entries)
     return Totals(found.entries, yes, before, found.total_bytes, found.least_bytes, found.most_bytes)
 

@@ -99,6 +99,7 @@ def stream(side: StreamSide, first: int, last: int) -> Iterator[LogEntry]:
     end_file = side.files.end_file()
     for item in LogReader(side.storage, side.files._replace(marker=None)).forward():
         if not isinstance(item, LogEntry):
+            # The end of the log (R-LOG-31). A damaged file header, at offset 0, is stepped over.
             if item.length and offset_of(item.lsn) and file_of(item.lsn) >= end_file:
                 return
             continue
@@ -117,6 +118,7 @@ class _TakenBack:
 
     def __init__(self, rollbacks: list[tuple[int, int]]) -> None:
         self._ahead: list[tuple[int, int]] = []
+        # Backward: at each place the lowest matchpoint of all RollbackStarts after it counts.
         for lsn, matchpoint in reversed(rollbacks):
             lowest = min(matchpoint, self._ahead[-1][1]) if self._ahead else matchpoint
             self._ahead.append((lsn, lowest))
@@ -139,6 +141,7 @@ def _compare(here: LogEntry | None, there: LogEntry | None) -> Difference | None
     try:
         what = first_difference(_content(here), _content(there))
     except FormatError:
+        # What cannot be decoded may still be the same on both.
         what = "body" if here.body != there.body else ""
     return Difference(here.vlsn, what, here, there) if what else None
 

@@ -227,6 +227,7 @@ class _Surveyor:
         """Last entry, the LSN after it, the newest time met in the last file, the torn tail."""
         end_file = self._files.end_file()
         for file in reversed(self._files.files):
+            # A file without an entry after the last one that has some is skipped (R-LOG-30).
             if file.number > end_file:
                 continue
             last: LogEntry | None = None
@@ -238,6 +239,7 @@ class _Surveyor:
                         last = item
                         newest = max(newest, time_of(item) or 0)
                     elif item.length and offset_of(item.lsn):
+                        # Whatever may follow, the log ends here (R-LOG-31).
                         tail = item._replace(length=reader.window.size_bytes - offset_of(item.lsn))
                         break
                     else:
@@ -262,6 +264,7 @@ class _Surveyor:
                 if file_of(item.lsn) < self._files.end_file():
                     self._damages.append(item)
                 continue
+            # Backward, so the first DbTree that is met is the newest.
             if item.type_number == DB_TREE and root is None:
                 root_lsn, root = item.lsn, _decoded(item, DbTree)
             record = _decoded(item, CkptEnd) if item.type_number == CKPT_END else None
@@ -270,6 +273,7 @@ class _Surveyor:
                 checkpoint = CheckpointSurvey(item.lsn, record)
                 break
             behind.add(item)
+        # No DbTree after the CkptEnd: the one that it names is the root (R-REC-5).
         if checkpoint is not None and root is None:
             root_lsn = checkpoint.record.root_lsn
             found = self._log.entry_at(root_lsn)
@@ -307,6 +311,7 @@ class _Surveyor:
             for item in reader.entries():
                 if isinstance(item, LogEntry) and item.type_name == "RestoreRequired":
                     return _decoded(item, RestoreRequired)
+        # The file alone keeps JE from opening, whatever is in it.
         return RestoreRequired("unreadable", 0, "")
 
 
@@ -352,6 +357,7 @@ class _WorkCounter:
         self._nodes += kind.family == NODE_FAMILY
         if kind.family == LN_FAMILY:
             self._lns += 1
+            # What was rolled back leaves no transaction open.
             if kind.transactional and not item.invisible:
                 record = _decoded(item, LN)
                 if record is not None and record.txn_id is not None:

@@ -45,11 +45,13 @@ def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> EntryL
     found = EntryLocation(None, 0, 0, False)
     entries = passed = 0
     damaged = False
+    # The end is excluded (R-LOG-43), and the entry there has to be read.
     for item in log.forward(start_lsn, end_lsn + 1):
         if isinstance(item, Damage):
             damaged = damaged or bool(item.length)
             continue
         if item.replicated and not item.invisible and item.vlsn == vlsn:
+            # No break: a Matchpoint that was rolled back is visible, and the later entry counts.
             found = EntryLocation(item, entries, passed, damaged)
         entries += 1
         passed += item.total_bytes

@@ -76,6 +76,7 @@ def gaps_of_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
     """The VLSNs of one file and the gaps between them, every entry checked; arguments as for ``map_file``."""
     with FileReader(storage, file, is_last=file.number >= end_file) as reader:
         check = check_file(reader)
+        # As many as from the first to the last: none is missing.
         whole = check.vlsn_count == 0 or check.last_vlsn - check.first_vlsn + 1 == check.vlsn_count
         return _from_check(check, () if whole and not check.rollbacks else _inner_gaps(reader))
 
@@ -100,6 +101,7 @@ def _by_headers(reader: FileReader) -> FileVlsns | None:
     if any(reader.header_damage(0)):
         return None
     offset = prev = entries = visible = invisible = 0
+    # So that the loop stops at the first VLSN, and it can be noted.
     first, last = NULL_VLSN, STOP_AT_FIRST
     while offset < window.size_bytes:
         if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
@@ -119,6 +121,7 @@ def _by_headers(reader: FileReader) -> FileVlsns | None:
         if is_invisible(header.flags, reader.version):
             invisible += 1
         elif header.flags & REPLICATED:
+            # A VLSN that comes again is a rollback or damage.
             if first != NULL_VLSN and header.vlsn <= last:
                 return None
             first, last = header.vlsn if first == NULL_VLSN else first, header.vlsn
