@@ -84,6 +84,7 @@ class ExpirationProfile:
             return
         with self._ctx.latch:
             state = self._catalog.by_name(DATABASE_NAME)
+        # Asked again each time: a record that is written here can finish another file.
         while state is not None and self._next < file_of(writer.next_lsn):
             locker = self._lockers.begin(transactional=False, durability=Durability.NO_SYNC)
             data = encode_histogram(self._hours.pop(self._next, {}))
@@ -100,6 +101,7 @@ def encode_histogram(hours: Mapping[int, int]) -> bytes:
     """A histogram, bytes by hour since 1970, as a record; empty when nothing expires."""
     if not hours:
         return b""
+    # Days, unless one value is not a whole day.
     unit = 1 if any(hour % _HOURS_A_DAY for hour in hours) else _HOURS_A_DAY
     parts = [bytes((_IN_HOURS if unit == 1 else 0,))]
     before = 0

@@ -137,11 +137,14 @@ def obsolete_bytes(summary: FileSummary) -> int:
     ln_bytes = summary.obsolete_ln_size
     unknown = summary.obsolete_ln_count - summary.obsolete_ln_size_counted
     rest = summary.total_ln_count - summary.obsolete_ln_size_counted
+    # Those of unknown size are of the average of all that are not counted with a size (R-CLN-2).
     if unknown > 0 and rest > 0:
         ln_bytes += int(unknown * (summary.total_ln_size - summary.obsolete_ln_size) / rest)
     in_bytes = 0
     if summary.total_in_count > 0:
         in_bytes = int(summary.obsolete_in_count * summary.total_in_size / summary.total_in_count)
+    # Commits, traces, headers and checkpoints are garbage as soon as they are written (R-CLN-3).
     leftover = summary.total_size - summary.total_in_size - summary.total_ln_size
+    # Recovery may count twice, so no part is more than its total.
     return min(min(ln_bytes, summary.total_ln_size) + min(in_bytes, summary.total_in_size) + leftover,
                summary.total_size)  # fmt: skip

@@ -85,6 +85,7 @@ class UtilizationTracker:
         """An entry has got its LSN."""
         counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)
+        # Without an offset: the cleaner sees it by the entry itself (R-CLN-5).
         if born_obsolete and type_number in LNS:
             counters.count_obsolete_ln(size, None)
 
@@ -112,6 +113,7 @@ class UtilizationTracker:
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         """An entry of the recovery range, in log order (R-REC-18)."""
+        # A summary in the file that it counts has counted itself.
         if raw.type_number == FILE_HEADER or raw.lsn == self._counts_itself:
             return
         counters = self.counters(file_of(raw.lsn))
@@ -126,6 +128,7 @@ class UtilizationTracker:
         """A FileSummaryLN of the recovery range: what was counted for its file before it is inside."""
         if len(record.key) == 8:
             number = int.from_bytes(record.key[:4], "big")
+            # What came before it is in it: counting begins anew (R-REC-18).
             self._files[number] = Counters()
             self._summary_lsns[number] = raw.lsn
             self._counts_itself = raw.lsn if number == file_of(raw.lsn) else NULL_LSN
@@ -135,6 +138,7 @@ class UtilizationTracker:
         born = record.data is None or db.duplicates
         if born or (raw.version >= PRIOR_VERSION and record.flags & EMBEDDED):
             self._uncounted_ln(raw.lsn, raw.size, raw.lsn)
+        # Until v15 an entry does not name the version that it replaces.
         if raw.version < PRIOR_VERSION or not record.flags2 & HAS_PRIOR_SIZE:
             return
         if record.prior_file >= 0:
@@ -213,17 +217,20 @@ class UtilizationTracker:
         key = node.keys[index]
         number = int.from_bytes(key[:4], "big")
         sequence = _SEQUENCE_TOP - int.from_bytes(key[4:], "big")
+        # A summary outlives its file when a crash follows the deletion.
         if not self._ctx.access.has_file(number):
             return
         counters = self.counters(number)
         if counters.last_sequence >= sequence:
             return
+        # Keys descend by sequence: the first one of a file is its newest, and has the complete counters.
         first = counters.last_sequence < 0
         counters.last_sequence = sequence
         content = read_ln(self._ctx, node.db, node.lsns[index]).content
         if first and isinstance(content, FileSummaryLN) and content.summary is not None:
             counted = counters.summary()
             total = [a + b for a, b in zip(counted, content.summary, strict=True)]
+            # The largest LN is no sum.
             total[6] = max(counted.max_ln_size, content.summary.max_ln_size)
             counters.set(type(counted)._make(total))
 
@@ -232,10 +239,12 @@ class UtilizationTracker:
         _, _, records, txns = self._parts
         counters = self.counters(number)
         counted = counters.total_count + counters.obsolete_in_count + counters.obsolete_ln_count
+        # Above the one before, whatever was counted: the newest summary has to come first.
         sequence = max(counted, counters.last_sequence + 1)
         key = number.to_bytes(4, "big") + (_SEQUENCE_TOP - sequence).to_bytes(4, "big")
         with self._ctx.latch:
             offsets = tuple(sorted(set(counters.new_offsets)))
+            # What is counted while the entry is being written waits for the next summary.
             taken = len(counters.new_offsets)
             # Before the entry itself, which may move on to another file: its size must not depend on it.
             anchor = writer.last_lsn
@@ -262,14 +271,17 @@ class UtilizationTracker:
 
     def _saw_node(self, raw: RawEntry, node: NodeRecord) -> None:
         for lsn in (node.prev_full_lsn, node.prev_delta_lsn):
+            # A delta leaves its full version in use (R-TREE-33).
             if lsn != NULL_LSN and not (raw.type_number == DELTA_TYPE and lsn == node.prev_full_lsn):
                 self._uncounted_node(lsn, raw.lsn)
 
     def _uncounted_node(self, lsn: int, made_by: int) -> None:
+        # A summary that was logged later has counted it (R-REC-19).
         if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
             self.counters(file_of(lsn)).count_obsolete_node(None)
 
     def _uncounted_ln(self, lsn: int, size: int, made_by: int) -> None:
+        # As for nodes (R-REC-19).
         if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
             self.counters(file_of(lsn)).count_obsolete_ln(size, None)
 
