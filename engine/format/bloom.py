@@ -42,6 +42,7 @@ def bloom_filter(prefix: bytes | None, suffixes: Iterable[bytes]) -> bytes:
 
 def may_contain(bits: bytes, prefix: bytes | None, suffix: bytes) -> bool:
     """Whether a key may be among those that the filter was made of; False is certain."""
+    # Made of no key at all: the delta has them all.
     if not bits:
         return False
     wanted = _indexes(_fnv(suffix, _start(prefix)), len(bits) * 8)

@@ -39,6 +39,7 @@ class ByteReader:
     def raw(self, length: int) -> bytes:
         """The next ``length`` bytes."""
         end = self.pos + length
+        # A damaged length can be negative, and a slice would take it.
         if length < 0 or end > len(self._data):
             raise FormatError("field runs past the end of the entry", expected=f"{length} bytes", found=self._rest())
         found = self._data[self.pos : end]

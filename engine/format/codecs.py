@@ -96,6 +96,7 @@ def _ln(kind: Any) -> Codec:
     from engine.format.entry import ln
     from engine.format.fast.ln import decode_plain_ln
 
+    # What needs nothing special has a faster decoder, which makes the same record.
     plain = kind.transactional and kind.read_content is None and not kind.tail
     decode_ln = decode_plain_ln if plain else ln.decode_ln
 
@@ -302,6 +303,7 @@ def decode_body(number: int, version: int, body: bytes) -> Record:
             f"{type_name(number)}: field runs past the end of the entry", found=f"{len(body)} bytes"
         ) from error
     except (ValueError, OverflowError, struct.error) as error:
+        # Any bytes may come, and callers step over a FormatError only.
         raise FormatError(f"{type_name(number)}: the body does not fit its type", found=str(error)) from error
 
 

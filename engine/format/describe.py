@@ -183,6 +183,7 @@ def _describe_node(record: NodeRecord, delta: bool) -> list[FieldValue]:
         FieldValue("prev_delta_lsn", "lsn", record.prev_delta_lsn),
         FieldValue("flags", "hex", record.flags),
     ]
+    # Elsewhere hours are negative numbers; a node says it by a flag.
     hours = bool(record.flags & node_module.EXPIRES_IN_HOURS)
     base = record.expiration_base
     optional = (
@@ -222,6 +223,7 @@ def _describe_slot(node: NodeRecord, slot: Slot, hours: bool, dirty: int) -> lis
     if slot.vlsn is not None:
         fields.append(FieldValue("vlsn", "vlsn", slot.vlsn))
     if slot.expiration:
+        # Offsets are stored plus 1: 0 is for none.
         value = node.expiration_base + slot.expiration - 1
         fields.append(FieldValue("expiration", "expiration", -value if hours else value))
     if slot.creation_time:

@@ -127,6 +127,7 @@ def entry_checksum(entry: bytes | memoryview, version: int) -> int:
         version: log version of the file.
     """
     flags = entry[FLAGS_AT]
+    # Set in place after the entry was summed, so it does not count (R-LOG-41).
     if flags & INVISIBLE and version >= INVISIBLE_BIT:
         return adler32(entry[FLAGS_AT + 1 :], adler32(bytes((entry[TYPE_AT], flags & ~INVISIBLE))))
     return adler32(entry[CHECKSUM_BYTES:])

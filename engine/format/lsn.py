@@ -37,6 +37,7 @@ def offset_of(lsn: int) -> int:
 
 def is_null(lsn: int) -> bool:
     """Whether the LSN points to nothing: NULL, or transient."""
+    # File number 0xffffffff, as a signed number.
     return lsn >> 32 == -1
 
 

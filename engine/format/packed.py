@@ -102,6 +102,7 @@ def reverse_unpack(data: bytes) -> tuple[int, int]:
     Raises:
         FormatError: there is no such value.
     """
+    # At most nine bytes from the end, turned round: a packed value like any other.
     tail = data[: -_LONG_BYTES - 2 : -1]
     if not tail:
         raise FormatError("reverse-packed integer in an empty key")

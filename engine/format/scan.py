@@ -75,6 +75,7 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
     if not is_valid_type(data[pos + TYPE_AT], version):
         return EntryCheck(BAD_TYPE, None, 0, 0, data[pos + TYPE_AT])
     flags = data[pos + FLAGS_AT]
+    # v6 repeats its version in every header.
     if version < INVISIBLE_BIT and flags & VERSION_BITS_V6 != version:
         return EntryCheck(BAD_TYPE, None, 0, version, flags & VERSION_BITS_V6)
     length = header_bytes(flags, version)
@@ -86,10 +87,12 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
     total = length + header.item_size
     if total > room:
         return EntryCheck(CUT if at_end else MORE, header, length, total, room)
+    # An erased entry has kept the checksum of what it was.
     if header.type_number != ERASED:
         found = entry_checksum(memoryview(data)[pos : pos + total], version)
         if found != header.checksum:
             return EntryCheck(BAD_CHECKSUM, header, length, header.checksum, found)
+    # Last: only of an intact entry can it be said that its link is wrong.
     if prev_offset not in (-1, header.prev_offset):
         return EntryCheck(BAD_PREV, header, length, prev_offset, header.prev_offset)
     return EntryCheck(GOOD, header, length, total, total)

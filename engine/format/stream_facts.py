@@ -132,6 +132,7 @@ class SyncPoints:
     def extend(self, later: SyncPoints) -> None:
         """Add the points of a later part of the log."""
         if len(later):
+            # What was rolled back comes again with the same VLSNs (R-SYNC-11): the later entry counts.
             self.cut(later.vlsns[0])
             self.vlsns.extend(later.vlsns)
             self._rows.extend(later._rows)
@@ -200,6 +201,7 @@ class StreamFacts:
 
     def join(self, later: StreamFacts) -> None:
         """Take over the facts of the part of the log that follows."""
+        # A RollbackStart of the later part goes back into this one.
         if later._cuts_before:
             self._roll_back(later.rolled_back_to)
         if later.first != NULL_VLSN:
@@ -216,6 +218,7 @@ class StreamFacts:
     def _roll_back(self, matchpoint: int) -> None:
         """Take back what follows a matchpoint; NULL_VLSN takes back everything."""
         if self.first == NULL_VLSN or matchpoint < self.first:
+            # The matchpoint is in an earlier part of the log: ``join`` has to cut there.
             self.rolled_back_to = min(matchpoint, self.rolled_back_to) if self._cuts_before else matchpoint
             self._cuts_before = True
             self.first = self.last = NULL_VLSN

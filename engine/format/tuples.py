@@ -120,6 +120,7 @@ def read_string(reader: ByteReader) -> str | None:
     end = rest.find(0)
     if end < 0:
         raise FormatError("text without its end", expected="00", found=f"{len(rest)} bytes")
+    # What stands after the text is given back.
     reader.pos -= len(rest) - end - 1
     text = rest[:end]
     return None if text == _NULL_STRING else text.replace(_NUL, b"\0").decode("utf-8", "surrogateescape")

@@ -98,6 +98,7 @@ def decode_group_node(data: bytes) -> GroupNode:
     reader = ByteReader(data)
     name, node_id = tuples.read_string(reader), tuples.read_int(reader)
     version, node_type = 2, tuples.read_byte(reader)
+    # Not a type: format 2 has only 0 and 1, so this is the version of the record.
     if node_type > _HIGHEST_TYPE_OF_FORMAT_2:
         version, node_type = node_type, tuples.read_byte(reader)
     if not 0 <= node_type < len(NODE_TYPES):

@@ -155,6 +155,7 @@ def decode_vlsn_bucket(data: bytes) -> VLSNBucketRecord | GhostBucketRecord:
     if stride < 1:
         raise FormatError("stride of a VLSN bucket", expected="1 or more", found=str(stride))
     count = reader.count(_OFFSET_BYTES)
+    # Big-endian as in tuples, unlike the packed numbers before them.
     offsets = struct.unpack(f">{count}I", reader.raw(_OFFSET_BYTES * count))
     reader.finish()
     return VLSNBucketRecord(file_number, stride, first, last, last_lsn, offsets)
@@ -284,6 +285,7 @@ def _expect_version(reader: ByteReader) -> None:
 
 
 def _read_optional(reader: ByteReader) -> bytes | None:
+    # Null and empty are stored alike.
     return reader.byte_array() or None
 
 
@@ -291,6 +293,7 @@ def _read_ascending(reader: ByteReader) -> tuple[int, ...]:
     numbers = []
     number = 0
     for _ in range(reader.count()):
+        # A set is stored as differences.
         number += reader.packed()
         numbers.append(number)
     return tuple(numbers)

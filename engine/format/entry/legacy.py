@@ -60,6 +60,7 @@ def decode_old_delta(body: bytes, version: int) -> OldDelta:
     reader = ByteReader(body)
     db_id, full = reader.packed(), reader.packed()
     delta = reader.packed() if version >= TWO_PART_DUPLICATES else NULL_LSN
+    # Length of a key, LSN, state: a byte each at least.
     count = reader.count(3)
     slots = tuple(DeltaSlot(reader.byte_array(), reader.packed(), reader.u8()) for _ in range(count))
     reader.finish()

@@ -192,6 +192,7 @@ def _decode_v12(body: bytes, version: int, kind: LNKind) -> LN:
     prior = _read_prior(reader, flags2)
     data = reader.nullable_bytes()
     content = _read_content(reader, version, kind, data)
+    # Without a length: it is all that is left, unless a tail follows.
     key = reader.byte_array() if kind.counted_key else reader.rest()
     tail = _read_tail(reader, version, kind)
     reader.finish()
@@ -268,6 +269,7 @@ def _decode_v6(body: bytes, version: int, kind: LNKind) -> LN:
     flags = reader.u8() if kind.transactional or version >= EMBEDDED_RECORDS else 0
     txn_id = reader.packed() if kind.transactional else None
     last_lsn = reader.packed() if kind.transactional else NULL_LSN
+    # Before v11 the bits of these fields mean nothing.
     abort = _read_abort(reader, flags if version >= EMBEDDED_RECORDS else 0)
     node_id = reader.packed() if version < TWO_PART_DUPLICATES else None
     data = reader.nullable_bytes()
@@ -303,6 +305,7 @@ def _counted_until_v11(version: int, kind: LNKind) -> bool:
 
 
 def _has_creation_time(version: int, flags3: int, kind: LNKind) -> bool:
+    # A replacement has it always, an insertion when its flag says so.
     return version >= CREATION_TIMES and bool(flags3 & HAS_CREATION_TIME or kind.type_number in REPLACEMENTS)
 
 

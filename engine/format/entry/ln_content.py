@@ -157,6 +157,7 @@ class FileSummary(NamedTuple):
     def _with_leftover(self, ln_size: int) -> int:
         if self.total_size <= 0:
             return 0
+        # What is neither IN nor LN is garbage as soon as it is written (R-CLN-3).
         leftover = self.total_size - self.total_in_size - self.total_ln_size
         return min(ln_size + self.estimated_obsolete_in_size + leftover, self.total_size)
 
@@ -222,6 +223,7 @@ def read_file_summary_ln(reader: ByteReader, version: int, deleted: bool) -> Fil
         counters = _COUNTERS.unpack(reader.raw(_COUNTERS.size))
     else:
         values = _COUNTERS_V7.unpack(reader.raw(_COUNTERS_V7.size))
+        # v6 and v7 do not know the largest LN.
         counters = (*values[:_MAX_LN_SIZE_AT], 0, *values[_MAX_LN_SIZE_AT:])
     return FileSummaryLN(anchor, FileSummary._make(counters), _read_offsets(reader))
 
@@ -313,6 +315,7 @@ def _write_offsets(writer: ByteWriter, offsets: tuple[int, ...]) -> None:
         difference = offset - last
         last = offset
         while difference > 0x7FFF:
+            # Negative says that another group follows, also for a group of 0.
             shorts.append(-1 - (difference & 0x7FFF))
             difference >>= 15
         shorts.append(difference)

@@ -190,6 +190,7 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
         slots = _read_slots(body, reader, n_entries, layout)
         tail = _read_tail(reader, version, type_number, flags)
         if version == _ODD_DELTA_VERSION and type_number == DELTA_TYPE:
+            # In v9 only this one, at the end, is the true LSN.
             head = (head[0], reader.packed(), *head[2:])
         reader.finish()
     shape_of_node = (flags, prefix, compact_key, n_entries, level, max_entries, base_file)
@@ -216,6 +217,7 @@ def encode_node(record: NodeRecord, version: int, type_number: int) -> bytes:
     if base_file is not None:
         writer.i32(base_file)
     layout = _SlotLayout(version, base_file, record.flags, is_bin, is_bin and record.expiration_base != -1)
+    # Without optional fields the short way writes the same bytes.
     if (version < LN_KEY_FIRST or not is_bin) and not layout.expires and not record.flags & HAS_VLSNS:
         writer.raw(_usual_slots(record.slots, base_file, bool(record.flags & HAS_SIZES)))
     else:
@@ -278,6 +280,7 @@ def _read_slots(body: bytes, reader: ByteReader, n_entries: int, layout: _SlotLa
     for _ in range(n_entries):
         length, pos = unpack(body, pos)
         end = pos + length
+        # A compact LSN and a state have to follow the key.
         if length < 0 or end + 5 > len(body):
             raise FormatError("slot runs past the end of the entry", expected=f"a key of {length} bytes")
         key = body[pos:end]
@@ -311,6 +314,7 @@ def _read_slot_lsn(body: bytes, pos: int, base_file: int | None) -> tuple[int, i
     offset, file_delta = word >> 8, word & 0xFF
     if offset == NULL_OFFSET:
         return NULL_LSN, pos + _COMPACT_LSN.size
+    # The file is a signed byte, counted from the base file.
     return (base_file + (file_delta - 256 if file_delta > 127 else file_delta) << 32) | offset, pos + 4
 
 

@@ -70,6 +70,7 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
 def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     """Encode a Commit or Abort body."""
     last_lsn, txn_id, time, master, dtvlsn, term = record
+    # The version of new environments is among these: written without a writer.
     if DTVLSN <= version < MASTER_TERM:
         return pack(last_lsn) + pack(txn_id) + pack(time) + pack(master) + pack(dtvlsn)
     order = (last_lsn, txn_id, time) if version >= LN_FLAGS_FIRST else (txn_id, time, last_lsn)

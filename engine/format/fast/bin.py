@@ -113,6 +113,7 @@ def decode_head(body: bytes) -> BINHead | None:
     pos += length
     flags = body[pos]
     pos += 1
+    # What expires, has VLSNs or a filter is left to ``entry.node``.
     if length < 0 or expiration != -1 or flags & _UNUSUAL_FLAGS:
         return None
     prefix = b""
@@ -125,6 +126,7 @@ def decode_head(body: bytes) -> BINHead | None:
     count, pos = unpack(body, pos)
     level, pos = unpack(body, pos)
     max_entries, pos = unpack(body, pos)
+    # LSNs are whole ones.
     if body[pos] != 1:
         return None
     slots_at = pos + 1 + _BASE_BYTES
@@ -146,6 +148,7 @@ def compact_base(lsns: list[int]) -> int | None:
             high = max(high, number)
     if high == -1:
         return -1
+    # The file of a compact LSN is a signed byte.
     return None if high - low > MOST_FILES else low
 
 
@@ -170,6 +173,7 @@ def add_records(
             if data:
                 stored = join_two_part_key(stored, data)
             else:
+                # The key is stored as it is then, and the state says so.
                 state |= SLOT_NO_DATA
         parts.append(pack(len(stored)))
         parts.append(stored)
@@ -218,6 +222,7 @@ def read_records(
     for _ in range(head.slots):
         length: i64 = body[pos]
         pos += 1
+        # A length of up to 119 is one byte, without a call.
         if length > 119:
             length, pos = unpack(body, pos - 1)
         at: i64 = pos + length
@@ -244,6 +249,7 @@ def read_records(
             size, pos = unpack(body, pos)
         keys.append(prefix + key if prefix else key)
         lsns.append(NULL_LSN if offset == NULL_OFFSET else (first + delta) << 32 | offset)
+        # The dirty bit means something in deltas only (je-log-format.md 8.4).
         states.append(state & PERSISTENT)
         values.append(value)
         sizes.append(size)

@@ -74,6 +74,7 @@ def plain_pairs(version: int) -> frozenset[int]:
     pairs = _plain_by_version.get(version)
     if pairs is None:
         types = [number for number in range(256) if is_valid_type(number, version) and number not in RARE_ENTRIES]
+        # In v6 the version stands where later ones have flags.
         rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
         usual = 0 if version >= INVISIBLE_BIT else version
         pairs = frozenset(t | flags << 8 for flags in range(256) if flags & rare == usual for t in types)

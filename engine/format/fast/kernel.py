@@ -135,6 +135,7 @@ def follow(
         s2: i64 = data[pos + SIZE_AT + 2]
         s3: i64 = data[pos + SIZE_AT + 3]
         after: i64 = pos + length + (s0 | s1 << 8 | s2 << 16 | s3 << 24)
+        # True of what must not be stepped over too: its length reaches beyond every buffer.
         if after > limit:
             break
         if pair & REPLICATED_IN_PAIR:
@@ -185,6 +186,7 @@ def sift(
 
 def _vlsn_at(data: bytes, pos: i64) -> i64:
     number: i64 = data[pos + 7]
+    # The sign is in the last byte.
     if number > 0x7F:
         number -= 0x100
     at: i64 = pos + 6

@@ -86,6 +86,7 @@ def _decode_common(body: bytes, version: int) -> LN | None:
     if length >= 0:
         data = body[pos : pos + length]
         pos += length
+        # A slice that is cut short would pass for shorter data.
         if pos > len(body):
             raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{len(data)}")
     elif length != -1:
@@ -236,6 +237,7 @@ def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
     try:
         flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL)
     except (FormatError, IndexError):
+        # The general way says what is wrong.
         return None
     return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None
 
@@ -248,4 +250,5 @@ def database_of(body: bytes, version: int) -> int:
     """
     if version < LN_FLAGS_FIRST:
         return unpack(body, 0)[0]
+    # One byte of flags since v12, two since v16, three since v26.
     return unpack(body, 1 + (version >= PRIOR_VERSION) + (version >= CREATION_TIMES))[0]

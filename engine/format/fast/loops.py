@@ -175,6 +175,7 @@ def sift(
     """
     unpack = PLAIN_HEADER.unpack_from
     end = len(data)
+    # A header has to fit before the end of the buffer.
     until = min(until, end - HEADER_BYTES + 1)
     while pos < until:
         _, pair, _, size = unpack(data, pos)
