@@ -224,7 +224,7 @@ def restore(storage: Storage, channel: Channel, listener: Listener) -> None:
     Raises:
         RefusedError: somebody else has it open. PeerError, StorageError: see ``engine.rep.restore``.
     """
-    # Nothing is open, so nobody holds the lock yet (R-LOG-28).
+    # Nothing is open here, so the writer's lock is not held yet (R-LOG-28).
     lock = WriterLock(storage)
     try:
         receive_files(storage, channel, listener)

@@ -116,7 +116,7 @@ class SoftRollback:
         self._step("undo")
         for txn in active.values():
             self._undo(txn)
-        # JE leaves Matchpoints visible; hidden here, their VLSNs stand in the log once.
+        # JE leaves Matchpoints visible; hidden here, each of their VLSNs is visible once.
         self._hidden += visible_matchpoints(engine.access, lsn, start)
         self._step("invisible bits")
         set_invisible(engine.access, self._hidden)

@@ -8,8 +8,8 @@ Rules (je-log-format.md 7.6, R-SYNC-2, R-SYNC-30):
   log their own.
 * Readers skip invisible entries: the same VLSN comes again after the rollback. JE leaves Matchpoints visible that a
   rollback took back; they are told by the RollbackStart that follows, and skipped too. In the stream that is left every
-  VLSN is one more than the one before; anything else is damage. A file may be missing in between: the cleaner
-  may have deleted it, if it held nothing of the stream.
+  VLSN is one more than the one before; anything else is damage. A file may be missing in between: the cleaner may
+  have deleted it, if it held nothing of the stream.
 
 Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` travels as flags 0, flags2 0, database
 -257, transaction -13, key and data.

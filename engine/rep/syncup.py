@@ -264,6 +264,7 @@ def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> SyncupPlan
         if answer.kind is AnswerKind.NOT_FOUND or (answer.kind is AnswerKind.ALTERNATE and not first):
             break
         floor = answer.entry.vlsn if answer.kind is AnswerKind.ALTERNATE and answer.entry is not None else NULL_VLSN
+        # The master's stream ends before this node's begins (R-SYNC-4).
         if answer.kind is AnswerKind.ALTERNATE and floor < log.range.first:
             break
         found = log.back()

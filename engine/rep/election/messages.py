@@ -103,6 +103,7 @@ def decode_join(payload: bytes) -> VoterJoin:
     reader = ByteReader(payload)
     join = VoterJoin(reader.i32(), reader.string())
     reader.finish()
+    # The name is shown to operators and looked up among the voters.
     if not 0 < join.voters <= MOST_VOTERS or not join.name.isprintable():
         raise FormatError(f"{join.voters} voters, or the name {join.name!r}, are not possible")
     return join
