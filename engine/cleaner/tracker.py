@@ -85,7 +85,7 @@ class UtilizationTracker:
         """An entry has got its LSN."""
         counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)
-        # Without an offset: the cleaner sees it by the entry itself (R-CLN-5).
+        # Without an offset: the cleaner recognises it from the entry itself (R-CLN-5).
         if born_obsolete and type_number in LNS:
             counters.count_obsolete_ln(size, None)
 
@@ -121,6 +121,7 @@ class UtilizationTracker:
         if raw.type_number in TREE_NODES:
             node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
             self._saw_node(raw, node)
+            # Its checkpoint was not finished, so no parent leads to it (R-REC-18).
             if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:
                 counters.count_obsolete_node(None)
 
