@@ -156,6 +156,7 @@ class Explainer:
             return EntryExplanation(
                 IN_FRONT, f"in front of CkptStart {format_lsn(start)}: the trees lead to what is needed"
             )
+        # This flag first: it overrides the other one (R-REC-24).
         if entry.flags & PROVISIONAL:
             return EntryExplanation(
                 PROVISIONAL_NODE, "provisional: counts only through an ancestor that was logged later"
@@ -204,6 +205,7 @@ class Explainer:
     def _left(self, entry: LogEntry, record: LN) -> EntryExplanation:
         """An LN that was neither redone nor undone."""
         result, start = self._result, self._result.ckpt_start_lsn
+        # LNs are provisional in temporary databases only (R-REC-26).
         if entry.flags & PROVISIONAL:
             return EntryExplanation(PROVISIONAL_NODE, "of a temporary database, which does not outlive its process")
         finished = record.txn_id is None or record.txn_id in result.fate.committed

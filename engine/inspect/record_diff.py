@@ -107,6 +107,7 @@ def diff_records(one: Environment, other: Environment, most: int, listener: List
 
 
 def _summed(name: str, relation: str, same: int, changed: int, only_first: int, only_second: int) -> DatabaseDifference:
+    # In both environments, and no record of it differs.
     if relation == CHANGED and not changed + only_first + only_second:
         relation = SAME
     records, other_records = same + changed + only_first, same + changed + only_second
