@@ -100,6 +100,7 @@ class _Counts:
         self._deleted += deleted
         self._records += live
         self._embedded += sum(1 for state in node.states if state & SLOT_EMBEDDED and not state & DELETED)
+        # JE divides by the room plus one, so a full node is below 100 %.
         self._fill[min(live * 100 // (node.max_entries + 1) // _CLASSES, _CLASSES - 1)] += 1
 
     def stats(self) -> TreeStats:
