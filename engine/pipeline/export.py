@@ -78,6 +78,7 @@ def export(
         with explained("the export failed", consequence="nothing was written"):
             records = _write(session, env, db, (staging / _DATA).as_uri(), form, columns, partitions, listener)
         for path in (staging / _DATA).iterdir():
+            # A ``_SUCCESS`` moves along, so readers that wait for one find it at the top.
             path.rename(staging / path.name)
         (staging / _DATA).rmdir()
         sizes = [path.stat().st_size for path in staging.glob("part-*")]
@@ -105,9 +106,11 @@ def _write(
 
     register(session.spark)
     read = session.spark.read.format("jerecords").option("db", db)
+    # Without the option each database is cut by the size of its log.
     if partitions is not None:
         read = read.option("partitions", str(partitions))
     frame = _shown(read.load(env).select("key", "data"), form, columns)
+    # Counted while it is written: a count of its own would recover the environment once more in every task.
     seen = Observation("export")
     write = frame.observe(seen, functions.count(functions.lit(1)).alias("records")).write.options(
         **_OPTIONS.get(form, {})
@@ -118,6 +121,7 @@ def _write(
 
 def _shown(frame: DataFrame, form: str, columns: Columns) -> DataFrame:
     """Bytes as text where that is wanted."""
+    # Nothing to show as text, so rows need not pass through Python again.
     if form not in _TEXT_FORMS and columns == Columns():
         return frame
     kinds = ["string" if form in _TEXT_FORMS or style != _RAW else "binary" for style in columns]

@@ -52,10 +52,12 @@ def explained(
     try:
         yield
     except JetoolError as error:
+        # What was raised closest to the fault knows more than the frame around it.
         error.consequence = error.consequence or consequence
         error.hint = error.hint or hint
         raise
     except Exception as error:
+        # A bug of ours keeps its traceback.
         if not _is_foreseen(error):
             raise
         raise of(error, what, consequence=consequence, hint=hint, room=room) from error
@@ -66,6 +68,7 @@ def of(
 ) -> JetoolError:  # fmt: skip
     """The error to raise for an exception of Spark; see ``explained``."""
     text = story(error)
+    # An exception of an executor crosses the JVM as text; only its class name and message survive.
     ours = _OURS.search(text)
     kind = getattr(errors, ours[1], None) if ours else None
     if ours and isinstance(kind, type) and issubclass(kind, JetoolError):
@@ -75,6 +78,7 @@ def of(
     for mark, package in _MISSING:
         if mark in text:
             hint = f"--conf spark.jars.packages={package}"
+    # The kernel kills without a message, so the text of the exception says nothing of memory.
     if _WORKER_DIED in text:
         return JobError(what, found="a Python worker was killed, each time", consequence=consequence, hint=_MEMORY)
     return JobError(what, found=summary(text), consequence=consequence, hint=hint)
@@ -124,6 +128,7 @@ def tail_of(log: Path, lines: int = 5) -> str:
 
 def _causes(java: Any) -> list[str]:
     found: list[str] = []
+    # Causes of Java exceptions can form a ring.
     while java is not None and len(found) < 10:
         found.append(str(java.toString()))
         java = java.getCause()

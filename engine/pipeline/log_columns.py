@@ -60,6 +60,7 @@ class ColumnLimits(NamedTuple):
 
     def meets(self, value: Any) -> bool:
         """Whether a value meets them."""
+        # As in SQL: a comparison with null is not true.
         if value is None or (self.values is not None and value not in self.values):
             return False
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
@@ -213,8 +214,10 @@ class ColumnFiller(NamedTuple):
         """
         header = [(name, limits) for name, limits in self.conditions.items() if name in _HEADER]
         body = [(name, limits) for name, limits in self.conditions.items() if name in _BODY or name == "error"]
+        # Headers first: they are decoded already, and spare most bodies.
         for name, limits in header:
             items = [item for item in items if limits.meets(_head(item, name))]
+        # No column needs a body, so none is decoded.
         if not body and not any(name in _BODY or name == "error" for name in self.names):
             return len(items), {name: self._header(name, items) for name in self.names}
         records, errors = _decoded(items)
@@ -269,11 +272,13 @@ def _decoded(items: Sequence[Item]) -> tuple[list[Record | None], list[str | Non
             try:
                 number = item.type_number
                 if number in NODES:
+                    # No column comes from the slots, which are most of a node.
                     record = decode_node(item.body, item.version, number, with_slots=False)
                 else:
                     record = decode_body(number, item.version, item.body)
             except FormatError as problem:
                 error = str(problem)
+            # A good checksum does not prove that the body was written rightly.
             except (IndexError, ValueError) as problem:
                 error = f"the body does not fit its type: {problem}"
         records.append(record)

@@ -114,6 +114,7 @@ class LogSourceReader(DataSourceReader):
         """Log files in tasks of enough bytes each."""
         parts = []
         for env in self._environments:
+            # The marker file has rows, too: it is why JE refuses to open the environment (R-LOG-38).
             part = parts_of(env, list_log_files(DiskStorage(env)), marker=True)
             wanted = [file for file in part.files if wants_file(self._conditions, env, file.path, file.number)]
             parts.append(part._replace(files=tuple(wanted)))
@@ -127,6 +128,7 @@ class LogSourceReader(DataSourceReader):
         for part in partition.parts:
             storage = DiskStorage(part.env)
             for file in part.files:
+                # Only in the last file may the log end in a torn entry.
                 with FileReader(storage, file, is_last=file.number >= part.end_file) as reader:
                     same = {"environment": part.env, "path": file.path}
                     for batch in _batches(reader.entries()):
@@ -195,12 +197,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, ColumnLimits], list[Filter]]:
-    """Conditions on columns, and the filters that are none."""
+    """Conditions on columns, and the filters that cannot be conditions."""
     conditions: dict[str, ColumnLimits] = {}
     rest = []
     for one in filters:
         limits = _limits_of(one)
         attribute: tuple[str, ...] = getattr(one, "attribute", ())
+        # ``time`` stays with Spark: its literals are timestamps, ours are milliseconds.
         if limits is None or len(attribute) != 1 or attribute[0] not in known or attribute[0] == "time":
             rest.append(one)
             continue
@@ -211,12 +214,15 @@ def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, Colu
 
 def _limits_of(one: Filter) -> ColumnLimits | None:
     if isinstance(one, IsNotNull):
+        # Any limits exclude null.
         return ColumnLimits()
     value = getattr(one, "value", None)
     if isinstance(one, In):
+        # Spark hands binary literals over as bytearrays, which cannot be hashed.
         return ColumnLimits(frozenset(bytes(v) if isinstance(v, bytearray) else v for v in one.value if v is not None))
     if isinstance(one, (EqualTo, EqualNullSafe)) and value is not None:
         return ColumnLimits(frozenset((bytes(value) if isinstance(value, bytearray) else value,)))
+    # Bounds are for whole numbers; everything else goes back to Spark.
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     if isinstance(one, (GreaterThan, GreaterThanOrEqual)):

@@ -97,6 +97,7 @@ class RecordSourceReader(DataSourceReader):
                 ]
                 for name in names:
                     found += self._cut(opened, env, name)
+        # An environment without the database is left out; only when all are is the name wrong.
         if not found and self._db is not None:
             raise NotFoundError(
                 f"no database of the name {self._db!r}",
@@ -109,6 +110,7 @@ class RecordSourceReader(DataSourceReader):
         """Records of one range."""
         settle_worker()
         assert isinstance(partition, KeyRange)
+        # Executors share no memory, so every task recovers for itself, without a lock.
         with _opened(partition.env) as opened, opened.open_database(partition.db) as db:
             records = db.items(start=partition.low, end=partition.high)
             while batch := _take(records):
@@ -145,6 +147,7 @@ def _take(records: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     for record in islice(records, _BATCH_ROWS):
         batch.append(record)
         size += len(record[0]) + len(record[1])
+        # Arrow's plain binary columns reach 2 GiB; large records stay far below that.
         if size >= _BATCH_BYTES:
             break
     return batch

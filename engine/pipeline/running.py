@@ -58,12 +58,15 @@ def run(
 
     def work() -> None:
         try:
+            # The group belongs to the thread, so it is set in here and not by the caller.
             context.setJobGroup(group, step, interruptOnCancel=True)
             outcome.values.append(action())
         except BaseException as error:
+            # Also what is no Exception: the waiting thread raises it again.
             outcome.error = error
 
     thread = InheritableThread(target=work, name=step)
+    # A JVM that never answers must not keep this process from ending.
     thread.daemon = True
     thread.start()
     try:
@@ -118,9 +121,11 @@ def _watch(
     while not ended:
         thread.join(_POLL_S)
         ended = not thread.is_alive()
+        # Spark forgets finished stages; what was seen of them stays.
         seen |= {stage: found for stage in _stages(context, group) if (found := _seen(context, stage)) is not None}
         done, total = sum(stage.done for stage in seen.values()), sum(stage.total for stage in seen.values())
         count = sum(stage.records for stage in seen.values()) if records is None else records.value
+        # Between two stages everything known is done, and yet the job is not.
         done, total = (total, total) if ended else (done, max(total, done + 1))
         if count:
             counted(listener, step, done, total, count)
@@ -133,6 +138,7 @@ def _seen(context: SparkContext, stage: int) -> _StageProgress | None:
     information = context.statusTracker().getStageInfo(stage)
     if information is None:
         return None
+    # pyspark's tracker has tasks only; records are in the JVM's own store.
     found = context._jsc.sc().statusStore().lastStageAttempt(stage)
     records = max(int(found.inputRecords()), int(found.outputRecords()))
     return _StageProgress(information.numCompletedTasks, information.numTasks, records)
@@ -147,4 +153,5 @@ def _stages(context: SparkContext, group: str) -> list[int]:
 def _cancel(context: SparkContext, thread: threading.Thread, group: str) -> None:
     with contextlib.suppress(Exception):  # the JVM may be gone
         context.cancelJobGroup(group)
+    # Tasks must stop writing before the caller removes their directory.
     thread.join(_CANCEL_WAIT_S)

@@ -35,6 +35,7 @@ class Scratch:
         """Remove the directory and what is in it. Removing it twice is harmless."""
         if self._lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
+            # Last: closing the file frees the lock, and another session might sweep meanwhile.
             os.close(self._lock)
             self._lock = -1
 
@@ -47,6 +48,7 @@ def _sweep(parent: Path) -> None:
         except OSError:  # being made, or another user's
             continue
         try:
+            # Without waiting: a lock that is held means that the owner lives.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except OSError:

@@ -112,6 +112,7 @@ def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Sess
     _require_pyspark()
     from pyspark import SparkContext
 
+    # ``getOrCreate`` would make one when there is none, with settings that are not ours.
     active = SparkContext._active_spark_context
     if active is not None:
         _require_same_master(active, wanted)
@@ -167,7 +168,9 @@ def _start(wanted: Settings, scratch: Path) -> SparkContext:
     before = signal.getsignal(signal.SIGINT)
     context = None
     try:
+        # pyspark's launcher takes these from the environment only.
         with _environment(changes), log.open("wb") as out:
+            # The launcher reads spark-defaults.conf; there is no JVM yet that could do it here.
             pairs = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             launch: Callable[..., Any] = java_gateway.launch_gateway
             context = SparkContext(conf=pairs, gateway=launch(pairs, {"stdout": out, "stderr": subprocess.STDOUT}))
@@ -175,6 +178,7 @@ def _start(wanted: Settings, scratch: Path) -> SparkContext:
             context.addPyFile(str(shipping.package_zip(scratch)))
         return context
     except Exception as error:
+        # Before the JVM is stopped: the causes are asked of it.
         told = _no_start(error, conf, failures.tail_of(log) or failures.tail_of(scratch / "spark.log"))
         _stop_jvm()
         raise told from error
@@ -193,6 +197,7 @@ def _python(*, local: bool) -> dict[str, str]:
     changes = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)}
     if local:
         return changes | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # On a cluster the path of our own Python may not be there.
     return changes | {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
 
 
@@ -202,6 +207,7 @@ def _spark_home() -> dict[str, str]:
 
     own = Path(pyspark.__file__).parent
     named = os.environ.get("SPARK_HOME")
+    # Jars of another version would not understand this pyspark.
     if named and list(Path(named).glob(f"jars/spark-core_*-{pyspark.__version__}.jar")):
         return {}
     conf = Path(named) / "conf" if named else None
@@ -227,6 +233,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
     """The error for a start that failed. The JVM must still be there: it is asked for the causes."""
     story = failures.story(error)
+    # A JVM that has exited leaves its reasons in its log only.
     text = log if "JAVA_GATEWAY_EXITED" in story else story
     found = failures.summary(text)
     if "Could not parse Master URL" in text or "Master must either" in text:
@@ -243,6 +250,7 @@ def _stop(context: SparkContext) -> None:
     hears that the JVM has hung up on it.
     """
     inner: Any = context
+    # Taken away so that ``stop`` does not wait for its thread.
     receiver, inner._accumulatorServer = inner._accumulatorServer, None
     with contextlib.suppress(Exception):  # the JVM may have died; whatever used it has said so
         context.stop()
@@ -256,12 +264,14 @@ def _stop_jvm() -> None:
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
+    # Otherwise the next session would talk to a JVM that is gone.
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is None:
         return
     process = gateway.proc
     with contextlib.suppress(Exception):  # it may have died
         gateway.shutdown()
+    # The end of its input is what the JVM takes as the end of its parent.
     process.stdin.close()
     try:
         process.wait(_STOP_WAIT_S)

@@ -129,14 +129,17 @@ def configuration(settings: Settings, scratch: Path, environment: Mapping[str, s
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
     }
+    # Spark prefers the variable, so the setting would only seem to hold.
     if "SPARK_LOCAL_DIRS" not in environment:
         ours["spark.local.dir"] = str(scratch)
     if is_local(master):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    # Options given win over the user's file, the file wins over ours.
     result = {name: value for name, value in ours.items() if name not in chosen} | given
     flags = [f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}", "-XX:-UsePerfData"]
     flags += [QUICK_FLAGS] if settings.quick else []
     name = "spark.driver.extraJavaOptions"
+    # The user's flags come last: of two that contradict each other the JVM takes the later one.
     result[name] = " ".join([*flags, given.get(name) or chosen.get(name) or ""]).rstrip()
     return result
 

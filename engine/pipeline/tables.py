@@ -51,21 +51,26 @@ def new_directory(directory: str) -> Iterator[Path]:
     """
     require_new(directory)
     target = Path(directory).absolute()
+    # Beside the target, so that the rename stays within one file system.
     staging = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
     try:
         staging.mkdir(parents=True)
         yield staging
+        # Everything is durable before the directory has its name.
         for path in (*staging.rglob("*"), staging):
             sync(path)
         if target.is_dir():
+            # An empty directory may be given; it fails, as it should, when somebody has put something there.
             target.rmdir()
         staging.rename(target)
+        # The rename itself is in the parent.
         sync(target.parent)
     except OSError as error:
         raise StorageError(
             "cannot write", file=directory, found=error.strerror or str(error), consequence="nothing was written"
         ) from error
     finally:
+        # After the rename nothing has this name any more.
         shutil.rmtree(staging, ignore_errors=True)
 
 

@@ -9,7 +9,7 @@ An external sort in two jobs, and a stitch:
    resolves duplicates, and writes LNs and complete BINs into log files that nobody else writes: it claims each number
    by creating the file. LSNs are final from the start. Node ids follow from the file.
 3. *Stitch*. The driver builds the upper nodes, has the engine log them with the names, the utilization and a checkpoint
-   in a file behind the others, and renames all into place, the last one last. Until then recovery finds no root for the
+   in a file after the others, and renames all into place, the last one last. Until then recovery finds no root for the
    database, and ignores its LNs (je-log-format.md 14.3): the environment is as it was.
 
 A task may run twice, or die and be repeated: what counts is what the attempt that succeeded has returned. Runs of

@@ -62,11 +62,13 @@ class BINBlock:
         lsns = self._lsns[start:stop]
         base: int | None
         if self._rows is not None:
+            # The first LSN has the lowest file: tasks write ascending, so it serves as the base of the compact form.
             ident, prefix, base = self._keys.at(start), None, int(lsns[0] >> 32)
             slots = self._rows[start:stop].tobytes()
         else:
             keys = self._keys.column.slice(start, stop - start).to_pylist()
             ident, base = keys[0], compact_base(lsns.tolist())
+            # A single key would be all prefix.
             prefix = common_prefix(keys) if self._target.prefixing and len(keys) > 1 else None
             slots = b"".join(self._slots(start, keys, len(prefix or b""), _lsn_bytes(lsns, base)))
         return b"".join((self._head(ident, prefix, node_id, stop - start, base), slots))
@@ -84,7 +86,9 @@ class BINBlock:
             self._target.prefixing
             or (lengths != lengths[0]).any()
             or (sizes != sizes[0]).any()
+            # Equal key and entry sizes imply equal data lengths, so the first stands for all.
             or int(self._values.lengths[0]) <= self._target.max_embedded
+            # A compact LSN has one byte for the file and three for the offset; the rest falls back to full ones.
             or int((files - base).max()) > MOST_FILES
             or int(offsets.max()) >= NULL_OFFSET
         ):
@@ -94,6 +98,7 @@ class BINBlock:
         rows = np.zeros((len(files), key_end + LSN_AND_STATE + len(size)), np.uint8)
         rows[:, : len(before)] = np.frombuffer(before, np.uint8)
         rows[:, len(before) : key_end] = self._keys.matrix(np.arange(len(files)))
+        # The compact form is the file's distance, one byte, then the offset: one little-endian word.
         words = (offsets << 8 | (files - base)).astype("<u4")
         rows[:, key_end : key_end + LSN_BYTES] = words.view(np.uint8).reshape(-1, LSN_BYTES)
         rows[:, key_end + LSN_AND_STATE :] = np.frombuffer(size, np.uint8)
@@ -109,6 +114,7 @@ class BINBlock:
                 yield from (_packed(len(suffix)), suffix, lsns[i], b"\0", _packed(sizes[i]))
                 continue
             stored, state = suffix, _EMPTY
+            # Embedded data shares the key's field; an empty one is told by a flag, so that its key stays bare.
             if lengths[i]:
                 stored, state = join_two_part_key(suffix, self._values.at(start + i)), _EMBEDDED
             yield from (_packed(len(stored)), stored, lsns[i], state)

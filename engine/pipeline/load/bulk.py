@@ -102,12 +102,14 @@ def open_source(
 
 def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: str) -> Recipe:
     form = opened.layout.form
+    # The sample of a JSON source need not show all members, so the whole object is the value.
     if form == JSON and wanted.value is None:
         wanted = wanted._replace(value_format=wanted.value_format or "json")
     keys, values, value_format, style = resolve(wanted, opened.schema)
     if form == JSON and value_format == AVRO:
         raise UsageError("JSON lines have no columns of one type each, which Avro needs", hint="--value-format json")
     if form == JSON and wanted.value is None and value_format != RAW:
+        # No names stand for all members, also those that only later lines have.
         values = ()
     return Recipe(
         staging=directory,
@@ -155,10 +157,12 @@ def write_files(
         parts: how many tasks write; None for as many as fit.
     """
     size = sum(run.size for run in found.runs)
+    # Below a quarter of a part, more tasks would cost more than they save.
     wanted = parts or min(max(backend.cores if size > PART_BYTES // 4 else 1, size // PART_BYTES), _MOST_PARTS)
     work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep)
     with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
         done = backend.write(session.target, work if found.runs else [])
+    # So far only the staging directory has changed; what follows reaches the environment.
     listener.step("commit", 0, 0)
     stitch(session, done)
     files = [file for part in done for file in part.files]
@@ -176,6 +180,7 @@ def write_files(
 @contextmanager
 def staging_directory(storage: Storage) -> Iterator[Path]:
     """Make the staging directory, and remove it at the end. The caller holds the environment's lock."""
+    # Files that a load which died has left here would take numbers from this one.
     staging.clean(storage)
     directory = staging.make(storage)
     try:

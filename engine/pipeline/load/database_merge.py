@@ -71,22 +71,26 @@ def merge_into(
     Raises:
         JetoolError: with what was merged before it.
     """
+    # The smallest key after the last one that is in.
     low = None if state.after is None else state.after + b"\0"
     merge = Merge([run.path for run in state.found.runs], low, None, keep)
     mode = PutMode.OVERWRITE if overwrite else PutMode.INSERT_ONLY
     total = sum(run.records for run in state.found.runs)
+    # Only a transactional database has commits that the note can follow.
     durable = db.state.transactional
     try:
         for table in merge.tables():
             keys, values = table["key"].to_pylist(), table["value"].to_pylist()
             for at in range(0, len(keys), batch):
                 done = _put(env, db, keys[at : at + batch], values[at : at + batch], mode)
+                # A record put twice after a crash is refused by INSERT_ONLY, so counts of a resumed merge may differ.
                 state = state._replace(
                     after=keys[min(at + batch, len(keys)) - 1],
                     records=state.records + done,
                     refused=state.refused + min(batch, len(keys) - at) - done,
                     duplicates=merge.duplicates,
                 )
+                # Records first, then the note: the other way round a crash would lose records that the note counts.
                 env.sync()
                 if durable:
                     save(storage, state)
@@ -110,6 +114,7 @@ def merge_into(
 
 
 def _put(env: Environment, db: Database, keys: list[bytes], values: list[bytes], mode: PutMode) -> int:
+    # The caller syncs once for the batch.
     with env.begin(durability=Durability.NO_SYNC) as txn:
         return sum(db.put(key, value, txn, mode=mode) for key, value in zip(keys, values, strict=True))
 
@@ -123,11 +128,13 @@ def save(storage: Storage, state: State) -> None:
     }
     fields["after"] = None if state.after is None else state.after.hex()
     name = f"{staging.DIRECTORY}/{_STATE}"
+    # A new file and a rename: a crash leaves the old note or the new one, never half of one.
     file = storage.open_rw(f"{name}.new", create=True)
     file.truncate(0)
     file.write(0, json.dumps(fields).encode())
     file.sync()
     file.close()
+    # Only after its bytes are durable may the name lead to it.
     storage.rename(f"{name}.new", name)
     storage.sync_directory(staging.DIRECTORY)
 
@@ -154,6 +161,7 @@ def resume(storage: Storage, subject: str) -> State:
             hint="give the same sources and options, or leave out --resume to give that one up",
         )
     found = fields.pop("found")
+    # Samples say where to cut parts, and a merge has no parts.
     runs = [SortedRun(path, records, size, dropped, ()) for path, records, size, dropped in found.pop("runs")]
     rejects = found.pop("rejects")
     after = fields.pop("after")

@@ -53,11 +53,12 @@ class LNBlock:
 
     def sizes(self, keys: Binary, values: Binary) -> Numbers:
         """Sizes of the entries, headers included."""
+        # ``_before`` is of the same length with either set of flags.
         fixed = HEADER_BYTES + len(self._before[0])
         return fixed + packed_lengths(values.lengths) + values.lengths + keys.lengths
 
     def encode(self, keys: Binary, values: Binary, sizes: Numbers, previous: Numbers) -> Bytes:
-        """The entries one behind the other.
+        """The entries one after the other.
 
         Arguments:
             keys, values: of the records.
@@ -67,10 +68,12 @@ class LNBlock:
         ends = np.cumsum(sizes)
         out = np.empty(int(ends[-1]), np.uint8)
         starts = ends - sizes
+        # Both lengths in one number: rows of one code make one matrix.
         codes = keys.lengths << 32 | values.lengths
         if (codes == codes[0]).all():
             groups = [np.arange(len(codes))]
         else:
+            # Stable, so that the rows of a group stay in log order.
             order = np.argsort(codes, kind="stable")
             groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
         for rows in groups:
@@ -79,6 +82,7 @@ class LNBlock:
                 self._one_by_one(out, keys, values, starts, previous, rows)
                 continue
             matrix = self._matrix(keys, values, previous, rows, size)
+            # One group: its matrix is the log already.
             if len(rows) == len(codes):
                 return matrix.reshape(-1)
             out[starts[rows][:, None] + np.arange(size)] = matrix
@@ -94,6 +98,7 @@ class LNBlock:
         at = len(shared)
         matrix[:, at : at + data_length] = values.matrix(rows)
         matrix[:, at + data_length :] = keys.matrix(rows)
+        # Last: the checksum covers everything after itself.
         matrix[:, :CHECKSUM_BYTES] = checksums(matrix[:, CHECKSUM_BYTES:]).astype("<u4").view(np.uint8).reshape(-1, 4)
         return matrix
 
@@ -128,6 +133,7 @@ def checksums(rows: Bytes) -> Numbers:
 def packed_lengths(values: Numbers) -> Numbers:
     """Bytes of the packed form of non-negative numbers."""
     lengths = np.ones(len(values), np.int64)
+    # JE's packed integers: up to 119 in one byte, else a lead and the value less 119 in one to four bytes.
     for count in range(4):
         lengths += values - 119 >= (1 << 8 * count) if count else values > 119
     return lengths

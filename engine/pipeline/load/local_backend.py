@@ -66,10 +66,12 @@ class LocalBackend:
             return self._heard(map(work, items), len(items), records_of, step)
         # The products in ``ln_block`` are too small to be worth threads.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+        # Spawn: a fork would inherit the threads' locks and the open environment.
         pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
         try:
             return self._heard(pool.map(work, items), len(items), records_of, step)
         finally:
+            # After an error or an interrupt the tasks that have not begun never do.
             pool.shutdown(cancel_futures=True)
 
     def _heard(self, results: Iterator[U], total: int, records_of: Callable[[U], int], step: str) -> list[U]:

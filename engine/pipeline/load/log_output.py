@@ -55,6 +55,7 @@ class LogOutput:
         self._pending: list[Any] = []
         self._pending_rows = 0
         self._next_number = target.first_file
+        # Process and time in the name: two attempts at one part do not write into one file.
         self._references = Path(target.staging) / f"references-{number:06d}-{os.getpid()}-{time.time_ns():x}"
         self._index_file = self._references.open("wb")
         self.records = self.bins = 0
@@ -75,6 +76,7 @@ class LogOutput:
         while len(whole) - at >= block:
             self._write_block(whole.slice(at, block))
             at += block
+        # Only whole blocks go out before the end, so that BINs are filled whatever the sizes of tables.
         self._pending, self._pending_rows = [whole.slice(at)], len(whole) - at
 
     def finish(self, duplicates: int) -> TaskOutput:
@@ -103,14 +105,17 @@ class LogOutput:
         while at < len(keys):
             file = self._room_for(int(sizes[at]))
             ends = np.cumsum(sizes[at:])
+            # An entry larger than a file gets a file of its own.
             count = max(int(np.searchsorted(ends, self._target.file_max - file.offset, "right")), 1)
             offsets = file.offset + ends[:count] - sizes[at : at + count]
             lsns[at : at + count] = file.number << 32 | offsets
+            # The offset of the entry physically before in the same file (R-LOG-9).
             previous = np.concatenate(([file.last_offset], offsets[:-1]))
             part = slice(at, at + count)
             block = self._lns.encode(keys.cut(at, at + count), values.cut(at, at + count), sizes[part], previous)
             file.add_lns(block, sizes[part], int(offsets[-1]), values.lengths[part] <= self._target.max_embedded)
             at += count
+        # After all LNs of the block: a BIN must follow what its slots point to.
         self._write_bins(BINBlock(self._target, keys, values, lsns, sizes))
         self.records += len(keys)
 
@@ -121,9 +126,11 @@ class LogOutput:
             body = block.encode(index, self._target.node_id(file.number, file.nodes))
             if file.offset + HEADER_BYTES + len(body) > self._target.file_max or file.nodes == IDS_A_FILE - 1:
                 file = self._flip()
+                # The id depends on the file, so the node is made again.
                 body = block.encode(index, self._target.node_id(file.number, file.nodes))
             lsn = file.number << 32 | file.offset
             key = block.first_key(index)
+            # The driver builds the upper nodes from these; the BINs are not read again.
             self._index_file.write(REFERENCE.pack(lsn, len(key)) + key)
             file.add_bin(body)
         self.bins += len(block)
@@ -141,6 +148,7 @@ class LogOutput:
             number = self._next_number
             self._next_number += 1
             try:
+                # O_EXCL is what claims the number, also over a shared file system.
                 handle = os.open(directory / f"{number:08x}.jdb", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
                 continue
@@ -162,6 +170,7 @@ class _File:
         self.offset = self.last_offset = self.nodes = 0
         self._entries = self._node_bytes = self._lns = self._ln_bytes = self._longest = 0
         self._embedded = self._embedded_bytes = 0
+        # The file before is not known yet; ``stitch`` links the files when all are there.
         self.stream.write(file_header(number, 0))
         self.offset = FILE_HEADER_BYTES
 
@@ -192,6 +201,7 @@ class _File:
     def close(self) -> StagedFile:
         """Make it durable."""
         self.stream.flush()
+        # Durable before the driver hears of it: the commit only renames.
         os.fsync(self.stream.fileno())
         self.stream.close()
         summary = (
@@ -248,6 +258,7 @@ def write_share(target: Target, share: Share) -> TaskOutput:
         for table in merge.tables():
             output.add(table)
         return output.finish(merge.duplicates)
+    # An interrupt, too, must close the handles before the directory is removed.
     except BaseException:
         output.abandon()
         raise

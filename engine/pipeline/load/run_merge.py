@@ -46,12 +46,15 @@ class Merge:
         Raises:
             JobError: equal keys, where none may be dropped.
         """
+        # Every run stays open to the end.
         _allow_files(len(self._paths))
         cursors = [cursor for path in self._paths if (cursor := _Cursor(path, self._low, self._high)).ready()]
         while cursors:
             if len(cursors) == 1:
+                # A run holds a key once, so the last one needs no comparison.
                 yield cursors[0].take_all()
             else:
+                # Up to the least of the last keys every run's records are in its present batch.
                 pivot = min(cursor.last_key(len(cursors)) for cursor in cursors)
                 found = pa.concat_tables([cursor.take_to(pivot) for cursor in cursors]).combine_chunks()
                 keys, ranks = Binary(one_chunk(found["key"])), one_chunk(found["rank"]).to_numpy()
@@ -83,6 +86,7 @@ class _Cursor:
             self._next += 1
             keys = Binary(batch["key"])
             stop = len(keys) if self._high is None else position(keys, self._high)
+            # The first key beyond the range ends the run.
             if stop < len(keys):
                 self._next = self._reader.num_record_batches
             if stop:
@@ -99,6 +103,7 @@ class _Cursor:
     def take_to(self, pivot: bytes) -> Any:
         """The records of the batch up to a key, inclusive."""
         keys = Binary(one_chunk(self._table["key"]))
+        # The smallest key after the pivot: up to here the pivot itself is included.
         stop = position(keys, pivot + b"\0")
         taken = self._table.slice(0, stop)
         self._table = self._table.slice(stop)
@@ -115,6 +120,7 @@ class _Cursor:
         while first < last:
             middle = (first + last) // 2
             keys = Binary(self._reader.get_batch(middle)["key"])
+            # Only the last key of a mapped batch is touched, so few pages are read.
             if keys.at(len(keys) - 1) < low:
                 first = middle + 1
             else:

@@ -89,6 +89,7 @@ class RunWriter:
 
     def _write(self) -> SortedRun:
         table = pa.concat_tables(self._tables).combine_chunks()
+        # The pieces go before the sort, which makes a copy of its own.
         self._tables, self._size = [], 0
         keys, ranks = Binary(one_chunk(table["key"])), one_chunk(table["rank"]).to_numpy()
         kept, dropped = resolved(table.take(pa.array(order_of(keys, ranks))), self._keep)
@@ -122,6 +123,7 @@ def resolved(table: Any, keep: str) -> tuple[Any, int]:
         key = keys.at(int(np.flatnonzero(~fresh)[0]))
         shown = key[:_SHOWN_KEY_BYTES].hex() + ("..." if len(key) > _SHOWN_KEY_BYTES else "")
         raise JobError("two records have the same key", found=f"0x{shown}")
+    # The last of equal keys is the row before the next fresh one.
     if keep == LAST:
         fresh = np.append(fresh[1:], True)
     return table.filter(pa.array(fresh)), dropped
@@ -133,12 +135,14 @@ def cuts_of(runs: list[SortedRun], parts: int) -> list[bytes]:
     Returns:
         At most ``parts`` - 1 keys, ascending; a part holds the keys from one cut, inclusive, to the next.
     """
+    # A sample stands for its share of its run, so that small runs do not draw the cuts.
     weighted = sorted((sample, run.size / len(run.samples)) for run in runs for sample in run.samples)
     total = sum(weight for _, weight in weighted)
     cuts: list[bytes] = []
     seen = 0.0
     for sample, weight in weighted:
         seen += weight
+        # Cuts ascend strictly: one frequent key must not make parts without keys.
         if seen >= total * (len(cuts) + 1) / parts and len(cuts) < parts - 1 and (not cuts or sample > cuts[-1]):
             cuts.append(sample)
     return cuts
@@ -159,6 +163,7 @@ def _samples(table: Any, ends: Any) -> tuple[bytes, ...]:
     if not len(table):
         return ()
     wanted = np.linspace(0, int(ends[-1]), min(_SAMPLES, len(table)) + 1)[1:]
+    # Rounding must not lead past the last row.
     rows = np.minimum(np.searchsorted(ends, wanted), len(table) - 1)
     keys = Binary(one_chunk(table["key"]))
     return tuple(keys.at(int(row))[:_SAMPLE_BYTES] for row in rows)

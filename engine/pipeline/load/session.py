@@ -67,6 +67,7 @@ class LoadSession:
         self.exists = name in env.database_names()
         if not self.exists and not create:
             raise NotFoundError(f"no database of the name {name!r}", file=storage.root, hint="--create makes it")
+        # The id that creating the database will give it; ``stitch`` checks that it did.
         db_id = engine.catalog.last_local_db_id + 1
         self.bulk = not env.replicated and writer.version == WRITTEN_VERSION
         max_entries, prefixing = options.max_entries, options.key_prefixing
@@ -74,8 +75,10 @@ class LoadSession:
             with env.open_database(name) as db:
                 state = db.state
                 db_id, max_entries, prefixing = state.id, state.max_entries, state.prefixing
+                # Finished BINs are in byte order and know no duplicates; any other tree goes on through the engine.
                 free = not state.has_root and state.order.plain and not state.duplicates and not state.deferred
                 self.bulk = self.bulk and free
+        # Finished files begin after the file being written, which stays as it is.
         first = (writer.next_lsn >> 32) + 1
         if first > _MOST_FILES:
             raise RefusedError("the log has used up its file numbers", file=storage.root)
@@ -87,6 +90,7 @@ class LoadSession:
             max_embedded=engine.config.max_embedded_bytes,
             first_file=first,
             file_max=min(engine.config.file_max_bytes, _MOST_FILE_BYTES),
+            # A gap is left, so that ids which the engine itself gives meanwhile do not collide.
             first_node_id=engine.node_ids.last + IDS_A_FILE,
         )
         self.last_offset = writer.last_lsn & 0xFFFFFFFF
@@ -95,5 +99,6 @@ class LoadSession:
         """Begin the last step: nothing more reaches the environment's files, and no checkpoint comes by itself."""
         storage, checkpointer = self.engine.storage, self.engine.checkpointer
         assert isinstance(storage, LoadStorage)
+        # A checkpoint halfway would describe a log without the upper nodes.
         checkpointer.bytes_interval = checkpointer.time_interval_ms = 0
         return storage.divert(base)

@@ -33,6 +33,7 @@ class Binary:
     def __init__(self, column: Any) -> None:
         self.column = column
         _, offsets, data = column.buffers()
+        # A slice shares the buffers of the whole column and begins at its own offset.
         ends = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
         self._starts = ends[:-1]
         self.lengths: Numbers = np.diff(ends)
@@ -54,6 +55,7 @@ class Binary:
         """Values of equal length, one a row."""
         length = int(self.lengths[rows[0]])
         starts = self._starts[rows]
+        # Neighbours in memory are a view; only scattered rows are copied.
         if int(starts[-1]) - int(starts[0]) == length * (len(rows) - 1) and (np.diff(starts) == length).all():
             first = int(starts[0])
             return self._bytes[first : first + length * len(rows)].reshape(len(rows), length)
@@ -67,6 +69,7 @@ class Binary:
         if len(self) and int(left.min()) >= _WORD:
             parts = self._bytes[(self._starts + skip)[:, None] + columns]
         else:
+            # Indices past the last value must still be valid: what they read is masked out.
             at = np.minimum((self._starts + skip)[:, None] + columns, max(len(self._bytes) - 1, 0))
             known = columns < left[:, None]
             parts = np.where(known, self._bytes[at] if len(self._bytes) else 0, 0).astype(np.uint8)
@@ -78,9 +81,11 @@ def order_of(keys: Binary, ranks: Numbers) -> Numbers:
     if len(keys) < 2:
         return np.arange(len(keys))
     ends = pc.min_max(keys.column)
+    # All keys share what the smallest and the largest share.
     words = keys.words(common_length(ends["min"].as_py(), ends["max"].as_py()))
     order = np.argsort(words)
     found = words[order]
+    # Equal words prove nothing: keys may differ later on, or in zeros at their ends.
     same = found[1:] == found[:-1]
     if not same.any():
         return order

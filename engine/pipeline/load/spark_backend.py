@@ -79,9 +79,11 @@ class SparkBackend:
         self._quick = _is_small(layout.paths)
         for name, value in _CONF.items():
             self._session.spark.conf.set(name, value)
+        # What the user has set stands.
         if self._session.context.getConf().get(_SPLIT_BYTES[0]) is None:
             self._session.spark.conf.set(_SPLIT_BYTES[0], str(_SPLIT_BYTES[1]))
         frame = self._frame(layout, list(layout.paths))
+        # Path by path: ``inputFiles`` of all together has no order, and the order decides between equal keys.
         uris = [uri for path in layout.paths for uri in sorted(self._frame(layout, [path]).inputFiles())]
         files, handle = tuple(_shown(uri) for uri in uris), (frame, uris)
         if layout.form == TABLE:
@@ -92,6 +94,7 @@ class SparkBackend:
 
     def read(self, opened: OpenSource, recipe: Recipe) -> list[PartRead]:
         """Step 1: runs."""
+        # A handle is there only when Spark has opened the source.
         if opened.handle is not None:
             return self._read_by_spark(opened, recipe)
         name = opened.layout.name
@@ -113,6 +116,7 @@ class SparkBackend:
             f.expr(_PLACE).alias(reading.WHERE[2]),
         )
         task = partial(_read_task, recipe)
+        # Only outcomes come back to the driver; the records stay in the runs.
         wanted = frame.select(*data, *where).mapInArrow(task, "outcome binary")
         rows = self._session.run(wanted.collect, "read", self._listener)
         return [pickle.loads(row[0]) for row in rows]

@@ -44,6 +44,7 @@ def clean(storage: Storage) -> bool:
     if storage.stat(DIRECTORY) is None:
         return False
     moves = _moves(storage)
+    # Renames go in order and the checkpoint's is last: a file left here means that the step did not end.
     left = [move for move in moves if storage.stat(f"{DIRECTORY}/{move.name}") is not None]
     if left:
         _take_back(storage, [move for move in moves if move not in left])
@@ -68,11 +69,13 @@ def commit(storage: Storage, moves: list[Move]) -> None:
     plan = storage.open_rw(f"{DIRECTORY}/{_COMMIT}", create=True)
     plan.truncate(0)
     plan.write(0, json.dumps([list(move) for move in moves]).encode())
+    # The plan is durable before the first rename: ``clean`` must know what to take back.
     plan.sync()
     plan.close()
     storage.sync_directory(DIRECTORY)
     for move in moves[:-1]:
         storage.rename(f"{DIRECTORY}/{move.name}", move.path)
+    # All other names must be durable before the file with the checkpoint has one.
     _sync_directories(storage, moves)
     storage.rename(f"{DIRECTORY}/{moves[-1].name}", moves[-1].path)
     _sync_directories(storage, moves)
@@ -109,8 +112,10 @@ def _take_back(storage: Storage, moved: list[Move]) -> None:
     """Remove files that reached the environment, unless somebody has written there since."""
     sizes = {file.path: file.size_bytes for file in list_log_files(storage).files}
     last = list_log_files(storage).files[-1].path
+    # Entries written since come after these files in the log, which therefore stay.
     if not moved or moved[-1].path != last or any(sizes.get(move.path) != move.size for move in moved):
         return
+    # From the last one on, so that a crash here leaves no gap before a file.
     for move in reversed(moved):
         storage.remove(move.path)
     _sync_directories(storage, moved)

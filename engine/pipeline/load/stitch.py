@@ -1,6 +1,6 @@
 """From the files of the tasks to an environment (step 3 of a load).
 
-The engine itself writes what makes them one: in the environment that the load has open it goes behind the new files,
+The engine itself writes what makes them one: in the environment that the load has open it goes on after the new files,
 makes the database, logs the upper nodes bottom-up and takes a checkpoint. All of that stays in memory (``session``),
 becomes one more file (or a few) in the staging directory, and then all go into place.
 """
@@ -46,6 +46,7 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
     directories = list_log_files(storage).data_directories
     paths = {_path(file.number, directories): f"{DIRECTORY}/{file.number:08x}.jdb" for file in files}
     last_offset = _link(storage, files, session.last_offset)
+    # From here on the engine sees the files in place, and nothing that it writes reaches the disk.
     overlay = session.divert(_StagedView(storage, paths))
     try:
         behind = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
@@ -53,9 +54,11 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
         made = sorted(path for path in overlay.changed() if path not in paths)
         moves = [Move(f"{file.number:08x}.jdb", _path(file.number, directories), file.size) for file in files]
         moves += [_written(storage, overlay.open(path), path) for path in made]
+        # Names in the staging directory first: the renames of the commit start from them.
         storage.sync_directory(DIRECTORY)
         staging.commit(storage, moves)
     except BaseException:
+        # Its memory describes a log that is not on disk; a clean close would write that.
         session.engine.crash()
         raise
 
@@ -68,24 +71,29 @@ def _log(
     assert engine.writer is not None
     if files:
         engine.writer.go_behind(behind, last_offset)
+        # Past every id that a task may have given, so that upper nodes get new ones.
         engine.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
         for file in files:
             counters = engine.utilization.counters(file.number)
             counters.set(FileSummary(*file.summary))
+            # The checkpoint below then logs a FileSummaryLN for each file.
             counters.changed = True
     else:
+        # What is logged must not go into a file that is in place already.
         engine.writer.force_new_file()
     db = env.open_database(session.name) if session.exists else env.create_database(session.name, session.options)
     with db:
         assert db.state.id == target.db_id
         assert not db.state.has_root
         upper = UpperNodes(engine.writer, target, engine.node_ids.next)
+        # By number, which is key order.
         for part in sorted(parts):
             for key, lsn in references(Path(part.references)):
                 upper.add(key, lsn)
         root_lsn = upper.finish()
         if root_lsn != NULL_LSN:
             db.state.root_lsn = root_lsn
+            # So that the checkpoint logs the MapLN with the new root.
             db.state.dirty = True
     env.checkpoint(force=True, minimize=True)
 
@@ -111,6 +119,7 @@ class UpperNodes:
         if level == len(self._levels):
             self._levels.append([])
         slots = self._levels[level]
+        # With one slot a node every level would be as long as the one below, without end.
         if len(slots) >= max(self._target.fill, 2):
             self._levels[level] = []
             self.add(slots[0][0], self._log(slots, level, root=False), level + 1)
@@ -167,6 +176,7 @@ class UpperNodes:
             dup_key=None,
             dup_count=None,
         )
+        # Only the root is not provisional: without one, recovery ignores the nodes of a load that died (R-REC-24).
         body = encode_node(node, WRITTEN_VERSION, IN_TYPE)
         return self._writer.log(IN_TYPE, body, provisional=Provisional.NO if root else Provisional.YES)
 
@@ -203,6 +213,7 @@ def _link(storage: Storage, files: list[StagedFile], last_offset: int) -> int:
     """Tell every file where the last entry of the one before it begins; that of the last one is returned."""
     for file in files:
         handle = storage.open_rw(f"{DIRECTORY}/{file.number:08x}.jdb")
+        # The header has a fixed size, so it is replaced in place; its checksum comes with it.
         handle.write(0, file_header(file.number, last_offset))
         handle.sync()
         handle.close()

@@ -38,6 +38,7 @@ def sizes(name: str, path: str) -> list[int]:
     """
     if name == "orc":
         file = _orc(path)
+        # pyarrow does not tell the size of a stripe; an even share is close enough to cut by.
         return [int(file.content_length) // max(file.nstripes, 1)] * int(file.nstripes)
     metadata = _parquet(path).metadata
     return [int(metadata.row_group(number).total_byte_size) for number in range(metadata.num_row_groups)]
@@ -49,10 +50,12 @@ def batches(name: str, path: str, start: int, stop: int | None, columns: tuple[s
     Raises:
         OSError, ArrowException: the file is damaged, or has no such column.
     """
+    # A column that is both key and value is read once.
     wanted = list(dict.fromkeys(columns))
     found: Iterator[Any]
     if name == "orc":
         file = _orc(path)
+        # Readers keep the order of the file; columns are taken by name below.
         found = (file.read_stripe(stripe, wanted) for stripe in range(start, file.nstripes if stop is None else stop))
     else:
         found = _row_groups(_parquet(path), start, stop, wanted)
@@ -73,6 +76,7 @@ def plain(kind: Any) -> Any:
     if types.is_string_view(kind):
         return pa.large_string()
     if types.is_timestamp(kind):
+        # Microseconds are Spark's unit: both engines then make the same values.
         return pa.timestamp("us", kind.tz and "UTC")
     return pa.float32() if types.is_float16(kind) else kind
 
@@ -81,6 +85,7 @@ def _plain_array(column: Any) -> Any:
     kind = plain(column.type)
     if kind == column.type:
         return column
+    # Arrow has no cast from an extension type; its storage is the data.
     if isinstance(column.type, pa.BaseExtensionType):
         return _plain_array(column.storage)
     return column.cast(kind, safe=False)
@@ -89,6 +94,7 @@ def _plain_array(column: Any) -> Any:
 def _row_groups(file: Any, start: int, stop: int | None, columns: list[str]) -> Iterator[Any]:
     for number in range(start, file.metadata.num_row_groups if stop is None else stop):
         group = file.metadata.row_group(number)
+        # A row group of wide rows is read in batches that fit, not in rows of a fixed number.
         fits = _BATCH_BYTES * max(group.num_rows, 1) // max(group.total_byte_size, 1)
         yield from file.iter_batches(max(min(fits, _BATCH_ROWS), 1), row_groups=[number], columns=columns)
 

@@ -38,6 +38,7 @@ def encoded(column: Any, style: str) -> Any:
     plain = binary(column)
     if style in ("raw", "utf8"):
         return plain
+    # A zero byte has to be escaped inside; without one the terminating zero is all that a tuple string adds.
     if style == "tuple-string" and not _has_zero(plain):
         return pc.binary_join_element_wise(plain, _constant(b""), _constant(b"\0"))
     convert = _BY_VALUE[style]
@@ -95,16 +96,20 @@ def _numbers(column: Any, width: int) -> Any:
     """Big-endian with the sign bit flipped (t_int, t_long)."""
     if not pa.types.is_integer(column.type):
         text = pc.utf8_trim_whitespace(pc.cast(binary(column), pa.large_string(), safe=False))
+        # The cast would raise for the whole column; what is no number becomes null first.
         good = pc.match_substring_regex(text, _NUMBER)
         column = pc.cast(pc.replace_substring(pc.if_else(good, text, None), "+", "", max_replacements=1), pa.int64())
     numbers = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
     bias = 1 << (8 * width - 1)
     valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    # A number that does not fit is rejected, not cut off.
     if width < 8:
         valid = valid & (numbers >= -bias) & (numbers < bias)
+    # Adding the bias modulo 2^64 flips the sign bit, so that negative numbers sort first.
     flipped = (numbers.astype(np.uint64) + np.uint64(bias % (1 << 64))) if width == 8 else numbers + bias
     data = np.ascontiguousarray(flipped).astype(">u8" if width == 8 else ">u4")
     offsets = np.arange(len(numbers) + 1, dtype=np.int64) * width
+    # The validity of rows comes last: their bytes are there, whatever they are.
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     found = pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
     return found if valid.all() else pc.if_else(pa.array(valid), found, None)
@@ -118,6 +123,7 @@ def _parsed(text: Any) -> Any:
             return pc.cast(text, kind)
         except pa.ArrowInvalid:
             continue
+    # A mixed column: numbers keep their rank, the rest has none.
     numbers = pc.match_substring_regex(text, r"^[+-]?[0-9]+(\.[0-9]+)?$")
     for kind in (pa.float64(),):
         last = pc.cast(pc.if_else(numbers, text, None), kind)
@@ -127,6 +133,7 @@ def _parsed(text: Any) -> Any:
 def _sortable(column: Any) -> Any:
     """Doubles as whole numbers in the same order."""
     bits = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False).view(np.int64)
+    # The bits of negative doubles sort backwards; turned round, they come before all positive ones.
     order = np.where(bits < 0, np.int64(-(1 << 63)) - bits - 1, bits)
     return pc.if_else(pc.is_valid(column), pa.array(order), None)
 
@@ -147,6 +154,7 @@ def _tried(convert: Callable[[bytes], bytes], value: bytes) -> bytes | None:
 
 
 def _unescaped(value: bytes) -> bytes:
+    # A backslash that no escape accounts for is an error, not a character.
     if b"\\" in _ESCAPE.sub(b"", value):
         raise ValueError
     return _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else binascii.unhexlify(found[1]), value)

@@ -22,6 +22,7 @@ def ending_of(path: str) -> str | None:
     bare = path.rstrip("/")
     if is_local(path) and Path(local(path)).is_dir():
         return next((known for file in files_of(path) if (known := ending_of(file)) is not None), None)
+    # ``a.csv.gz``: the format stands before the compression.
     for packed in _PACKED:
         bare = bare.removesuffix(packed)
     return _ENDINGS.get("." + bare.rpartition(".")[2].lower())

@@ -33,7 +33,7 @@ class ParsedLines(NamedTuple):
     Attributes:
         table: the records.
         rows: the row of each in the batch.
-        bad: lines that are none.
+        bad: lines that hold no record.
     """
 
     table: Any
@@ -54,9 +54,11 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
     count = len(text)
 
     def skip(row: Any) -> str:
+        # Arrow counts lines from 1; rows of the batch are counted from 0.
         bad.append(BadLine(row.number - 1, min(row.expected_columns, row.actual_columns) + 1, _columns(row)))
         return "skip"
 
+    # One block for all lines: a call of the parser for each would cost far more.
     block = pc.binary_join(pa.LargeListArray.from_arrays([0, count], text), pa.scalar(b"\n", text.type))[0].as_buffer()
     try:
         table = pacsv.read_csv(
@@ -70,6 +72,7 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
         )  # fmt: skip
     except pa.ArrowInvalid:
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)
+    # A quote that was left open has joined lines without an error.
     if len(table) + len(bad) != count:
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)
     rows = np.delete(np.arange(count), [found.row for found in bad]) if bad else np.arange(count)
@@ -85,6 +88,7 @@ def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, 
     rows: list[int] = []
     found: list[list[str]] = []
     for row, line in enumerate(lines):
+        # Bytes that are not UTF-8 must come out again as they were.
         text = line.decode("utf-8", "surrogateescape")
         try:
             fields = next(csv.reader([text], delimiter=delimiter, strict=True), [""])
@@ -118,7 +122,7 @@ def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[st
         needed: columns that every record must have a place for; None for all that it has.
 
     Returns:
-        Records, their rows, and what is none.
+        Records, their rows, and the lines that hold no record.
     """
     records: list[dict[str, Any]] = []
     rows: list[int] = []
@@ -130,6 +134,7 @@ def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[st
             bad.append(BadLine(row, error.colno, f"no JSON: {error.msg}"))
             continue
         except (UnicodeDecodeError, RecursionError):
+            # Nesting is the source's doing, so the recursion limit rejects a line and does not end the load.
             bad.append(BadLine(row, None, "no JSON: not UTF-8, or nested too deeply"))
             continue
         if not isinstance(record, dict):

@@ -80,6 +80,7 @@ class _SourceReader:
 
     def read(self, batches: Iterable[Any]) -> PartRead:
         """See ``read``."""
+        # An attempt that Spark repeats writes runs of other names; only those of the one that succeeds are reported.
         writer = RunWriter(self._recipe.staging, self._recipe.run_bytes, self._recipe.keep)
         runs: list[SortedRun] = []
         try:
@@ -98,6 +99,7 @@ class _SourceReader:
         """The records of a batch, as tables of ``runs.SCHEMA``."""
         if not len(batch):
             return
+        # Before blank lines are dropped: a line's number counts them too.
         ranks = self._ranks(*(batch[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in WHERE))
         recipe = self._recipe
         if recipe.form == TABLE:
@@ -116,6 +118,7 @@ class _SourceReader:
         blank = pc.equal(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)
         kept: npt.NDArray[np.bool_] = ~blank
         if self._recipe.form == CSV and self._recipe.header:
+            # The first line of the first split; other splits of the file have none.
             first_of_file = ranks & ((1 << PLACE_BITS + self._recipe.split_bits()) - 1) == 0
             kept &= ~first_of_file
         return kept
@@ -124,12 +127,15 @@ class _SourceReader:
         """The rank of every record of a batch."""
         bits = self._recipe.split_bits()
         splits = origin << bits | block >> BLOCK_BITS
+        # A split number that ran over would be taken for the next file.
         if int((block >> BLOCK_BITS).max()) >= 1 << bits:
             raise JobError("the source has too many files to be kept in order; name a column with --order-by")
+        # A batch may span splits, and each counts from its own first place.
         changes = np.concatenate(([0], np.flatnonzero(np.diff(splits)) + 1))
         starts = np.empty(len(splits), np.int64)
         for at, end in zip(changes, [*changes[1:], len(splits)], strict=True):
             split = int(splits[at])
+            # Only differences of places mean something: Spark's count goes on from split to split.
             starts[at:end] = self._splits.setdefault(split, int(place[at]))
             self._last[split] = int(place[end - 1]) - self._splits[split]
         return splits << PLACE_BITS | place - starts
@@ -163,6 +169,7 @@ class _SourceReader:
     def _encoded(self, table: Any, ranks: Numbers, text: Any) -> Any:
         """Keys, values and ranks of records whose columns are known; bad ones are rejected."""
         recipe = self._recipe
+        # Rows are addressed by number below, across what were chunks.
         table = table.combine_chunks()
         found = {name: _array(table[name]) for name in table.column_names}
         parts = [columns.encoded(found[column.name], column.style) for column in recipe.keys]
@@ -170,6 +177,7 @@ class _SourceReader:
         good = pc.and_(pc.is_valid(key), pc.is_valid(value)).to_numpy(zero_copy_only=False)
         if recipe.order_by is not None:
             order, unknown = columns.ranks(found[recipe.order_by])
+            # Without a rank nobody could say which of equal keys is the later one.
             good = good & ~unknown.to_numpy(zero_copy_only=False)
             sorted_by: Numbers = order.to_numpy(zero_copy_only=False)
         else:

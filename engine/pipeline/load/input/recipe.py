@@ -107,6 +107,7 @@ def resolve(wanted: RecipeRequest, schema: Any) -> tuple[tuple[SourceColumn, ...
             raise UsageError(f"the source has no column {name!r}", expected=f"one of {known}")
     values = wanted.value
     if values is None:
+        # The column to order by tells versions apart and is no part of the record.
         values = tuple(name for name in schema.names if name not in wanted.key and name != wanted.order_by)
     value_format = wanted.value_format or (RAW if len(values) == 1 else "json")
     if value_format == RAW and len(values) != 1:
@@ -129,6 +130,7 @@ def style_of(name: str, kind: Any) -> str:
         return RAW
     if types.is_string(kind) or types.is_large_string(kind):
         return "utf8"
+    # A signed int of 32 bits does not hold every unsigned one.
     if types.is_int64(kind) or types.is_uint32(kind):
         return "tuple-long"
     if types.is_integer(kind) and not types.is_uint64(kind):

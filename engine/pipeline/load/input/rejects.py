@@ -39,6 +39,7 @@ def write(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Acc
     target = directory / FILE
     try:
         make_directories(directory, access)
+        # Closed to others from the first byte, and not through a link that somebody has put there.
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             give(target, access.file, access)
@@ -57,6 +58,7 @@ def _lines_before(recipe: Recipe, outcomes: list[PartRead]) -> dict[int, int]:
     before: dict[int, int] = {}
     origin, seen = -1, 0
     for split, lines in counts.items():
+        # Splits are in order, so a new origin begins a new file, and lines count from one again.
         if split >> recipe.split_bits() != origin:
             origin, seen = split >> recipe.split_bits(), 0
         before[split] = seen

@@ -114,15 +114,18 @@ def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str,
     for line in lines:
         try:
             record = json.loads(line)
+        # The load itself rejects the line and says why.
         except ValueError:
             continue
         for name, value in record.items() if isinstance(record, dict) else ():
+            # Null says nothing of the type; a later line may.
             if value is not None:
                 types.setdefault(name, _json_type(value))
     return pa.schema(list(types.items())), ()
 
 
 def _json_type(value: Any) -> Any:
+    # Before int: in Python a bool is one.
     if isinstance(value, bool):
         return pa.bool_()
     if isinstance(value, int):

@@ -120,12 +120,14 @@ def _batches(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Iterator[A
     place = 0
     for split in splits:
         table = recipe.form == TABLE
+        # Row groups have numbers, not bytes: spread, so that the shift in ``reading`` gives them back.
         block = split.start << BLOCK_BITS if table else split.start
         for batch in _data(recipe, name, split):
             count = len(batch)
             where = (np.full(count, split.origin), np.full(count, block), np.arange(place, place + count))
             columns = [*batch.columns, *(pa.array(column) for column in where)]
             yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, *WHERE])
+            # Never reset: ``reading`` subtracts the first place of each split.
             place += count
 
 
@@ -146,6 +148,7 @@ def _schema(name: str, path: str) -> Any:
 def _text(_: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
     with sources.readable(path):
         size = Path(path).stat().st_size
+    # A compressed stream can only be read from its beginning.
     if endings.is_packed(path):
         yield Split(origin, path, 0, None, size)
         return

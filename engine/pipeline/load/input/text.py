@@ -26,6 +26,7 @@ def lines(path: str, start: int, stop: int | None) -> Iterator[Any]:
         OSError: it cannot be read, or its compression is damaged.
     """
     for block in _whole_file(path) if stop is None else _range(path, start, stop):
+        # Blocks lack their last newline, which would make one more, empty line.
         yield _bare(pc.split_pattern(pa.array([block], pa.large_binary()), _NEWLINE)[0].values)
 
 
@@ -38,6 +39,7 @@ def first_lines(path: str, count: int) -> list[bytes]:
             *whole, rest = (rest + data).split(_NEWLINE)
             found += whole
     if rest and len(found) < count:
+        # The last line need not end with a newline.
         found.append(rest)
     return [line.rstrip(b"\r") for line in found[:count]]
 
@@ -62,6 +64,7 @@ def _blocks(stream: Any, left: int | None) -> Iterator[bytes]:
         left = None if left is None else left - len(data)
         whole, newline, tail = data.rpartition(_NEWLINE)
         if not newline:
+            # A line longer than a block: parts are joined once, not over and over.
             rest.append(data)
             continue
         yield b"".join((*rest, whole))
@@ -74,6 +77,7 @@ def _line_start(file: Any, at: int, size: int) -> int:
     """Where the first line begins that does so at a byte or after it; the size of the file when none does."""
     if at == 0 or at >= size:
         return min(at, size)
+    # From one byte before: a line that begins exactly here has its newline there.
     file.seek(at - 1, os.SEEK_SET)
     at -= 1
     while data := file.read(_LOOK_BYTES):

@@ -37,6 +37,7 @@ def encoder(value_format: str, schema: Any) -> Callable[[dict[str, Any]], bytes]
         return to_json
     if value_format == "msgpack":
         return pack
+    # Avro values carry no names: the schema's order is theirs.
     kinds = [(field.name, _avro_type(field.type)) for field in schema]
     return lambda record: b"".join(_avro_field(record[name], kind) for name, kind in kinds)
 
@@ -60,6 +61,7 @@ def pack(value: Any) -> bytes:
     """A value in MessagePack."""
     if value is None:
         return b"\xc0"
+    # Before int: in Python a bool is one.
     if isinstance(value, bool):
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
@@ -93,6 +95,7 @@ def _packed_int(value: int) -> bytes:
     for lead, layout, low, high in _INTS:
         if low <= value < high:
             return bytes((lead,)) + struct.pack(layout, value)
+    # Beyond 64 bits there is no integer in MessagePack.
     return pack(str(value))
 
 
@@ -135,6 +138,7 @@ def _avro_field(value: Any, kind: str) -> bytes:
 
 
 def _zigzag(value: int) -> bytes:
+    # The shift of a negative number is arithmetic, so this is Avro's zigzag for all of 64 bits.
     left = (value << 1) ^ (value >> 63)
     parts = bytearray()
     while left > 0x7F:
