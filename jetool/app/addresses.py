@@ -53,6 +53,7 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
                 return EntryTypes()
             found = _je_types(name)
             if not found:
+                # Only for a word that JE does not know: a JE command need not load Derby's registry.
                 from jetool.derby import operations
 
                 if not operations.named(name):
@@ -72,6 +73,7 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
 
         from jetool.derby import operations
 
+        # Both kinds, since ENV may not have been typed yet.
         names = [*GROUPS, *operations.GROUPS, *(kind.name for kind in ENTRY_TYPES), *operations.names(), _LIST]
         return [CompletionItem(name) for name in dict.fromkeys(names) if name.lower().startswith(incomplete.lower())]
 
@@ -109,6 +111,7 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
         )
     if address.lsn is not None:
         return address.lsn
+    # A symbol costs a survey of the log; an LSN costs nothing.
     found = survey(storage, files)
     if address.symbol == "end":
         return found.last_lsn

@@ -135,8 +135,10 @@ def run(args: Sequence[str]) -> int:
     """
     try:
         code = _invoke(list(args))
+        # Here and not at exit, where Python would hide a full disk behind its own code.
         exits.flush()
     except BaseException as error:
+        # Whatever ends the run, SystemExit and KeyboardInterrupt too, has a code of the table.
         code = exits.report(error, args)
     return code
 
@@ -164,8 +166,10 @@ def _terminate(number: int, _: object) -> None:
 
 def main() -> None:
     """Run the command line of the process and end it."""
+    # Whoever started us with SIGTERM ignored wants it so.
     if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
+    # The report of an error may still be in the buffer.
     exits.drop_unwritten_messages()
     sys.exit(code)

@@ -68,9 +68,11 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse with the leading options in front and ENV filled in."""
+        # Completion parses half a line: what is missing is no error.
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         words = [word for option in ctx.meta.get(_LEADING, ()) for word in self._accepted(ctx, option)]
+        # In front, so that an option after the command's name wins.
         args = words + args
         with _explained(ctx):
             return super().parse_args(ctx, self._with_home(ctx, args))
@@ -89,6 +91,7 @@ class Command(click.Command):
         home, given = self._probe(ctx, args)
         needed = sum(1 for argument in arguments if argument.required)
         most = len(arguments) if all(argument.nargs == 1 for argument in arguments) else None
+        # The variable stands in only where ENV is missing: a directory that was named wins.
         if home is None and given < needed:
             home = os.environ.get(_HOME) or None
         if home is None and not given:
@@ -97,11 +100,13 @@ class Command(click.Command):
             return args
         if given == most:
             raise click.UsageError("the environment is given twice, as an argument and by -h", ctx)
+        # A directory called ``-x`` must not be read as an option.
         return [home if not home.startswith("-") else f"./{home}", *args]
 
     def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
         """The value of ``-h``, and the number of arguments that are no options."""
         own = [param for param in self.params if isinstance(param, click.Option)]
+        # Without the arguments: Click's own parser then leaves every word that is not an option.
         probe = click.Command(self.name, params=[*own], add_help_option=False)
         found, words, _ = probe.make_parser(ctx).parse_args(list(args))
         if found.get("help"):
@@ -113,15 +118,18 @@ class Command(click.Command):
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
+            # Cheap refusals first: nothing of the environment has been read yet.
             if self.check is not None:
                 self.check(run, **values)
             serve = self._serving(values)
+            # What is wrong with the output must show before something has been changed.
             if self.writes:
                 self._require_fields(run, values)
                 _require_places(run, values)
             target.open()
             with self._after_interruption(run, values):
                 code = serve(run, **values)
+            # The bar goes first: what follows on standard error must not be drawn over.
             run.listener.close()
             target.commit()
         except BaseException:
@@ -156,8 +164,10 @@ class Command(click.Command):
             yield
             return
         marker = os.path.join(env, _MARKER)
+        # lexists: a link that leads nowhere is a marker, too.
         marked = os.path.lexists(marker)
         changes = self.writes and not run.dry_run and values.get("in_place", True)
+        # ``undo`` takes the repair back itself, and says so in its own words.
         if marked and self.name != _UNDO:
             from jetool.app import interrupted
 
@@ -165,6 +175,7 @@ class Command(click.Command):
         try:
             yield
         except BaseException as error:
+            # Only a marker that this run has set is its to take back.
             if changes and not marked and os.path.lexists(marker):
                 from jetool.app import interrupted
 
@@ -178,6 +189,7 @@ class Command(click.Command):
             return self.callback
         from jetool.app import verbs
 
+        # ``create``: the directory is still empty and cannot tell its kind.
         if self.kind_option is not None:
             return verbs.of_kind(values[self.kind_option], self.callback)
         return verbs.serving(self.callback, self.name or "", values["env"])
@@ -217,6 +229,7 @@ def _explained(ctx: click.Context) -> Iterator[None]:
     """Usage errors of the parser with the command that they concern, and with what Click cannot know."""
     try:
         yield
+    # A subclass of UsageError, so it comes first.
     except click.NoSuchOption as error:
         if any(error.option_name in option.opts for option in options.leading()):
             raise _without_effect(ctx, error.option_name) from error
@@ -257,6 +270,7 @@ class CommandGroup(click.Group):
         """Note the leading options as they were written, for the command to parse."""
         if not ctx.resilient_parsing:
             with _explained(ctx):
+                # A parse of its own: in Click's result defaults cannot be told from what was given.
                 found, _, _ = self.make_parser(ctx).parse_args(list(args))
             leading = ctx.meta.setdefault(_LEADING, [])
             for param in self.params:
@@ -267,7 +281,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of that name; for a name that is none, a usage error with those that are close."""
+        """The command of that name; for a name that no command has, a usage error with those that are close."""
         command = self.get_command(ctx, args[0])
         if command is None and not ctx.resilient_parsing:
             raise click.UsageError(f"{args[0]!r} is not a command of {ctx.command_path}{self._near(ctx, args[0])}", ctx)
@@ -297,6 +311,7 @@ class CommandGroup(click.Group):
 
 def _as_written(option: click.Option, value: Any) -> list[list[str]]:
     """A leading option as words again; a count as often as it was given."""
+    # The long name, which takes its value after an equals sign.
     name = option.opts[-1]
     if option.count:
         return [[name]] * int(value)

@@ -29,6 +29,7 @@ def fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, st
     }
     try:
         path = _write(error, args)
+    # No room for a report either: the place in the code is the least that a maintainer needs.
     except OSError as refused:
         described["found"] = _place(error)
         described["consequence"] = f"no report file could be written ({refused.strerror})"
@@ -40,6 +41,7 @@ def fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, st
 
 def _write(error: BaseException, args: Sequence[str]) -> str:
     """Write the report, readable by its owner only (a command line may hold keys), and give its path."""
+    # mkstemp makes it with mode 0600.
     number, path = tempfile.mkstemp(prefix="jetool-report-", suffix=".txt")
     with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(f"jetool {VERSION}\npython {sys.version}\nplatform {platform.platform()}\n")

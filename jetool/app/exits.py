@@ -105,6 +105,7 @@ def code_of(error: BaseException) -> int:
 
     if isinstance(error, JetoolError | click.exceptions.Exit):
         return error.exit_code
+    # Before KeyboardInterrupt, which it is a kind of.
     if isinstance(error, TerminatedError):
         return TERMINATED
     if isinstance(error, click.Abort | KeyboardInterrupt):
@@ -123,6 +124,7 @@ def _what_ended_it(error: BaseException) -> int:
 
     Either can break the cleaning up after it (worker processes, threads), and still is what ended the run.
     """
+    # ``__context__``, not ``__cause__``: what broke while cleaning up was not raised from the interrupt.
     seen = error.__context__
     while seen is not None:
         if isinstance(seen, KeyboardInterrupt | OutputClosedError):
@@ -143,9 +145,11 @@ def report(error: BaseException, args: Sequence[str]) -> int:
     """
     code = code_of(error)
     if code == PIPE_CLOSED:
+        # Python flushes both at exit and would complain of the pipe once more.
         silence(sys.stdout)
         silence(sys.stderr)
         return code
+    # Somebody has said already why the run ends.
     if isinstance(error, click.exceptions.Exit | SystemExit) and code != INTERNAL:
         return code
     try:
@@ -156,6 +160,7 @@ def report(error: BaseException, args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         pass  # impatient; the code stands
     except Exception as second:
+        # The last resort goes past Python's streams: they may be what failed.
         os.write(2, f"jetool: error: {error!r}, and reporting it failed: {second!r}\n".encode(errors="replace"))
         return INTERNAL
     return code
@@ -200,6 +205,7 @@ def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int
 def wants_json(args: Sequence[str]) -> bool:
     """Whether a command line asks for JSON. Works on the raw words, since the error may be that they do not parse."""
     words = list(args)
+    # After it ``--json`` would be an argument.
     if "--" in words:
         words = words[: words.index("--")]
     formats = [word.partition("=")[2] for word in words if word.startswith("--format=")]
@@ -214,6 +220,7 @@ def silence(stream: IO[str]) -> None:
     except (OSError, ValueError, AttributeError):  # closed, or not a real file (tests)
         return
     null = os.open(os.devnull, os.O_WRONLY)
+    # The descriptor, not the object: libraries hold it too.
     os.dup2(null, number)
     os.close(null)
 
@@ -254,6 +261,7 @@ def output_failure(error: OSError, name: str) -> Exception:
     if isinstance(error, BrokenPipeError):
         return OutputClosedError()
     if name == STDOUT:
+        # A full disk stays full: the rest of the buffer must not fail once more at exit.
         silence(sys.stdout)
     from engine.errors import StorageError
 
@@ -276,4 +284,5 @@ def _reader_gone() -> bool:
             poll.register(stream.fileno(), select.POLLOUT)
         except (OSError, ValueError, AttributeError):
             continue
+    # The poll asks the kernel and writes nothing.
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -44,8 +44,10 @@ def settle(run: Run, env: str) -> None:
     with locked(run, disk):
         pending = journal.pending_in(disk)
         if pending is None:
+            # It ended before the lock was ours; at most its marker is left.
             journal.unmark(disk)
             return
+        # Under the lock: nobody else takes the same repair back.
         backup = saved_by(disk, pending)
         state = undo.settle(disk, backup)
     if state is None:
@@ -60,6 +62,7 @@ def settle(run: Run, env: str) -> None:
 
 def preview(run: Run, env: str) -> None:
     """Say that the real run would take something back first, or that what is read is between two states."""
+    # A link in the environment must not lead the undo to files elsewhere.
     disk = DiskStorage(env, follow=False)
     pending = journal.pending_in(disk)
     if pending is None:
@@ -68,6 +71,7 @@ def preview(run: Run, env: str) -> None:
         what = "a real run first brings back what was there before it"
     else:
         what = "what is shown is neither the state before it nor the state after it"
+    # A lock that is held means that the repair is still running, not that it died.
     if _is_locked(disk):
         run.messages.notice(f"a repair ({pending.command}) is at work", file=env, consequence=what)
         return
@@ -82,6 +86,7 @@ def as_before(disk: DiskStorage) -> Storage:
     if pending is None:
         return disk
     view, backup = OverlayStorage(disk), saved_by(disk, pending)
+    # Over the backup too: settling notes its progress there.
     undo.settle(view, OverlayStorage(backup))
     return view
 
@@ -101,6 +106,7 @@ def saved_by(disk: DiskStorage, pending: Pending) -> DiskStorage:
             consequence="nobody can tell what it had done; nothing was changed",
             hint=f"make the directory available again; without {disk.root}/{MARKER} the files count as they are",
         )
+    # A copied environment carries its marker along, but the bytes belong to the original.
     if owner != os.path.realpath(disk.root):
         raise RefusedError(
             f"a repair ({pending.command}) was interrupted, and its saved bytes are those of another directory",
@@ -129,6 +135,7 @@ def last_backup(disk: DiskStorage, asked: str | None, beside: Path) -> DiskStora
     pending = journal.pending_in(disk)
     if pending is not None:
         return saved_by(disk, pending)
+    # Names are times in UTC, so the order of names is that of runs.
     for path in sorted(beside.iterdir(), reverse=True) if beside.is_dir() else ():
         found = DiskStorage(path, follow=False)
         state = journal.read_manifest(found).get("state")
@@ -160,6 +167,7 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
     from jetool.app import opening
 
     opening.wait_for_lock(run, disk)
+    # A lock needs a file; an environment that JE never opened for writing has none.
     disk.open_rw(LOCK_FILE, create=True).close()
     lock = disk.lock(LOCK_FILE, _WRITER_BYTE, exclusive=True)
     try:
@@ -184,11 +192,13 @@ def stopped(run: Run, env: str, error: BaseException) -> None:
 
 
 def _is_taken_back(run: Run, env: str, error: BaseException) -> bool:
+    # An interrupt wants the process gone; a bug is not to be trusted with more writing.
     if not isinstance(error, JetoolError):
         return False
     try:
         settle(run, env)
     except JetoolError:
+        # The first error is the one to be shown; the warning says what is left to do.
         return False
     return True
 

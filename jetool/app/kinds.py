@@ -40,6 +40,7 @@ def kind_of(storage: Storage) -> str:
         )
     names = storage.names()
     is_je, is_derby = _is_je(storage, names), _is_derby(storage)
+    # Guessing could change the wrong one.
     if is_je and is_derby:
         raise UsageError(
             "the directory holds both a JE environment and a Derby database",
@@ -72,6 +73,7 @@ def require(kind: str, storage: Storage, verb: str) -> None:
     if found is None or not found.is_directory:
         return
     is_je, is_derby = _is_je(storage, storage.names()), _is_derby(storage)
+    # Neither or both is left to the reader, whose message says more.
     if is_je != is_derby and is_derby == (kind == JE):
         raise no_verb(DERBY if is_derby else JE, verb)
 
@@ -100,6 +102,7 @@ def _is_je(storage: Storage, names: list[str]) -> bool:
 
 
 def _is_derby(storage: Storage) -> bool:
+    # Nothing but Derby has a control file of this name.
     if any(storage.stat(path) is not None for path in _CONTROLS):
         return True
     marks = (

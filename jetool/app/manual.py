@@ -49,8 +49,10 @@ _SIZES: Final = {"B": 1, "H": 2, "I": 4, "i": 4, "q": 8}
 
 def escape(text: str) -> str:
     """Text as roff prints it unchanged: no requests, no escapes, no typographic hyphens or quotes."""
+    # The backslash first: the others bring new ones.
     for plain, escaped in (("\\", "\\e"), ("-", "\\-"), ("'", "\\(aq"), ("`", "\\(ga"), ("^", "\\(ha"), ("~", "\\(ti")):
         text = text.replace(plain, escaped)
+    # A dot at the start of a line would be a request.
     return re.sub(r"^\.", r"\\&.", text, flags=re.MULTILINE)
 
 
@@ -106,6 +108,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
         elif line.startswith("|"):
             end = at + next((n for n, one in enumerate(lines[at:]) if not one.startswith("|")), len(lines) - at)
             rows = [[cell.strip() for cell in one.strip("|").split("|")] for one in lines[at:end]]
+            # The second row of a Markdown table is its rule.
             block, at = _as_it_is(_columns([rows[0], *rows[2:]]), fresh or bool(paragraph)), end - 1
         elif found := re.fullmatch(r"\{\{(.+)\}\}", line):
             block = _as_it_is(_columns(TABLES[found[1]]()), fresh or bool(paragraph))
@@ -122,6 +125,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
             block = f".TP\n{tag}\n{words}\n" if tag else f".IP \\(bu 3\n{words}\n"
         elif line.strip():
             paragraph.append(line.strip())
+        # A block ends the paragraph before it, also without a blank line.
         if paragraph and (block or not line.strip()):
             yield ("" if fresh else ".PP\n") + "\n".join(_inline(one) for one in paragraph) + "\n"
             paragraph, fresh = [], False

@@ -80,6 +80,7 @@ def _read(run: Run, storage: Storage, files: LogFiles) -> LogStream:
 
     total, done, parts = sum(file.size_bytes for file in files.files), 0, []
     read = partial(stream_of_file, storage, files.end_file())
+    # In log order, whichever process is done first: VLSNs are joined across files.
     for file, part in zip(files.files, map_in_order(read, files.files, run.jobs), strict=True):
         parts.append(part)
         done += file.size_bytes
@@ -88,6 +89,7 @@ def _read(run: Run, storage: Storage, files: LogFiles) -> LogStream:
 
 
 def _warn(run: Run, env: str, log: LogStream) -> bool:
+    # A torn tail is what every crash leaves, and recovery cuts it off (R-LOG-35).
     damages = [damage for damage in log.damages if not damage.is_tail]
     for damage in damages:
         run.messages.warning(

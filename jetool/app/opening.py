@@ -64,6 +64,7 @@ def open_to_read(run: Run, env: str) -> Environment:
     """
     storage = DiskStorage(env)
     require_je(storage)
+    # Before recovery: a writer that ends meanwhile may have logged what was not seen.
     holder = writer_of(storage)
     found = Environment(storage, EnvironmentConfig(read_only=True), run.listener)
     if holder is not None:
@@ -103,9 +104,11 @@ def writer_of(storage: Storage) -> int | None:
 
 def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
     """Say what follows the end of the log."""
+    # A log that ends with its last file has lost nothing.
     if not tail.cut_bytes:
         return
     lost = f"; {tail.commits_at_risk} committed transactions are among them" if tail.commits_at_risk else ""
+    # Without a commit among them the bytes are what every crash leaves.
     say = run.messages.warning if tail.commits_at_risk else run.messages.notice
     say(
         "the log ends before its last file does",
@@ -145,6 +148,7 @@ def require_place(path: str, option: str) -> None:
     Raises:
         StorageError: a file is in the way, or the directory above it cannot be written.
     """
+    # The nearest directory that exists decides whether the rest can be made.
     there = next(one for one in (Path(path).absolute(), *Path(path).absolute().parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(
@@ -183,6 +187,7 @@ def backups_of(env: str) -> str:
 def wait_for_lock(run: Run, storage: Storage) -> None:
     """Wait until nobody has the environment open for writing, or until the time is over; opening then says who has."""
     deadline = time.monotonic() + run.lock_timeout_s
+    # Polled, not waited for: the engine takes the lock itself, and says who holds it.
     while writer_of(storage) is not None and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
@@ -213,17 +218,20 @@ def open_to_write(
     require_je(disk)
     saved: SavingStorage | None = None
     backup: DirectoryBeside | None = None
+    # A dry run takes no lock either: on the view nobody else can be in the way.
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     if not run.dry_run:
         wait_for_lock(run, disk)
         backup = backup_directory(run, env)
         if backup is not None:
+            # Undo could not take back what is committed after the open, so it is not offered.
             storage = saved = SavingStorage(disk, backup, "open for writing", undoable=False)
     with full_backup_named(backup):
         try:
             with Environment(through(storage), config or EnvironmentConfig(), run.listener) as found:
                 yield found
         finally:
+            # A clean environment is opened without changing a byte that was there.
             if saved is not None and saved.touched:
                 saved.finish({})
                 where = backup.root if backup else ""

@@ -190,6 +190,7 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
     """
     chosen = _base(formats) + [option for name in features for option in FEATURES[name]()]
     unlisted = [option for name in _HARMLESS if name not in features for option in FEATURES[name]()]
+    # Accepted and without effect, so not in the help.
     for option in unlisted:
         option.hidden = True
     return chosen + unlisted
@@ -202,6 +203,7 @@ def leading() -> list[click.Option]:
     options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
     for option in options:
         if not option.is_flag and not option.count:
+            # Parsed once, by the command: only it knows its formats.
             option.type = Unread(option.type)
     return options
 
@@ -217,6 +219,7 @@ def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Cont
         if value and not ctx.resilient_parsing:
             from jetool.output.sink import StandardOutput
 
+            # The sink reports a full disk and a closed pipe as for results.
             out = StandardOutput(lambda: None)
             out.open()
             out.write(text(ctx).encode() + b"\n")
@@ -287,6 +290,7 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
     path = values.pop("output", None)
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
     listener = progress.make(values.pop("progress", None) or "auto", quiet=quiet)
+    # Results in a file have no colours unless they were asked for.
     style = _style(values, messages.color(choice, path is None and messages.is_terminal(sys.stdout)))
     target: Sink = sink.FileOutput(path) if path not in (None, "-") else sink.StandardOutput(_leave_terminal(listener))
     run = Run(
@@ -317,6 +321,7 @@ def _format(form: str | None, json: bool, formats: Sequence[str]) -> str:
 def _style(values: dict[str, Any], color: bool) -> Any:
     from jetool.output.values import PLAIN
 
+    # None is "not given": the defaults stand in one place, PLAIN.
     given = {name: values.pop(name, None) for name in ("tz", "key_format", "data_format")}
     return PLAIN._replace(color=color, **{name: value for name, value in given.items() if value is not None})
 
@@ -325,4 +330,5 @@ def _leave_terminal(listener: Reporter) -> Callable[[], None]:
     """What to do before the first result: on a terminal a bar would end up between the lines."""
     from jetool.output.messages import is_terminal
 
+    # In a pipe results and the bar do not meet, so it may go on.
     return listener.close if is_terminal(sys.stdout) else lambda: None

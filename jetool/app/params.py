@@ -132,6 +132,7 @@ class PlaceType(LsnType):
         if found is None:
             return super().convert(value, param, ctx)
         number, position = int(found[1]), int(found[2])
+        # Beyond these the packed instant would name another place.
         if number > _MAX_LOG_FILE or position > _MAX_POSITION:
             self.fail(f"{value!r} is no log instant: the file or the position is too large", param, ctx)
         return Address(number << 32 | position, None, is_instant=True)
@@ -172,6 +173,7 @@ class VlsnType(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The VLSN that a text names. Raises BadParameter."""
         text = str(value).strip()
+        # ``int`` alone would take signs, underscores and digits of other scripts.
         if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or not 1 <= int(text) <= _MAX_VLSN:
             self.fail(f"{value!r} is not a VLSN; write a plain integer from 1", param, ctx)
         return int(text)
@@ -252,7 +254,9 @@ class TimeType(click.ParamType[int]):
         try:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is None:
+                # ``--tz`` is eager, so it is known whatever the order of the words.
                 moment = moment.replace(tzinfo=_given(ctx, "tz") or UTC)
+            # Whole numbers all the way: ``timestamp()`` would round through a float.
             return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time; write ISO-8601 (2026-11-21T14:01:01Z) or -15m, -2h, -3d", param, ctx)
@@ -319,6 +323,7 @@ class AnyFileType(click.ParamType[FileNumber]):
             return FileNumber(int(found[1]), "derby")
         if _FILE.fullmatch(text) is None:
             self.fail(f"{value!r} names no log file; write 0x1f, 0000001f.jdb or (Derby) log31.dat", param, ctx)
+        # ``0x1f`` is a number for either kind; a bare name of eight digits is JE's.
         return FileNumber(FILE.convert(text, param, ctx), None if text[:2].lower() == "0x" else "je")
 
 
@@ -331,6 +336,7 @@ class HostPortType(click.ParamType[tuple[str, int]]):
         """Host and port. Raises BadParameter."""
         if isinstance(value, tuple):
             return value
+        # From the right: an IPv6 address has colons of its own.
         host, _, port = str(value).strip().rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -350,6 +356,7 @@ class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
             return value
         text = str(value)
         marks = set()
+        # Marks are taken off the end, so that a name may have colons.
         while text.endswith((":dups", ":prefix")):
             text, _, mark = text.rpartition(":")
             marks.add(mark)

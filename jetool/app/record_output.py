@@ -46,6 +46,7 @@ def print_range(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | N
     """Print records up to a limit, and whether those were all."""
     with run.out.stream(RECORD, line=text_line) as stream:
         count = write_records(stream, islice(records, limit))
+        # One record more is looked at, not printed: it tells whether the limit cut something off.
         complete = limit is None or count < limit or next(records, None) is None
         stream.end(SCAN_END.row((count, complete)))
 

@@ -69,8 +69,10 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
             repair = Repair(opened)
             yield repair
     except BaseException:
+        # The marker stays: what was written is half a repair until undo or the next command settles it.
         saving.interrupt()
         raise
+    # Only after the environment was closed: its last checkpoint is part of the repair.
     saving.finish({})
     if saving.saved_bytes:
         repair.backup, repair.saved_bytes = backup.root, saving.saved_bytes

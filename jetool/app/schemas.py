@@ -65,6 +65,7 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
     outputs = command.outputs()
     if outputs.form == "text":
         return None
+    # Lines of several shapes are told apart by ``rec``; in a table of JSON it would only repeat.
     lines = [shape.schema(with_rec=True) for shape in outputs.shapes]
     if outputs.form != "document":
         lines.append((outputs.summary or TABLE_SUMMARY).schema(with_rec=True))

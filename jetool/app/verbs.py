@@ -101,6 +101,7 @@ def serving(own: Verb, name: str, env: str) -> Verb:
     storage = DiskStorage(env)
     if own.__name__ in SHARED:
         return of_kind(kinds.kind_of(storage), own)
+    # A directory that is neither is left to the command, whose own error says more.
     kinds.require(kinds.JE, storage, name)
     return own
 
@@ -109,6 +110,7 @@ def of_kind(kind: str, own: Verb) -> Verb:
     """The function that serves a shared verb on a kind of environment; ``own`` is the command's."""
     if kind == kinds.JE:
         return own
+    # Not at the top: a command on a JE environment never loads Derby's side.
     from jetool.derby import verbs
 
     derby: Verbs = verbs
