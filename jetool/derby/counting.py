@@ -33,6 +33,7 @@ def add(counts: Counts, by: str, one: Record) -> None:
     size = one.end - one.instant
     totals = counts.setdefault(_group(by, one), [0, 0, 0, size, size])
     totals[0] += 1
+    # Only a CLR names a record that it compensates.
     totals[1] += one.undo_instant is not None
     totals[2] += size
     totals[3] = min(totals[3], size)
@@ -42,6 +43,7 @@ def add(counts: Counts, by: str, one: Record) -> None:
 def print_counts(run: Run, counts: Counts, summary: Any) -> None:
     """Print the groups in order, and their sum."""
     all_bytes = sum(totals[2] for totals in counts.values()) or 1
+    # Numbers by value, names by letter, records without a group last.
     ordered = sorted(counts.items(), key=lambda item: (item[0] is None, isinstance(item[0], str), item[0] or 0))
     rows = [_row("-" if group is None else str(group), totals, all_bytes) for group, totals in ordered]
     if counts:
@@ -62,6 +64,7 @@ def _group(by: str, one: Record) -> Group:
     if by == "txn":
         return one.transaction
     if by == "container":
+        # Transaction and checksum records change no container.
         return getattr(one.operation, "container", None)
     return registry.type_of(one.operation).name
 

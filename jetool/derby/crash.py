@@ -83,6 +83,7 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
     files = crash_drill.files_of(disk)
     operations = crash_drill.operations_of(files)
     if count is not None and count < len(operations):
+        # A seed gives the same choice each time, so that a failure can be run again.
         operations = sorted(random.Random(seed).sample(operations, count))
     failed = 0
     with run.out.stream(CRASH, CASE, line=text_line) as stream:
@@ -112,6 +113,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
     if kind in ("write", "step"):
         operations = crash_drill.operations_of(files)
         if kind == "write":
+            # Counted from 1; a plain index would take 0 for the last one.
             chosen = operations[int(name) - 1 : int(name)] if int(name) else []
         else:
             chosen = _numbered([one for one in operations if one.step == name], nth)
@@ -122,6 +124,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
         elif kind == "type":
             chosen = _numbered([one for one in places if one.name.lower() == name.lower()], nth)
         else:
+            # ``end`` matches every record, and the last of them is taken below.
             at = instant.NONE if kind == "end" else instant.parse(f"({place.strip('()')})")
             chosen = [one for one in places if at in (instant.NONE, one.record.instant)]
     if not chosen:
@@ -132,6 +135,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
             consequence="what lies in front of the checkpoint is on the pages already",
             hint=f"jetool dump-log {env} --from ckpt lists the records; jetool crash {env} --matrix all the operations",
         )
+    # Without a number the last of its kind: the one nearest to the end of the log.
     return chosen[-1]
 
 
@@ -145,6 +149,7 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
     """Write the files that are left, into a new directory or over the database."""
     if not in_place:
         copy = DiskStorage(target)
+        # Never over something: files of an older copy would be mixed with this one.
         if copy.stat() is not None and copy.names():
             raise RefusedError(
                 "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
@@ -161,10 +166,12 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
             if backup is None:
                 _write(disk, image)
                 return
+            # Old bytes are saved before they are overwritten, so that undo can take the crash back.
             saving = SavingStorage(disk, backup, "crash")
             try:
                 _write(saving, image)
             except BaseException:
+                # The marker stays, and the next command takes the half-made crash back.
                 saving.interrupt()
                 raise
             saving.finish({})
@@ -178,9 +185,11 @@ def _write(storage: Storage, image: MemoryStorage) -> None:
     """Make a directory hold the files of an image: those that differ are written, those that are gone removed."""
     wanted = image.contents()
     present = crash_drill.files_of(storage)
+    # Files that the crash never made must not be there: recovery would read them.
     for path in sorted(present.keys() - wanted.keys()):
         storage.remove(path)
     for path, data in sorted(wanted.items()):
+        # Lock files are held by this very process.
         if present.get(path) == data or path.endswith(".lck"):
             continue
         file = storage.open_rw(path, create=True)
@@ -190,5 +199,6 @@ def _write(storage: Storage, image: MemoryStorage) -> None:
             file.sync()
         finally:
             file.close()
+    # Names too must be durable: a file that comes and goes is part of the crash.
     for directory in ("log", "seg0", ""):
         storage.sync_directory(directory)

@@ -1,6 +1,6 @@
 """``dump-log`` on a Derby database.
 
-The end of the log is looked for first, as recovery would do it, so that each record can be told to lie in front of it
+The end of the log is looked for first, as recovery would do it, so that each record is known to lie before it
 or after it. Then the whole log is walked, past damage.
 """
 
@@ -74,6 +74,7 @@ class _Dump:
         self._log = DerbyLogFiles(database)
         self._ends = find_ends(self._log, controls)
         self._selection = selection(database, self._log, options, self._ends)
+        # 0 when the end is not known: then no record counts as after it.
         self._append = self._ends.end.append if self._ends.end else 0
         self._total = sum(self._log.size(number) for number in self._numbers())
         self._entries = self._bad = self._skipped = self._behind = 0
@@ -109,6 +110,7 @@ class _Dump:
             batch.append(self._row(item))
             stop = isinstance(item, DerbyDamage) and not self._options["keep_going"]
             if stop or len(batch) >= _BATCH:
+                # What was read before the damage is printed before the run stops for it.
                 stream.write(stream.encoder.rows(batch))
                 batch = []
             if stop and isinstance(item, DerbyDamage):
@@ -140,6 +142,7 @@ class _Dump:
         """What is asked for, in the order in which it is printed."""
         tail, limit = self._options["tail"], self._options["limit"]
         if tail:
+            # The newest records are found from the back, so only the last files are read.
             last = deque(_first(self._backward(), tail))
             return last if self._options["reverse"] else reversed(last)
         items = self._backward() if self._options["reverse"] else self._forward()
@@ -157,6 +160,7 @@ class _Dump:
     def _backward(self) -> Iterator[Item]:
         """Newest first; the records of one file are held at a time."""
         for number in reversed(self._numbers()):
+            # Damage can only be stepped over forwards.
             yield from reversed(list(walk(self._log, self._selection._replace(files=frozenset((number,))))))
 
     def _numbers(self) -> list[int]:
@@ -176,6 +180,7 @@ class _Dump:
         warn_of_ends(self._run, self._database, self._log, self._ends)
         if not self._bad and not self._behind:
             return exits.DONE
+        # A torn tail is what every crash leaves and no finding; only the check of the log tells them apart.
         return exits.FINDINGS if is_harmful(self._log, self._controls) else exits.DONE
 
 
@@ -183,6 +188,7 @@ def _first(items: Iterator[Item], count: int) -> Iterator[Item]:
     """Items up to a number of records, with the damage among them."""
     for item in items:
         yield item
+        # Damage is printed and not counted: a limit is about records.
         count -= isinstance(item, Record)
         if count <= 0:
             return

@@ -23,7 +23,7 @@ class LogBounds(NamedTuple):
     Attributes:
         start: its start; None when it cannot be found.
         end: its end; None when the start cannot be found.
-        last: instant of the last record in front of the end, 0 when there is none.
+        last: instant of the last record before the end, 0 when there is none.
         problem: why the start cannot be found, else None.
     """
 
@@ -38,7 +38,9 @@ def find_ends(log: DerbyLogFiles, controls: Controls) -> LogBounds:
     try:
         start = find_start(log, controls)
     except DamageError as error:
+        # Readers go on: the log can be shown although recovery could not start.
         return LogBounds(None, None, instant.NONE, str(error))
+    # From the undo low water mark, as Derby does: the end is where this scan stops.
     scan = ForwardScan(log, start.undo_lwm)
     last = instant.NONE
     for one in scan:
@@ -65,6 +67,7 @@ def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: Lo
 
 def is_harmful(log: DerbyLogFiles, controls: Controls) -> bool:
     """Whether the damage is more than a torn tail."""
+    # One home for what counts as harmful: the same check as verify's.
     return any(found.severity == ERROR for found in check_log(log, controls, SILENT).findings)
 
 

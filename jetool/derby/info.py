@@ -25,6 +25,7 @@ def print_info(run: Run, storage: Storage) -> int:
     pending = interrupted(storage)
     lock_files = [path for path in (OWNER_FILE, LOCK_FILE) if storage.stat(path) is not None]
     run.out.document(DERBY_INFO, info_row(found, pending.command if pending else None, lock_files))
+    # The log cannot be read, so there is nothing more to warn of.
     if found.encrypted:
         run.messages.warning(
             "the database is encrypted",
@@ -59,6 +60,7 @@ def warn(run: Run, root: str, found: Info) -> bool:
 def _wrong_controls(found: Info) -> list[_Wrong]:
     copies = (found.controls.primary, found.controls.mirror)
     bad = [copy for copy in copies if copy.control is None]
+    # Derby starts from either copy; only the loss of both is harmful.
     both = len(bad) == len(copies)
     return [
         _Wrong(f"a control file cannot be used: {copy.problem or 'it is missing'}", both, file=copy.path)
@@ -78,10 +80,12 @@ def _wrong_log(found: Info) -> list[_Wrong]:
         wrong.append(_Wrong(f"the checkpoint record cannot be used: {start.problem}", False, file=CONTROL))
     if end.obstacle is not None:
         wrong.append(_Wrong(end.obstacle, True, lsn=at, consequence="Derby refuses to start"))
+    # The log no longer reaches the checkpoint that the control file names: pages may be newer than the log.
     if start.checkpoint is not None and end.append <= start.checkpoint_at:
         wrong.append(_Wrong("the log ends in front of its last checkpoint", True, lsn=at))
     if end.derby_fails:
         wrong.append(_Wrong(f"the log has no end: {end.reason}", True, lsn=at, consequence="Derby fails to start"))
+    # Records without a commit are what every crash leaves.
     if behind.commits:
         what = f"{behind.commits} commits lie after the end of the log"
         wrong.append(_Wrong(what, True, lsn=at, consequence="Derby would drop them without a word"))

@@ -95,6 +95,7 @@ DERBY_INFO: Final = Shape(
 def info_row(found: Info, repair: str | None, lock_files: list[str]) -> Any:
     """The state of a database as a row of the shape DERBY_INFO."""
     analysis = found.analysis
+    # The first keeps recovery from starting, the second lets it start elsewhere.
     problem = found.problem or (analysis.start.problem if analysis else None)
     head = (
         found.root,
@@ -149,6 +150,7 @@ def _control(copy: ControlCopy, controls: Controls) -> Any:
         (
             copy.path,
             copy.present,
+            # Derby reads the mirror only when the first copy cannot be used.
             controls.source == copy.path,
             read.checkpoint if read else 0,
             _release((read.major, read.minor)) if read else None,

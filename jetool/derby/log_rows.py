@@ -135,6 +135,7 @@ def entry_row(
         ("operation", "text", registry.type_of(operation).name),
         ("group", "texts", _flags(one.group)),
         ("transaction", "int", one.transaction),
+        # 0 is no instant: a log file begins with a header.
         ("undo_instant", "instant", one.undo_instant or instant.NONE),
         ("container", "int", getattr(operation, "container", None)),
         ("page", "int", getattr(operation, "page", None)),
@@ -148,6 +149,7 @@ def entry_row(
     if data and one.data:
         try:
             found.append(("rows", "records", [_image(part) for part in describe.images(one)]))
+        # A row that does not decode is shown as an error; the record itself is good.
         except FormatError as error:
             found.append(("error", "text", str(error)))
     if explained is not None:
@@ -172,6 +174,7 @@ def _operation_fields(operation: registry.Operation) -> list[tuple[str, str, Any
     found = []
     kind_of = type(operation)
     for name, value in zip(operation._fields, operation, strict=True):
+        # The header of a container is logged only when the container is made.
         if name in _IN_HEAD or (name == "header" and value is None):
             continue
         shown = _RENAMED.get((kind_of, name), name)
@@ -201,6 +204,7 @@ def _image(part: row.DecodedRow | row.RowField) -> Row:
         return _field(part)
     header = part.header
     found: list[tuple[str, str, Any]] = [("status", "hex", header.status), ("record_id", "int", header.record_id)]
+    # The rest of a long row lies on another page; the status says which fields follow.
     if header.status & row.OVERFLOW:
         found += [("overflow_page", "int", header.overflow_page), ("overflow_id", "int", header.overflow_id)]
     if header.status & row.HAS_FIRST_FIELD:
@@ -210,6 +214,7 @@ def _image(part: row.DecodedRow | row.RowField) -> Row:
 
 
 def _field(field: row.RowField) -> Row:
+    # A column that the update leaves alone is logged as a mark without data.
     if field.unchanged:
         return [("unchanged", "bool", True)]
     return [("status", "hex", field.status), ("data_hex", "bytes", field.data)]

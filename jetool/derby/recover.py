@@ -53,13 +53,16 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         UnsupportedError: encrypted, or of a release that was not verified for recovery.
         DamageError: something that recovery needs is missing or damaged.
     """
+    # Wrong names of fields must be refused before something is changed.
     select.check(run.out.selected, (RECOVERED,))
     wait_for_lock(run, DerbyDatabase(storage))
     options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
     started = time.monotonic()
     with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
+        # A dry run begins where the real one would: after an interrupted repair was taken back.
         seen = as_before(storage) if run.dry_run else storage
         found = recover(seen, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
+        # Asked while the directory is there: an empty one is removed at the end of the block.
         saved_in = backup.root if backup is not None and has_saved(backup) else None
     duration_ms = int((time.monotonic() - started) * 1000)
     row = recovered_row(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
@@ -69,6 +72,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
     if saved_in is not None:
         hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
         run.messages.notice("the old bytes were saved; undo takes the run back", file=saved_in, hint=hint)
+    # Recovered, but commits after the end of the log are gone: a script must see that.
     return exits.DATA_GIVEN_UP if found.lost_commits else exits.DONE
 
 
@@ -112,6 +116,7 @@ def undo_database(run: Run, storage: DiskStorage, *, force: bool) -> int:
     wait_for_lock(run, DerbyDatabase(storage))
     storage, backup = DirectoryBeside(storage.root, storage.root), last_backup(storage, run.backup_dir)
     if run.dry_run:
+        # Undo notes its progress in the backup as well, so that is a view, too.
         entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)
     else:
         entries = take_back(storage, backup, force=force)

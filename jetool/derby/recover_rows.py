@@ -84,6 +84,7 @@ def recovered_row(
 
 def _passes(found: DerbyRecoveryResult) -> list[tuple[Any, ...]]:
     start, append = found.analysis.start, found.analysis.end.append
+    # Undo writes a CLR for each record that it takes back, so both counts are the same.
     clrs = sum(one.clrs for one in found.undone)
     return [
         ("analysis", start.undo_lwm, append, found.analysis.records, None, None),

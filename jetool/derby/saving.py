@@ -41,10 +41,12 @@ def backup_of(storage: Storage, asked: str | None, *, dry_run: bool) -> Iterator
         yield None
         return
     path = Path(asked) if asked else _unused(_parent(storage) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    # Whoever may not read the database may not read its old bytes.
     made = make_directories(path, access_of(storage.root))
     try:
         yield DirectoryBeside(path, storage.root)
     finally:
+        # From the inside out, and only those that this run has made.
         for directory in reversed(made):
             with suppress(OSError):  # it holds something
                 directory.rmdir()
@@ -72,6 +74,7 @@ def has_saved(backup: DiskStorage | None) -> bool:
 
 
 def _parent(storage: Storage) -> Path:
+    # Beside the database itself, not beside a link to it, so that undo finds it by either name.
     root = os.path.realpath(storage.root)
     return Path(root + _SUFFIX)
 

@@ -34,6 +34,7 @@ _DEFAULT_DETAIL: Final = "summary"
 
 def refuse_foreign(options: dict[str, Any], form: str) -> None:
     """UsageError for options that mean nothing for a Derby database; the message names all of them."""
+    # All at once: nobody wants to learn of them one by one.
     wrong = [shown for name, shown in _ONLY_JE.items() if options[name] not in (None, False, ())]
     if options["detail"] != _DEFAULT_DETAIL:
         wrong.append("--nodes")
@@ -57,6 +58,7 @@ def selection(database: DerbyDatabase, log: DerbyLogFiles, options: dict[str, An
     numbers = frozenset(file.number for file in options["numbers"])
     first, last = options["first"], options["last"]
     start = resolve(database, first, ends) if first else instant.NONE
+    # A start in a file that was removed would otherwise pass unnoticed.
     asked = {instant.file_of(start)} if first else set()
     for number in sorted(numbers | asked):
         if not log.exists(number):
@@ -67,6 +69,7 @@ def selection(database: DerbyDatabase, log: DerbyLogFiles, options: dict[str, An
             )
     return RecordSelection(
         start=start,
+        # The range includes its last record; records are longer than one byte.
         stop=resolve(database, last, ends) + 1 if last else instant.NONE,
         files=numbers,
         transactions=frozenset(options["txns"]),

@@ -45,6 +45,7 @@ def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], fi
         UsageError: an option that means nothing here, a table with duplicates or prefixes, or an impossible interval.
         RefusedError: the directory is not empty, or a table is named twice.
     """
+    # Their defaults are JE's; only what was typed is refused.
     given = click.get_current_context().get_parameter_source
     foreign = [f"--{name}" for name in _ONLY_JE if given(name.replace("-", "_")) is ParameterSource.COMMANDLINE]
     if foreign:
@@ -62,6 +63,7 @@ def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], fi
     with PageStore.create(storage, log_file_bytes=log_file_bytes, listener=run.listener) as store:
         for name, _, _ in dbs:
             store.create_table(name)
+        # The end that is printed is then the one after the checkpoint.
         store.checkpoint()
         names, end = store.tables(), store.end
     run.out.document(CREATED, CREATED.row((env, "derby", names, end, run.dry_run)))
@@ -89,7 +91,9 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
         if commit:
             end = txn.commit()
         else:
+            # The change is durable and the transaction has no end: a loser for the next recovery.
             store.flush()
+            # A close would roll it back.
             store.crash()
     run.out.document(WRITTEN, WRITTEN.row((name, record[0], txn.number, at, end, run.dry_run)))
     return exits.DONE
@@ -135,7 +139,7 @@ def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> 
 def records(
     run: Run, env: str, name: str, first: bytes | None, end: bytes | None, *, reverse: bool
 ) -> Iterator[tuple[Iterator[tuple[bytes, bytes]], PageStore]]:
-    """The records of a table from a key on and in front of another one, while the store is open."""
+    """The records of a table from a key on, up to another one (not included), while the store is open."""
     with open_to_read(run, env) as store, store.begin() as txn:
         _require_table(store, env, name)
         yield txn.scan(name, first, end, reverse=reverse), store
@@ -143,6 +147,7 @@ def records(
 
 def behind_prefix(prefix: bytes) -> bytes | None:
     """The smallest key after all that begin so; None when there is none."""
+    # A byte ff cannot be raised; the one before it is.
     front = prefix.rstrip(b"\xff")
     return front[:-1] + bytes((front[-1] + 1,)) if front else None
 
@@ -178,6 +183,7 @@ def load_records(
             while part := list(islice(found, batch)):
                 with store.begin() as txn:
                     _load(txn, name, part, done, overwrite=overwrite)
+                    # Closing the store makes all batches durable at once.
                     txn.commit(durable=False)
                 done.transactions += 1
                 run.listener.step("load", done.records, 0)
@@ -201,6 +207,7 @@ def _load(
 def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
     """Recover a store in memory; nothing is locked or changed. Says what cannot be seen."""
     note_holder(run, DerbyDatabase(DiskStorage(env)))
+    # A reader loses nothing: it shows what Derby would see, and warns.
     with PageStore(DiskStorage(env), StoreOptions(accept_loss=True), read_only=True, listener=run.listener) as store:
         if store.recovered.lost_commits:
             run.messages.warning(
@@ -221,8 +228,10 @@ def _to_write(run: Run, env: str) -> Iterator[PageStore]:
     """Open a store for writing: recovered, locked, with a checkpoint at the end; a dry run works in memory."""
     wait_for_lock(run, DerbyDatabase(DiskStorage(env)))
     with backup_of(DiskStorage(env), run.backup_dir, dry_run=run.dry_run) as backup:
+        # Committed work after the end of the log is refused here: writing would bury it.
         with PageStore(DiskStorage(env), read_only=run.dry_run, backup=backup, listener=run.listener) as store:
             yield store
+        # Only a recovery that changed pages or the log has saved something.
         if isinstance(backup, DiskStorage) and has_saved(backup):
             run.messages.notice(f"the bytes that recovery changed were saved in {backup.root}")
 

@@ -90,6 +90,7 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     note_holder(run, database)
     log = DerbyLogFiles(database)
     ends = find_ends(log, controls)
+    # 0 when the end is not known: then no transaction counts as after it.
     append = ends.end.append if ends.end else 0
     reader = _RecordCounter(run, log)
     found = fates(reader)
@@ -98,9 +99,11 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     with run.out.stream(TXN) as stream:
         for one in chosen[:limit]:
             stream.row("txn", _row(one, append))
+        # Of all, not of those printed: the summary must not change with the filters.
         counts = [sum(one.outcome == fate for one in found) for fate in FATES]
         stream.end(SUMMARY.row((*counts, behind, len(chosen[:limit]), reader.records, reader.bad)))
     warn_of_ends(run, database, log, ends)
+    # The check reads the log once more, so only when something was met.
     harmful = (reader.bad or behind or ends.end is None) and is_harmful(log, controls)
     return exits.FINDINGS if harmful else exits.DONE
 

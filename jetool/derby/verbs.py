@@ -171,5 +171,6 @@ def verify(run: Run, /, *, env: str, quick: bool, full: bool, strict: bool, **as
     for level in _TREE_LEVELS:
         if asked[level]:
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
+    # ``--full`` wins: it asks for more than the others leave out.
     log_only = (quick or asked["log"] or asked["tail"]) and not full
     return verify_database(run, DiskStorage(env), OF_PAGES, log_only=log_only, strict=strict)

@@ -87,11 +87,13 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
     database = DerbyDatabase(storage)
     files = len(DerbyLogFiles(database).numbers())
     report = verify(database, pages=not log_only, listener=run.listener)
+    # First: files between two states explain most of what follows.
     report = report._replace(findings=(*_of_repairs(storage), *report.findings))
     found = run.out.findings(RULES)
     for one in report.findings:
         found.add(shown(one))
     counts = [sum(one.severity == severity for one in report.findings) for severity in (ERROR, WARNING, NOTE)]
+    # A check that could not run is listed as not checked, never as passed.
     checked = [name for name in _LOG_CHECKS + (() if log_only else _PAGE_CHECKS) if name not in report.not_checked]
     values = (*counts, files, report.records, report.log_bytes, checked, report.not_checked)
     found.end(summary.row((*values, report.containers, report.pages, report.rows)))
@@ -122,6 +124,7 @@ def shown(one: DerbyFinding) -> DerbyFindingView:
         one.message,
         one.consequence,
         one.remedy,
+        # 0 is no instant: a finding without a place has none.
         one.instant or None,
         one.container,
         one.page,
