@@ -28,6 +28,7 @@ def _cell(kind: str, value: Any, style: Style) -> str:
     plain = to_json(kind, value, style)
     if plain is None:
         return ""
+    # JSON's spelling, not Python's: ``str`` would write True.
     if isinstance(plain, bool):
         return "true" if plain else "false"
     return jsonl.line(plain).decode() if isinstance(plain, dict | list) else str(plain)
@@ -56,10 +57,12 @@ class CsvEncoder:
 
     def _cells(self, rec: str, row: Row) -> list[str]:
         by_name = {name: _cell(kind, value, self._style) for name, kind, value in row}
+        # Streams of several shapes have the column ``rec``; a shape may have a field of that name.
         by_name.setdefault("rec", rec)
         return [by_name.get(name, "") for name in self._columns]
 
     def _lines(self, lines: Iterable[Sequence[str]]) -> bytes:
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows(lines)
+        # File names that are no UTF-8 hold lone surrogates.
         return buffer.getvalue().encode("utf-8", "backslashreplace")

@@ -82,6 +82,7 @@ def row(finding: FindingView) -> Row:
     """A finding as a row; a Derby place is there when the finding has one."""
     always = _ALWAYS.row([getattr(finding, name) for name in _ALWAYS.names()])
     place = [(field.name, field.kind, getattr(finding, field.name, None)) for field in _PLACE]
+    # Left out, not null: JE's findings have no such places.
     return [*always, *(field for field in place if field[2] is not None)]
 
 
@@ -94,6 +95,7 @@ def byte_offset(finding: FindingView) -> int | None:
 def place_words(row: Row, style: Style) -> list[str]:
     """Where a finding is, in words: file, place in the log, then what is named."""
     found = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
+    # A dash is what a NULL LSN looks like.
     where = [found[name] for name in ("file", "lsn", "instant") if found.get(name, "-") != "-"]
     return where + [f"{name} {found[name]}" for name in ("db", "key", "container", "page") if name in found]
 

@@ -39,6 +39,7 @@ class FindingTally:
     def add(self, finding: FindingView) -> None:
         """Count a finding, and keep it while there are few of its code."""
         kept = self.kept.setdefault(finding.code, [])
+        # SARIF wants a rule for every result, so a code without one gets the first message.
         self.rules.setdefault(finding.code, finding.message)
         self.counts[finding.code, finding.severity] += 1
         if len(kept) < _KEPT:
@@ -82,11 +83,13 @@ def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
 
 
 def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
+    # A note explains; it must not fail a build.
     failing = [finding for finding in kept if finding.severity != "note"]
     start = f'    <testcase classname="jetool" name={quoteattr(code)}'
     if not failing:
         return f"{start}/>\n"
     lines = [escape(printable(f"{_place(finding)}: ") + _sentence(finding)) for finding in failing]
+    # Beyond ``_KEPT`` findings are counted, not kept.
     if count > len(kept):
         lines.append(f"and {count - len(kept)} more")
     body = "\n".join(lines)
@@ -114,6 +117,7 @@ def _result(finding: FindingView) -> dict[str, Any]:
     if finding.file is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": finding.file}}
         offset = byte_offset(finding)
+        # SARIF has no notion of an LSN; its lower half is the offset in the file.
         if offset is not None:
             place["region"] = {"byteOffset": offset}
         result["locations"] = [{"physicalLocation": place}]
@@ -123,12 +127,14 @@ def _result(finding: FindingView) -> dict[str, Any]:
 def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
     lines = ["# HELP jetool_findings Findings of the last jetool verify.", "# TYPE jetool_findings gauge"]
     for code in found.kept:
+        # Zeros, too: a series that comes and goes cannot be alerted on.
         for severity in SEVERITIES:
             count = found.counts[code, severity]
             lines.append(f'jetool_findings{{code="{code}",severity="{severity}"}} {count}')
     for name, kind, value in summary:
         number = to_json(kind, value, style)
         if isinstance(number, int | float):
+            # Prometheus takes letters, digits and underscores only.
             metric = "jetool_verify_" + re.sub(r"\W", "_", name, flags=re.ASCII)
             lines += [
                 f"# TYPE {metric} gauge",

@@ -58,6 +58,7 @@ class Messages:
     def _say(self, word: str, level: int, what: str, details: Mapping[str, str | None]) -> None:
         if self.level >= level:
             given = {name: value for name, value in details.items() if value is not None}
+            # The bar goes first, or the message would be drawn over it.
             self._before()
             _print(_format(word, {"what": what, **given}, color=self._color))
 
@@ -80,6 +81,7 @@ def print_error(fields: Mapping[str, str | int], *, color: bool, as_json: bool) 
 def wants_color(args: Sequence[str]) -> bool:
     """Whether messages may be coloured, from the raw words of the command line (it may not parse)."""
     choice = "auto"
+    # The last one counts, as in Click.
     for word, after in itertools.pairwise([*args, "auto"]):
         if word == "--color":
             choice = after
@@ -100,6 +102,7 @@ def color(choice: str, terminal: bool) -> bool:
         choice: ``auto``, ``always`` or ``never``.
         terminal: whether the target is one.
     """
+    # What was asked for wins over the terminal and over NO_COLOR.
     if choice != "auto":
         return choice == "always"
     return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -69,6 +69,7 @@ class JsonLines:
         """Print a line, unless the last one is recent."""
         now = time.monotonic()
         finished = total > 0 and done >= total
+        # The last line of a step is never held back: a program waits for it.
         if not finished and now < self._next.get(name, 0.0):
             return
         self._next[name] = now + _REPORT_S
@@ -105,6 +106,7 @@ class Bar:
     def step(self, name: str, done: int, total: int) -> None:
         """Draw the step, at most ten times a second."""
         now = time.monotonic()
+        # Short runs end before the delay and never load ``rich``.
         if self._closed or now < self._next:
             return
         self._next = now + _DRAW_S
@@ -126,6 +128,7 @@ class Bar:
 
     def close(self) -> None:
         """Erase the bar for good."""
+        # Before the pause: a step that another thread reports must not draw a new bar.
         self._closed = True
         self.pause()
 

@@ -127,6 +127,7 @@ class RowStream:
     def write(self, chunk: bytes) -> None:
         """Print rendered rows."""
         if chunk:
+            # The head waits for the first rows, so that a run that fails before them prints nothing.
             self._sink.write(self._pending + self._between + chunk)
             self._pending, self._between, self._written = b"", self.encoder.between, True
 
@@ -137,6 +138,7 @@ class RowStream:
     def end(self, summary: Row) -> None:
         """Print the summary."""
         foot = self.encoder.foot(summary)
+        # The blank line before a text summary sets it apart from rows; without rows it would be the first line.
         nothing_above = not self._pending and not self._written
         self._sink.write(self._pending + (foot.removeprefix(b"\n") if nothing_above else foot))
         self._ended = True
@@ -149,6 +151,7 @@ class RowStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """A stream that ends well has had its summary."""
+        # A command that forgets the summary would leave a stream that looks cut off.
         if error is None and not self._ended:
             raise RuntimeError("a stream was left without its summary")
 
@@ -179,4 +182,5 @@ class _CollectedFindings:
         self._found.add(finding)
 
     def end(self, summary: Row) -> None:
+        # At the end only: the totals stand in front.
         self._sink.write(self._render(self._form, self._found, summary, self._style))

@@ -40,6 +40,7 @@ class Field(NamedTuple):
         value = object_schema(self.fields) if self.fields else dict(values.KINDS[kind].schema)
         if self.choices:
             value["enum"] = list(self.choices)
+        # Some kinds have a value of their own for null, such as NULL_LSN: each item of a list may be it.
         if values.KINDS[kind].null:
             value = _or_null(value)
         if self.kind in values.LISTS:
@@ -78,6 +79,7 @@ class Shape(NamedTuple):
         """
         found = object_schema(self.fields)
         if with_rec:
+            # First, as in the line itself.
             found["properties"] = {"rec": {"const": self.rec}} | found["properties"]
             found["required"] = ["rec", *found["required"]]
         return {"description": self.help, **found}
@@ -99,4 +101,5 @@ def object_schema(fields: Iterable[Field]) -> dict[str, Any]:
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    # Null is allowed once, also where kind and field both allow it.
     return schema if "anyOf" in schema else {"anyOf": [schema, {"type": "null"}]}

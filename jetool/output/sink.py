@@ -56,6 +56,7 @@ class StandardOutput:
         """Make sure that there is one: Python has None for a descriptor that was closed before the start."""
         if sys.stdout is None:
             raise StorageError(f"cannot write the results to {exits.STDOUT}", found="it is closed")
+        # Bytes, past Python's text layer: its encoding follows the locale.
         self._stream = sys.stdout.buffer
         self._live = sys.stdout.isatty()
 
@@ -111,13 +112,17 @@ class FileOutput:
         except FileNotFoundError:
             mode = None
         if mode is not None and not stat.S_ISREG(mode):
+            # A pipe or a device cannot be replaced by a rename.
             return open(self._path, "wb")  # noqa: PTH123 - a directory raises the error that the user needs
         self._path = os.path.realpath(self._path)  # a symbolic link stays a link
         directory, name = os.path.split(self._path)
+        # In the same directory, so that the rename stays within one file system.
         self._temporary = os.path.join(directory, f".{name}.{os.urandom(8).hex()}.tmp")
+        # Mode 0666 less the umask, as ``open`` would make FILE itself.
         number = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         file = os.fdopen(number, "wb")
         if mode is not None:
+            # A replaced file keeps its permissions.
             os.fchmod(number, stat.S_IMODE(mode))
         return file
 
@@ -142,9 +147,11 @@ class FileOutput:
             if self._temporary is None:
                 self._file.close()
                 return
+            # Before the rename: after a crash FILE must not be a name for bytes that never arrived.
             os.fsync(self._file.fileno())
             self._file.close()
             os.replace(self._temporary, self._path)
+            # From here on there is nothing for ``abandon`` to remove.
             self._temporary = None
             _sync_directory(os.path.dirname(self._path))
         except OSError as error:

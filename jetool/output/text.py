@@ -64,6 +64,7 @@ def _table_text(rows: Sequence[Row], style: Style) -> str:
     if not rows:
         return "  none"
     rows = [values.fields_of(row) for row in rows]
+    # Optional fields are in some rows only; the table has a column for each that occurs.
     kinds = {name: kind for row in rows for name, kind, _ in row}
     text = _tabulate(list(kinds), list(kinds.values()), rows, style)
     return "\n".join(f"  {line}" for line in text.splitlines())
@@ -80,6 +81,7 @@ def _tabulate(names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], s
     headings = [label(name) for name in names]
     if not cells:
         return "  ".join(headings)
+    # Without its number parsing, which would turn keys of digits into floats.
     text = tabulate(cells, headings, tablefmt="simple", colalign=align, disable_numparse=True, preserve_whitespace=True)
     return "\n".join(line.rstrip() for line in text.splitlines())
 
@@ -92,6 +94,7 @@ class TextEncoder:
     def __init__(self, plan: StreamLayout) -> None:
         self._plan = plan
         self._columns = select.columns(plan.shapes, plan.selected)
+        # Reversed, so that the principal shape decides on names that several shapes have.
         kinds = {field.name: field.kind for shape in reversed(plan.shapes) for field in shape.fields}
         self._kinds = [kinds.get(name, "text") for name in self._columns]
         # With --fields the user says what to see, so the command's own line does not apply.

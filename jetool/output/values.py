@@ -103,8 +103,10 @@ def time_text(ms: int, tz: tzinfo = UTC) -> str:
     try:
         moment = (_EPOCH + timedelta(milliseconds=ms)).astimezone(tz)
     except OverflowError:
+        # Times come from disk; damage must not end the run.
         return f"{ms} ms"
     text = moment.isoformat(timespec="milliseconds")
+    # Only for UTC itself: London in winter keeps its offset.
     return text.replace("+00:00", "Z") if tz is UTC else text
 
 
@@ -112,6 +114,7 @@ def expiration_text(expiration: int) -> str | None:
     """The UTC day (positive: days since 1970) or hour (negative: hours) at whose start a record expires."""
     if expiration == 0:
         return None
+    # Negative numbers count hours, positive ones days.
     if expiration < 0:
         return time_text(-expiration * 3_600_000)
     text = time_text(expiration * 86_400_000)
@@ -122,6 +125,7 @@ def size_text(size: int) -> str:
     """A number of bytes with a binary unit, exact below 10 KiB."""
     if abs(size) < 10_240:
         return f"{size} B"
+    # Ten bits to a unit.
     power = min((abs(size).bit_length() - 1) // 10, len(_UNITS))
     return f"{size / (1 << 10 * power):.1f} {_UNITS[power - 1]}"
 
