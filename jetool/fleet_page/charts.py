@@ -60,10 +60,12 @@ def line_chart(
     """
     times = [time for line in lines for time, _ in line.points]
     values = [value for line in lines for _, value in line.points]
+    # One moment makes no line.
     if not times or min(times) == max(times):
         return ""
     x = Scale(min(times), max(times), _LEFT, _WIDTH - _RIGHT)
     low = 0.0 if from_zero else min(values)
+    # A flat line needs an axis of some height.
     y = Scale(low, max(max(values), low + 1), _HEIGHT - _BOTTOM, _TOP)
     body = [*_grid(x, y, axis), *_marks(marks, x)]
     for index, line in enumerate(lines):
@@ -100,6 +102,7 @@ def bar_chart(about: str, rows: Sequence[tuple[str, float, str]]) -> str:
     body = []
     for index, (name, value, text) in enumerate(rows):
         top = 4 + index * 20.0
+        # Never so thin that a pointer cannot find it.
         width = max(1.0, x.at(value) - x.start)
         body.append(label(110, top + 11, name, anchor="end"))
         body.append(
@@ -135,5 +138,6 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     """At most so many points, the first and the last of them included."""
     if len(points) <= _MOST_POINTS:
         return list(points)
+    # Every n-th point by a fraction, so that the last one is always among them.
     step = (len(points) - 1) / (_MOST_POINTS - 1)
     return [points[round(index * step)] for index in range(_MOST_POINTS)]

@@ -75,6 +75,7 @@ def _about(profile: Profile) -> str:
 def _recovery(profile: Profile, scale: Scale) -> Iterator[str]:
     last = profile.last_checkpoint
     first = last.record.first_active_lsn if last is not None else NULL_LSN
+    # Without a checkpoint recovery reads from the start of the log (R-REC-10).
     start = profile.position(first) if first != NULL_LSN else 0
     x, end = scale.at(start), scale.at(profile.log_bytes - profile.torn_tail)
     if profile.recovery_bytes <= 0:
@@ -85,17 +86,20 @@ def _recovery(profile: Profile, scale: Scale) -> Iterator[str]:
         "rect", tip(f"{text}, from {_lsn(first)} to the end of the log"), x=x, y=_FILES_Y - 8, width=width,
         height=_FILES_HEIGHT + 14, rx=3.0, class_="recovery",
     )  # fmt: skip
+    # Near the right edge the label is set to the left, or it would be cut.
     at_end = x > _WIDTH * 0.75
     yield shape + label(end if at_end else x, _FILES_Y - 13, text, "recovery-label", "end" if at_end else None)
 
 
 def _placed(files: Sequence[FileProfile], scale: Scale) -> Iterator[tuple[_Block, float, float]]:
     """Blocks of files with place and width."""
+    # Rounded up, so that there are never more blocks than the page has room for.
     step = -(-len(files) // _MOST_FILES) or 1
     position = 0
     for start in range(0, len(files), step):
         chunk = files[start : start + step]
         size = sum(found.facts.size_bytes for found in chunk)
+        # Files without a FileSummaryLN say nothing of their garbage.
         known = [found.obsolete_bytes for found in chunk if found.obsolete_bytes is not None]
         block = _Block(chunk[0], chunk[-1], size, sum(known) if known else None)
         yield block, scale.at(position), scale.at(position + size) - scale.at(position)
@@ -109,6 +113,7 @@ def _file(block: _Block, x: float, width: float) -> str:
     told = "garbage not known" if share is None else f"{share:.0%} garbage"
     made = f"log version {facts.version}, from {moment_text(facts.created_ms)}"
     text = f"{name}: {bytes_text(block.size_bytes)}, {told}, {made}"
+    # Between files too narrow for a gap there is none, or nothing of them would be left.
     y, height, gap = _FILES_Y, _FILES_HEIGHT, 1.0 if width > 4 else 0.0
     width = max(0.3, width - gap)
     parts = [element("rect", x=x, y=y, width=width, height=height, class_="unknown" if share is None else "file")]
@@ -140,6 +145,7 @@ def _damages(profile: Profile, scale: Scale) -> Iterator[str]:
 
 
 def _checkpoints(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
+    # The newest: they are what the next recovery depends on.
     shown = profile.checkpoints[-_MOST_CHECKPOINTS:]
     for number, checkpoint in enumerate(shown):
         record = checkpoint.record
@@ -150,6 +156,7 @@ def _checkpoints(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
             f"{_lsn(checkpoint.lsn)}, firstActive {_lsn(record.first_active_lsn)}"
         )
         parts = [tip(text), element("line", x1=start, y1=y, x2=end, y2=y, class_="ckpt")]
+        # Dotted lines of many checkpoints would run into one.
         if active < start - 1 and len(shown) <= _MOST_CHECKPOINTS // 4:
             parts.append(element("line", x1=active, y1=y, x2=start, y2=y, class_="ckpt-active"))
         parts.append(element("circle", cx=end, cy=y, r=4.0 if number == len(shown) - 1 else 2.5, class_="ckpt-dot"))
@@ -161,6 +168,7 @@ def _rollbacks(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
         found, top = period.rollback, y - 7 + period.depth * _LANE
         is_open = found.end_lsn == NULL_LSN
         start, end = (scale.at(profile.position(lsn)) for lsn in (found.matchpoint_lsn, found.start_lsn))
+        # A period of few bytes must still be seen.
         width = max(3.0, end - start)
         end_text = "not finished" if is_open else f"RollbackEnd {_lsn(found.end_lsn)}"
         text = (

@@ -139,10 +139,13 @@ def _badge(profile: Profile) -> str:
 
 def _groups(profiles: Sequence[Profile], names: dict[str, str]) -> Iterator[str]:
     """The nodes of each replication group on one time axis."""
+    # The inventory's group wins over the UUID: it joins nodes whose logs do not hold one.
     keys = dict.fromkeys(p.member.group or p.group_uuid for p in profiles if p.last_vlsn != NULL_VLSN)
     cards = []
+    # Nodes of which neither is known cannot be put side by side.
     for key in filter(None, keys):
         nodes = [p for p in profiles if (p.member.group or p.group_uuid) == key and p.last_vlsn != NULL_VLSN]
+        # A single node has the same chart in its own section.
         if len(nodes) < 2:
             continue
         lines = [Line(names[node.member.env], _vlsn_points(node)) for node in nodes]
@@ -224,6 +227,7 @@ def _map_legend() -> str:
 
 
 def _environment(profile: Profile, name: str, index: int) -> str:
+    # A page of hundreds of environments would take long to lay out.
     is_open = " open" if index < _MOST_OPEN else ""
     more = f'<span class="soft">{bytes_text(profile.log_bytes)}, {plural(len(profile.files), "file")}</span>'
     summary = f"<summary><b>{escape(name)}</b>{_badge(profile)}{more}</summary>"
@@ -293,6 +297,7 @@ def _facts(profile: Profile) -> str:
         pairs.append(("Restore marker", "JE refuses to open it"))
     if profile.lock_holder is not None:
         pairs.append(("Open for writing by", f"process {profile.lock_holder or 'unknown'}"))
+    # Names and texts come from logs and inventories: all are escaped.
     cells = (f"<div><dt>{escape(term)}</dt><dd>{escape(value)}</dd></div>" for term, value in pairs)
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
@@ -305,6 +310,7 @@ def _damage_table(profile: Profile) -> str:
         f"<td>{escape(REASONS[place.reason])}</td><td class=n>{bytes_text(place.length)}</td></tr>"
         for place in profile.damages[:_MOST_DAMAGES]
     )
+    # The count is of all; only the first places are kept.
     more = profile.damage_count - min(len(profile.damages), _MOST_DAMAGES)
     caption = (
         f"<caption>and {count_text(more)} more: jetool verify {escape(profile.member.env)}</caption>" if more else ""

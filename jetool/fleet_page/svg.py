@@ -49,6 +49,7 @@ def element(name: str, text: str = "", **attributes: float | str | None) -> str:
     parts = []
     for key, value in attributes.items():
         if value is not None:
+            # One decimal is a tenth of a pixel; more would only make the page larger.
             shown = escape(value) if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
             parts.append(f' {key.rstrip("_").replace("_", "-")}="{shown}"')
     return f"<{name}{''.join(parts)}>{text}</{name}>"
@@ -85,6 +86,7 @@ def number_ticks(low: float, high: float, most: int = 5) -> list[float]:
     rough = (high - low) / most
     power = 10 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    # Whole multiples of the step, not sums of it, so that rounding errors do not add up.
     first = math.ceil(low / step)
     return [index * step for index in range(first, int(high / step) + 1)]
 
