@@ -84,8 +84,10 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
     with open_to_write(run, env) as found:
         engine = found.engine
         before = _interval(engine)
+        # Recovery ends with a checkpoint only when it has changed something.
         recovered = engine.checkpointer.last_end != engine.recovery.ckpt_end_lsn
         report = found.checkpoint(force=True, minimize=minimize, invoker="api")
+    # A forced checkpoint is always taken (R-CKPT-2).
     if report is None:
         raise JetoolError("a forced checkpoint was not taken", file=env)
     run.out.document(CHECKPOINT, _row(report, before, recovered=recovered, dry_run=run.dry_run))
@@ -97,6 +99,7 @@ def _interval(engine: Engine) -> int:
     writer, found = engine.writer, engine.recovery
     if writer is None or found.end_lsn == NULL_LSN:
         return 0
+    # Both distances are to where the log ends now; their difference is the interval as it was.
     return writer.distance_from(found.ckpt_start_lsn) - writer.distance_from(found.end_lsn)
 
 

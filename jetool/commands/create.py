@@ -95,16 +95,20 @@ def create(
     """
     check_name("group", group)
     check_name("node", node)
+    # The option allows less, since a page store does; JE refuses a smaller je.log.fileMax.
     if file_max is not None and file_max < _LEAST_FILE:
         raise UsageError("--file-max is too small", expected=f"{_LEAST_FILE} at least", found=str(file_max))
     disk = DiskStorage(env)
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
+    # On the disk also in a dry run: it must refuse what the real run would.
     _require_empty(disk)
     if file_max is not None:
+        # Before the environment is made, which reads the limit from there.
         _write_properties(storage, file_max)
     config = EnvironmentConfig(create=True, node_max_entries=node_max, replicated=replicated)
     with Environment(storage, config, run.listener) as made:
         if replicated:
+            # Before the databases: to create them is a write of the group's master.
             form_group(made, group, node, *address)
         for name, duplicates, prefixing in dbs:
             made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()

@@ -61,6 +61,7 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...])
     locked, created or changed; a running environment can be read.
     """
     with open_to_read(run, env) as found:
+        # A name that was given may be that of one of JE's own.
         listed = found.database_names(internal=internal or bool(names))
         absent = sorted(set(names) - set(listed))
         if absent:

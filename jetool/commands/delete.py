@@ -59,10 +59,12 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
     The environment is recovered first when it needs it, and closed with a checkpoint.
     """
     with open_to_write(run, env) as found:
+        # A deletion that other members never see would part this node from its group.
         lead_if_replicated(found)
         with found.open_database(name) as db, found.begin() as txn:
             removed = db.delete(key, txn, data=data)
             if not removed:
+                # Leaving the blocks aborts the transaction, which wrote nothing.
                 raise NotFoundError(
                     f"no record with the key {show(key, run.out.style.key_format)} in database {name!r}",
                     file=env,

@@ -64,8 +64,10 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     from jetool.app.spark_session import session
 
     if "://" not in to:
+        # Refused before Spark starts; a URL is Spark's to look at.
         require_new(to)
     with open_to_read(run, env) as found:
+        # A name that is wrong shows here, and not in the story of a failed job.
         found.open_database(name).close()
         code = reading_code(found)
     columns = Columns(run.out.style.key_format, run.out.style.data_format)

@@ -50,6 +50,7 @@ def get(run: Run, env: str, key: bytes, name: str) -> int:
 
 
 def _find(db: Database, key: bytes) -> list[tuple[bytes, bytes]]:
+    # The order of a Java comparator is not known, so a search by bytes could miss the key.
     if db.state.order.comparator is not None:
         return [record for record in db.items() if record[0] == key]
     return list(db.items(start=key, end=key + b"\0"))

@@ -78,10 +78,12 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     storage = DiskStorage(env)
     require_je(storage)
     files = list_log_files(storage)
+    # An id needs no catalogue: it also finds versions of a database that was removed.
     dbs = _ids(name)
     if not dbs:
         dbs = Selection(db_names=(name,)).prepare(storage, files).dbs
     fates = read_fates(storage, files, run.listener)
+    # A second pass: the fate of a record is known only after its Commit was read.
     found = [pair for pair in versions(storage, files, dbs) if _has_key(pair[1], key)]
     if not found:
         raise NotFoundError(

@@ -66,10 +66,12 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
     """
     data = read_data(data)
     with open_to_write(run, env) as found:
+        # A record that other members never see would part this node from its group.
         lead_if_replicated(found)
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
         txn_id, lsn, commit = _put(found, name, (key, data), mode, commit=not no_commit)
         if no_commit:
+            # A close would abort the transaction.
             found.engine.crash()
     run.out.document(WRITTEN, WRITTEN.row((name, key, txn_id, lsn, commit, run.dry_run)))
     return exits.DONE
@@ -86,5 +88,6 @@ def _put(
         lsn = txn.inner.last_lsn
         if commit:
             return txn.id, lsn, txn.commit()
+        # In the log and durable, or recovery would have nothing to undo.
         env.sync()
         return txn.id, lsn, NULL_LSN

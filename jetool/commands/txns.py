@@ -92,6 +92,7 @@ def txns(
     printed = 0
     with run.out.stream(TXN) as stream:
         for txn in found.txns.values():
+            # Open transactions have no time, so a limit on it leaves them out.
             timed = txn.time_ms is not None
             if (
                 (fates and txn.fate not in fates)

@@ -75,10 +75,12 @@ def undo(run: Run, env: str, force: bool) -> int:
     manifest = journal.read_manifest(backup)
     _require_undoable(backup, manifest)
     state = manifest.get("state")
+    # Read before undo begins, which notes its own progress in the backup.
     places = journal.places_of(backup) if state != journal.UNDONE else []
     if run.dry_run:
         take_back(OverlayStorage(disk), OverlayStorage(backup), force=force)
     else:
+        # A writer must not append while files are put back.
         with interrupted.locked(run, disk):
             take_back(disk, backup, force=force)
     files = sorted({place.path for place in places})
@@ -93,6 +95,7 @@ def undo(run: Run, env: str, force: bool) -> int:
 def _require_undoable(backup: Storage, manifest: dict[str, Any]) -> None:
     """Refuse what undo would damage: records that the same run wrote."""
     command = manifest.get("command", COMMAND)
+    # An ordinary open saves what recovery cuts off, and then goes on to write records.
     if command not in _UNDONE:
         raise RefusedError(
             f"the bytes were saved by {command!r}, which undo does not take back",

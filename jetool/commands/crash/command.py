@@ -90,6 +90,7 @@ def crash(
         return _matrix(run, disk, files, points, mode, seed, places.case_count(matrix))
     point = places.find_point(points, place)
     target = env if in_place else out or os.path.normpath(env) + ".crashed"
+    # Only this way is anything written into the environment, so only this way takes its lock.
     if in_place and not run.dry_run:
         effect = _in_place(run, env, disk, lambda storage: apply_crash(storage, files, point, mode, seed))
     else:
@@ -106,6 +107,7 @@ def crash(
 def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage], CrashEffect]) -> CrashEffect:
     """Damage the environment itself, saved first."""
     backup = backup_directory(run, env)
+    # A writer must not append to files that are being cut.
     with interrupted.locked(run, disk):
         if backup is None:
             return damage(disk)
@@ -113,6 +115,7 @@ def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage],
         try:
             effect = damage(saving)
         except BaseException:
+            # The marker stays, and the next command takes the half-made crash back.
             saving.interrupt()
             raise
         saving.finish({})
@@ -125,13 +128,16 @@ def _matrix(
 ) -> int:
     if mode not in _MATRIX_MODES:
         raise UsageError("the matrix has no such mode", expected=" or ".join(_MATRIX_MODES), found=mode)
+    # What must survive is read from the log itself, not from the recovery that is under test.
     model = CommittedModel(storage, files)
     eligible = eligible_points(points, model, mode)
     if count is not None and count < len(eligible):
+        # A seed gives the same places each time, so that a failure can be run again.
         eligible = sorted(random.Random(seed).sample(eligible, count))
     failed = compared = 0
     with run.out.stream(CRASH, CASE, line=text_line) as stream:
         for number, point in enumerate(eligible):
+            # Each case damages in its own way, and still by the seed alone.
             case = run_case(storage, files, model, point, mode, seed + number)
             failed += not case.passed
             compared += case.compared

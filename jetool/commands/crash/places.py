@@ -44,6 +44,7 @@ def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
         if not found[2].isdigit():
             raise UsageError(f"{place!r} names no place", expected="entry:N", found=place)
         number = int(found[2])
+        # Counted from 1; a plain index would take 0 for the last one.
         chosen = points[number - 1 : number] if number else []
     else:
         name = _type_name(found[1], found[2])
@@ -52,6 +53,7 @@ def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
             chosen = chosen[int(found[3]) - 1 : int(found[3])] if int(found[3]) else []
     if not chosen:
         raise NotFoundError(f"the log has no entry for {place!r}", hint="jetool dump-log lists what there is")
+    # Without a number the last of its kind: the one nearest to the end of the log.
     return chosen[-1]
 
 
@@ -87,7 +89,9 @@ def copy_environment(storage: Storage, files: LogFiles, target: str) -> DiskStor
             "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
         )
     Path(target).mkdir(parents=True, exist_ok=True)
+    # With the marker: without it JE would open a copy of what it refuses to open.
     paths = [file.path for file in files.with_marker()]
+    # It may set the size of files, and recovery of the copy must do as that of the original.
     if storage.stat(PROPERTIES_FILE) is not None:
         paths.append(PROPERTIES_FILE)
     for path in paths:
@@ -106,6 +110,7 @@ def _copy_file(source: Storage, target: Storage, path: str) -> None:
         while piece := old.read(offset, _PIECE):
             new.write(offset, piece)
             offset += len(piece)
+        # The copy stands for a disk after a crash; it must not lose more in one of its own.
         new.sync()
     finally:
         old.close()

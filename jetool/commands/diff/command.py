@@ -112,11 +112,13 @@ def diff(
             hint=f"jetool diff {env} ENV2, or jetool diff {env} --from LSN",
         )
     if first is not None:
+        # ``end`` is the last entry, and a log that ends before it would lack that one.
         later = at_point(run, env, last) if last is not None and last.symbol != "end" else whole(run, env)
         return print_record_diff(run, at_point(run, env, first), later, limit)
     assert env2 is not None
     if not records:
         one, other = StreamNode(run, env), StreamNode(run, env2)
+        # Streams tell more than records, but both sides need one.
         if one.is_replicated and other.is_replicated:
             return _diff_nodes(run, one, other)
     return print_record_diff(run, whole(run, env), whole(run, env2), limit)
@@ -128,6 +130,7 @@ def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:
     same = (
         compared.relation in (IDENTICAL, IN_STEP)
         and found.difference is None
+        # In step is not the same: one of them may have work in flight.
         and one.facts.last == other.facts.last
     )  # fmt: skip
     run.out.document(DIFF, DIFF.row(_row(one, other, compared, found, same)))

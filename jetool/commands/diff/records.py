@@ -59,9 +59,11 @@ def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
     files = list_log_files(disk)
     lsn = resolve(place, disk, files)
     view = OverlayStorage(disk)
+    # On the view only: recovery then finds the end of the log where a crash would have put it.
     cut_log(view, files, lsn)
     try:
         opened = Environment(view, EnvironmentConfig(read_only=True), run.listener)
+    # Before the first checkpoint there may be no root yet; that is no damage of this log.
     except DamageError as error:
         raise NotFoundError(
             "recovery finds no environment in the log before this place",

@@ -88,6 +88,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     """
     storage = DiskStorage(env)
     refuse_derby(options)
+    # ``--type list`` asks for the types, and not for a log.
     if any(not types.words for types in options["types"]):
         run.out.text(addresses.types_text())
         return exits.DONE

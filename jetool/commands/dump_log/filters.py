@@ -43,6 +43,7 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--invisible", is_flag=True, help="Only entries that replication made invisible."),
         click.option("--rolled-back", is_flag=True, help="Only entries that a rollback undid, invisible yet or not."),
     )
+    # Decorators apply from the inside out; reversed, the help keeps this order.
     for option in reversed(options):
         function = option(function)
     return function
@@ -61,10 +62,12 @@ def refuse_derby(options: dict[str, Any]) -> None:
 
 def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> Selection:
     """What the options select in a JE environment."""
+    # A name of digits cannot be told from an id, which is taken first: it works without the catalogue.
     ids = frozenset(int(db) for db in options["dbs"] if db.lstrip("-").isdigit())
     first, last = options["first"], options["last"]
     vlsns = options["vlsns"]
     return Selection(
+        # -1 is NULL_LSN: no limit.
         from_lsn=addresses.resolve(first, storage, files) if first else -1,
         to_lsn=addresses.resolve(last, storage, files) if last else -1,
         files=frozenset(file.number for file in options["numbers"]),

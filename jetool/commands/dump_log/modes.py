@@ -90,9 +90,11 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
     with stream:
         for part in parts:
             stream.write(part.chunk)
+            # Whoever follows wants each entry now, also through a pipe.
             if options["follow"]:
                 stream.flush()
             entries, bad, skipped = entries + part.entries, bad + part.bad, skipped + part.skipped_bytes
+        # Without a filter not one entry in any file: this is something else that is called .jdb.
         if not entries and bad and plan.selection.is_open():
             raise _foreign(plan)
         files = sum(plan.selection.wants_file(file.number) for file in plan.files.with_marker())
@@ -115,6 +117,7 @@ def _last_items(plan: RenderPlan, count: int) -> deque[Item]:
     wanted = plan.selection.matcher() if not plan.selection.is_open() else None
     found: deque[Item] = deque()
     entries = 0
+    # From the back, so that only the last files are read however long the log is.
     for item in _backward(plan):
         if isinstance(item, LogEntry):
             if wanted is not None and not wanted(item):
@@ -187,6 +190,7 @@ def _stat_rows(counted: FileStats, by: str) -> list[Any]:
     all_bytes = sum(totals.total_bytes for totals in counted.totals.values()) or 1
 
     def order(item: tuple[Group, Totals]) -> tuple[bool, int]:
+        # Entries without a group last; None does not compare with numbers.
         return item[0] is None, item[0] or 0
 
     rows = []

@@ -82,6 +82,7 @@ class RenderedLines(NamedTuple):
 def render_file(plan: RenderPlan, file: LogFile) -> RenderedLines:
     """Render the wanted entries of one file."""
     parts = list(render(plan, file_items(plan, file)))
+    # JSON has commas between pieces; the stream adds those between files.
     chunk = plan.encoder.between.join([part.chunk for part in parts if part.chunk])
     return RenderedLines(
         chunk, sum(p.entries for p in parts), sum(p.bad for p in parts), sum(p.skipped_bytes for p in parts)
@@ -102,6 +103,7 @@ def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[Rend
     """
     files = [file for file in plan.files.with_marker() if plan.selection.wants_file(file.number)]
     total, done = sum(file.size_bytes for file in files), 0
+    # Workers run ahead: past the first damage nothing may be read.
     if jobs > 1 and len(files) > 1 and not plan.stop_on_error:
         shared = all(file.size_bytes <= _LARGEST_SHARED_FILE for file in files)
         if shared:
@@ -128,11 +130,13 @@ def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = N
     left = limit
     for item in items:
         if item is None:
+            # A reader that follows must get what is there before it waits for more.
             yield _rendered(encode, batch)
             batch = []
         elif isinstance(item, Damage):
             batch.append(item)
             if plan.stop_on_error:
+                # What stands before the damage is printed first.
                 yield _rendered(encode, batch)
                 raise _stopped(plan, item)
         elif wanted is None or wanted(item):
@@ -150,6 +154,7 @@ def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = N
 def harmful_damage(plan: RenderPlan) -> bool:
     """Whether the damage of the log is more than a torn tail; asked only when some was met."""
     end_file = plan.files.end_file()
+    # Without the marker file, which is not part of the log.
     for file in plan.files.files:
         if not plan.selection.wants_file(file.number):
             continue
@@ -227,11 +232,13 @@ def decoded(entry: LogEntry, view: View) -> tuple[tuple[Any, ...] | None, str]:
     """The record of an entry and "", or None and why it cannot be decoded."""
     number = entry.type_number
     try:
+        # Slots are most of a node, and most of the time to decode one.
         if number in NODES and view.nodes != "slots":
             return decode_node(entry.body, entry.version, number, with_slots=False), ""
         return decode_body(number, entry.version, entry.body), ""
     except FormatError as error:
         return None, str(error)
+    # A good checksum does not prove that the body was written rightly.
     except (IndexError, ValueError) as error:
         return None, f"the body does not fit its type: {error}"
 

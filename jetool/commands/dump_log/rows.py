@@ -252,6 +252,7 @@ def entry_row(
     body: list[FieldValue] = []
     if record is not None:
         body = describe(record, delta=entry.type_number == DELTA_TYPE)
+    # They have columns of their own in every row, so they are not repeated with the body.
     known = {field.name: field.value for field in body if field.name in ("db", "txn")}
     row = [
         FieldValue("lsn", "lsn", lsn),
@@ -284,10 +285,12 @@ def entry_row(
 
 
 def _named(field: FieldValue) -> FieldValue:
+    # The name says what JSON cannot: that the text is hex.
     if field.kind == "bytes":
         return FieldValue(f"{field.name}_hex", "bytes", field.value)
     if field.name == "slot_list" and isinstance(field.value, tuple):
         return FieldValue("slot_list", "records", [[_named(part) for part in describe(slot)] for slot in field.value])
+    # DupCountLN has a number of this name; one name must have one type in a schema.
     if field.name == "dup_count" and field.kind == "record":
         return FieldValue("dup_count_ref", "record", field.value)
     return field

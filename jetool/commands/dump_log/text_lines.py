@@ -81,6 +81,7 @@ class LineRenderer:
         if isinstance(record, LN):
             db = record.db_id
             txn = "-" if record.txn_id is None else record.txn_id
+            # The fast way knows neither key formats nor the content of internal trees.
             plain = self._hex_keys and record.content is None and record.tail is None
             detail = _ln_detail(record) if plain else self._detail(entry, record)
         elif isinstance(record, TxnEnd):
@@ -127,6 +128,7 @@ class LineRenderer:
         text = f"time={self._second_text[0]}.{time % _SECOND_MS:03d}{self._second_text[1]}"
         if last != NULL_LSN:
             text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} {text}"
+        # 0 and -1 are an environment without replication.
         if master not in (0, -1):
             text += f" master={master}"
         if dtvlsn not in (0, NULL_VLSN):
@@ -184,6 +186,7 @@ def _ln_detail(record: LN) -> str:
     last, abort = record.last_lsn, record.abort_lsn
     if last != NULL_LSN:
         text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} "
+    # Not only NULL_LSN: transient LSNs are negative as well.
     if abort >= 0:
         text += f"abort_lsn=0x{abort >> 32:x}/0x{abort & 0xFFFFFFFF:x} "
     if flags & ABORT_KNOWN_DELETED:

@@ -68,6 +68,7 @@ def _base_file(node: NodeRecord) -> int | None:
     """
     if node.base_file is not None:
         return node.base_file
+    # A NULL LSN has no file and fits any base.
     lsns = [slot.lsn for slot in node.slots if slot.lsn != NULL_LSN]
     if not lsns:
         return -1
@@ -84,6 +85,7 @@ def _slot_of(node: NodeRecord, type_number: int, version: int) -> Callable[[Slot
 
     def slot_element(slot: Slot) -> str:
         state = slot.state
+        # JE adds the state when it reads such a node, and prints it (R-TREE-22).
         if slot.lsn == NULL_LSN and version < _NULL_LSN_HAS_STATE:
             state |= node_module.KNOWN_DELETED
         embedded = state & node_module.SLOT_EMBEDDED
@@ -96,6 +98,7 @@ def _slot_of(node: NodeRecord, type_number: int, version: int) -> Callable[[Slot
         if slot.vlsn is not None and slot.vlsn != NULL_VLSN:
             text += f' vlsn="{slot.vlsn}"'
         if slot.expiration:
+            # Stored from 1 on, since 0 says that the record does not expire.
             value = node.expiration_base + slot.expiration - 1
             text += f' expires="{expires(-value if hours else value)}"'
         data = element("data", slot.data or b"") if embedded else ""

@@ -59,6 +59,7 @@ def ln_element(ln: LN) -> str:
     key = element("key", ln.key)
     if isinstance(content, lc.FileSummaryLN) and len(ln.key) == _SUMMARY_KEY.size:
         file, reversed_sequence = _SUMMARY_KEY.unpack(ln.key)
+        # Sequences are stored from the top down, so that the newest record of a file sorts first.
         sequence = _MAX_SEQUENCE - reversed_sequence
         key = f'<fileSummaryLNKey fileNumber="0x{file:x}" sequence="0x{sequence & 0xFFFFFFFF:x}"/>{key}'
     data = "" if ln.data is None else f"<data>{decimal(ln.data)}</data>"
@@ -83,6 +84,7 @@ def _ln_times(ln: LN) -> str:
 
 
 def _prior(ln: LN) -> str:
+    # One element for both, whichever of them the entry holds.
     if not ln.flags2 & (ln_module.HAS_PRIOR_SIZE | ln_module.HAS_PRIOR_FILE):
         return ""
     return f'<prior size="{ln.prior_size}" file="{ln.prior_file & 0xFFFFFFFF}"/>'
@@ -114,6 +116,7 @@ def _txn(ln: LN) -> str:
 def _content(content: ln_module.Content) -> str:
     """What internal trees hold after the data."""
     if isinstance(content, lc.MapLN):
+        # JE prints utilization by file for the two databases of the root only.
         return _database(content.database, with_files=False)
     if isinstance(content, lc.NameLN):
         return f'<dbId id="{content.db_id}"/>'

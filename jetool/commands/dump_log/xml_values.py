@@ -26,6 +26,7 @@ def _escaped(match: re.Match[str]) -> str:
     character = match[0]
     if character in _ENTITIES:
         return _ENTITIES[character]
+    # Allowed in XML; as references they survive a parser, which makes blanks of line ends.
     if character in "\t\n\r" or "\x7f" <= character <= "\x9f":
         return f"&#{ord(character)};"
     return "".join(f"\\{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
@@ -77,11 +78,13 @@ def expires(expiration: int) -> str:
 
 def single(value: float | None) -> str:
     """A single-precision number as Java prints it: the fewest digits that name it."""
+    # An average of nothing is NaN in Java.
     if value is None:
         return "NaN"
     exact = _SINGLE.pack(value)
     digits = next(text for text in (f"{value:.{n}e}" for n in range(9)) if _SINGLE.pack(float(text)) == exact)
     number, exponent = digits.split("e")
+    # The bounds between plain and scientific notation of Java's Float.toString.
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(float(digits))
     return f"{float(number)}E{int(exponent)}"

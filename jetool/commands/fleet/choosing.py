@@ -41,6 +41,7 @@ def choose(run: Run, paths: tuple[str, ...], inventory: str | None) -> list[Envi
 
     fleet = list_members(members(paths, inventory))
     failed = [listed for listed in fleet if listed.error is not None]
+    # One of many may be missing; with none left there is nothing to report on.
     if len(failed) == len(fleet) and failed[0].error is not None:
         raise failed[0].error
     for listed in failed:

@@ -51,6 +51,7 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     from jetool.commands.fleet.reporting import page_file, print_report, write_dataset, write_page
 
     if parquet is not None:
+        # Before hours of reading, not after them.
         require_new(parquet)
     chosen = choose(run, paths, inventory)
     with page_file(run, html) as target:

@@ -43,6 +43,7 @@ def print_report(run: Run, profiles: Sequence[Profile]) -> int:
 def _warn(run: Run, profiles: Sequence[Profile]) -> None:
     """Say which environments need somebody."""
     for profile in profiles:
+        # Without files the environment was reported when it was listed.
         if profile.problem and profile.files:
             run.messages.warning(profile.problem, consequence="the report lacks what it holds", file=profile.member.env)
         elif profile.state == DAMAGED:
@@ -66,6 +67,7 @@ def page_file(run: Run, path: str | None) -> Iterator[FileOutput | None]:
         return
     target = FileOutput(path)
     try:
+        # Before the work begins: a directory that cannot be written shows at once.
         target.open()
         yield target
         target.commit()

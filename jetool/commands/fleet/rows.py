@@ -237,6 +237,7 @@ def pair_row(pair: NodePair, names: tuple[str, str], *, full: bool) -> Row:
         *names, found.relation, match.vlsn if match is not None else -1, found.surplus.entries,
         found.surplus.commits, found.other_surplus.entries, found.other_surplus.commits,
     ]  # fmt: skip
+    # Not strict: the nested records at the end are added below.
     row = [(field.name, field.kind, value) for field, value in zip(PAIR.fields, values, strict=False)]
     if full:
         row.append(("matchpoint", "record", matchpoint_row(found.matchpoint, found.other_matchpoint)))

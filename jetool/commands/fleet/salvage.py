@@ -79,6 +79,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
         source, count = given.get(one.env, (None, 0))
         damages = len(one.survey.damages) if one.survey is not None else 0
         sources.append(_SOURCE_SHAPE.row((one.env, source, count, one.problem or None, damages)))
+        # Not even its log could be read; an environment with a survey has given what is legible.
         if one.survey is None:
             run.messages.warning(one.problem, file=one.env, consequence="nothing of it was saved")
     total = sum(done.records.values())
@@ -86,6 +87,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     codes = [exits.DONE]
     if len(done.health) < len(chosen) or any(one.survey is None for one in done.health):
         codes.append(exits.INCOMPLETE)
+    # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
     if done.lost or any(one.problem for one in done.health):
         codes.append(exits.DATA_GIVEN_UP)
     return exits.worst(codes)

@@ -69,6 +69,7 @@ def _values(row: Row, without: Sequence[str] = ()) -> list[Any]:
 
 def _value(kind: str, value: Any) -> Any:
     """A value as a column holds it: times as numbers, LSNs as text, NULLs as nulls."""
+    # Arrow has types for these; JSON's texts would have to be parsed again.
     if kind == "time" or (kind in LISTS and kind != "lsns"):
         return value
     return to_json(kind, value)

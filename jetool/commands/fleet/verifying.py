@@ -39,6 +39,7 @@ def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: boo
     """Print findings and the summary; the exit code."""
     titles = {rule.code: rule.title for rule in _RULES}
     for each in (each for one in found if one.report is not None for each in one.report.findings):
+        # Formats with a list of rules need one for every finding.
         titles.setdefault(each.code, each.message.partition(":")[0])
     stream = run.out.findings(list(titles.items()))
     for one in found:
@@ -49,6 +50,7 @@ def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: boo
             continue
         for each in one.report.findings:
             shown = JeFindingView(each)
+            # Files have the same names in every environment.
             shown.file = f"{one.env}/{each.file}" if each.file else one.env
             stream.add(shown)
     reports = [one.report for one in found if one.report is not None]

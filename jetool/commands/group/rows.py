@@ -60,6 +60,7 @@ RESET_DONE: Final = Shape(
 def identity_row(found: Membership) -> list[tuple[str, str, object]]:
     """Name, identity and counters of a group."""
     record = found.group
+    # JE keeps a UUID as two signed longs.
     high, low = (part & (1 << 64) - 1 for part in (record.uuid_high, record.uuid_low))
     return list(_GROUP.row(
         (

@@ -71,6 +71,7 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
             consequence="the counts are too low",
             hint=f"jetool verify {env} --tree",
         )
+    # A torn tail is what every crash leaves, and recovery cuts it off (R-LOG-35).
     damages = [damage for damage in found.damages if not damage.is_tail]
     for damage in damages:
         run.messages.warning(
@@ -80,6 +81,7 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
             hint=f"jetool verify {env}",
         )
     needed = missing_for_recovery(found)
+    # A gap may be of thousands of files; the first ones say enough.
     for number in needed[:_MOST_WARNINGS]:
         run.messages.warning(
             "log file missing that recovery reads",
@@ -102,7 +104,9 @@ def missing_for_recovery(found: Survey) -> list[int]:
     """Numbers of the files that are not there although recovery begins in them or before them."""
     first_active = found.checkpoint.record.first_active_lsn if found.checkpoint is not None else NULL_LSN
     start = 0 if first_active == NULL_LSN else file_of(first_active)
+    # Before it a hole is legal: files vanish by cleaning (R-LOG-14).
     needed = [number for number in found.files.missing() if number >= start]
+    # ``missing`` counts from the first file that is there.
     if found.checkpoint is not None and found.files.files and start < found.files.files[0].number:
         needed.insert(0, start)
     return needed

@@ -100,6 +100,7 @@ _WITHOUT_TREES: Final = INFO._replace(fields=INFO.fields[:-1])
 
 def info_row(env: str, found: Survey, repair: str | None, trees: Sequence[TreeStats] | None) -> Any:
     """The survey as a row of the shape INFO; ``trees`` is None when they were not asked for."""
+    # Left out, not null: the field is there only when it was asked for.
     if trees is None:
         return _WITHOUT_TREES.row(_values(env, found, repair))
     return INFO.row((*_values(env, found, repair), [row_of(_TREE_FIELDS, tree) for tree in trees]))

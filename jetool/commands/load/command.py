@@ -54,6 +54,7 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
         return dump_files.print_done(run, dump_files.load_dump(run, env, sources, options))
     done = pipeline.load(run, request_options.request(env, sources, options))
     found = done.loaded
+    # Finished files are put in place without a transaction.
     transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // options["batch"])
     rejects = None if found.rejects is None else str(found.rejects)
     row = (

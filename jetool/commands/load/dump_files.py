@@ -55,6 +55,7 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
     """
     count = _Count()
     mode = PutMode.INSERT_ONLY if options["no_overwrite"] else PutMode.OVERWRITE
+    # The header first: a file that is no dump must not start a recovery or make a database.
     with opened(sources, options) as (name, reader), open_to_write(run, env) as found:
         lead_if_replicated(found)
         created, db = _database(found, name, reader, create=options["create"])
@@ -114,16 +115,20 @@ def _load(
 ) -> None:
     try:
         _write(run, env, db, reader, mode, batch, count)
+        # Batches commit without a sync; one at the end makes all of them durable.
         env.sync()
+    # A JetoolError too, but with the disk gone another sync would only fail again.
     except StorageError as error:
         error.consequence = f"{count.records} records were written, the last of them perhaps not to the disk"
         error.hint = f"{error.hint}; jetool dbs {env.home} --count says how many records are there"
         raise
     except JetoolError as error:
+        # What the message counts as loaded must be durable.
         env.sync()
         before = f"{count.records} records before it were loaded" if count.records else "no record was loaded"
         error.consequence = f"{error.consequence}; {before}" if error.consequence else before
         raise
+    # The open batch is rolled back; those before it are complete and stay.
     except KeyboardInterrupt:
         env.sync()
         run.messages.notice(f"{count.records} records were loaded before the interruption, and stay")
@@ -139,6 +144,7 @@ def _write(
         written = rejected = 0
         with env.begin(durability=Durability.NO_SYNC) as txn:
             more = False
+            # The iterator goes on where the batch before has stopped.
             for key, data in records:
                 done = db.put(key, data, txn, mode=mode)
                 written += done
@@ -146,6 +152,7 @@ def _write(
                 if written + rejected >= batch:
                     more = True
                     break
+        # Only after the commit: an error in a batch takes its records back.
         count.records += written
         count.rejected += rejected
         count.transactions += 1

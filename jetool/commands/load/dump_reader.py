@@ -64,7 +64,9 @@ class DumpReader:
             if key is None:
                 if self._plain:
                     return
+                # A dump that was cut may end between two records, and nothing else would tell.
                 raise self._damage("the dump has no DATA=END", "it was cut; records after this place are missing")
+            # In plain pairs it is a key like any other.
             if not self._plain and key == b"DATA=END":
                 return
             found = self._bytes(key)
@@ -78,9 +80,11 @@ class DumpReader:
         if not line:
             return None
         self.line += 1
+        # Dumps that went through Windows have carriage returns.
         return line.rstrip(b"\r\n")
 
     def _bytes(self, line: bytes) -> bytes:
+        # Blanks around are no data: inside, the format writes them as backslash 20.
         text = line.strip(b" ") if not self._plain else line
         if self.header.printable:
             if not self._plain and b"\\" in _ESCAPE.sub(b"", text):
@@ -94,6 +98,7 @@ class DumpReader:
     def _read_header(self) -> DumpHeader:
         found: dict[str, str] = {}
         for _ in range(_HEADER_LINES):
+            # Bounded: a binary file may have no newline at all.
             line = self._file.readline(_HEADER_BYTES)
             self.line += 1
             text = line.decode("utf-8", "surrogateescape").strip()

@@ -65,6 +65,7 @@ class LoadRequest(NamedTuple):
 
     def subject(self) -> str:
         """What two runs of the same load have in common."""
+        # What decides how the work is done, not what comes out, may differ when a load is resumed.
         same = self._replace(create=False, partitions=None, resume=False, batch=0, engine="", rejects=None)
         return repr(tuple(same))
 
@@ -97,6 +98,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     from engine.pipeline.load.input import sources
     from engine.pipeline.load.session import LoadSession, LoadStorage
 
+    # Before the environment is opened: a typing error must not cost a recovery.
     layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
     with open_to_write(run, request.env, through=LoadStorage) as env:
         lead_if_replicated(env)
@@ -117,6 +119,7 @@ def _bulk(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) 
     """Finished files after the log: all or nothing."""
     from engine.pipeline.load import bulk
 
+    # The environment stays open and locked throughout: nobody may log after what was looked at.
     with bulk.staging_directory(session.storage) as directory, _backend(run, request) as backend:
         opened, recipe = bulk.open_source(backend, layout, _wanted(request), str(directory), request.on_duplicate)
         found = bulk.read_source(backend, opened, recipe, _rejects(request), access_of(request.env))
@@ -143,15 +146,18 @@ def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession)
                 schema = _value_schema(opened, recipe)
                 found = bulk.read_source(backend, opened, recipe, _rejects(request), access_of(request.env))
         except BaseException:
+            # Nothing is merged yet, so there is nothing to resume.
             staging.clean(storage)
             raise
         state = database_merge.State(request.subject(), found, None, 0, 0, 0)
+        # Before the first record: from here on a merge that dies can be resumed.
         database_merge.save(storage, state)
     db = env.open_database(request.db) if session.exists else env.create_database(request.db, session.options)
     with db:
         loaded, refused = database_merge.merge_into(
             env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
         )
+    # Only after all is in: the runs are what a resumed merge reads.
     staging.clean(storage)
     return LoadReport(loaded, refused, not session.exists, schema)
 
@@ -161,6 +167,7 @@ def _count(run: Run, request: LoadRequest, layout: Layout) -> LoadReport:
     from engine.pipeline.load import bulk
     from engine.pipeline.load.run_merge import Merge
 
+    # Not in the environment: a dry run leaves no file there.
     scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")
     with scratch as directory, _backend(run, request) as backend:
         opened, recipe = bulk.open_source(backend, layout, _wanted(request), directory, request.on_duplicate)
@@ -183,6 +190,7 @@ def _backend(run: Run, request: LoadRequest) -> Iterator[Backend]:
     from jetool.app.spark_session import session
 
     with ExitStack() as stack:
+        # Spark starts when there is something for it to do; the stack stops it then.
         yield SparkBackend(lambda quick: stack.enter_context(session(run, quick=quick)), run.listener)
 
 

@@ -25,6 +25,7 @@ def _after_env(ctx: click.Context, _: click.Parameter, sources: tuple[str, ...])
     env = ctx.params.get("env")
     if ctx.resilient_parsing or env is None or not sources or _is_environment(env):
         return sources
+    # Two words in the wrong order would otherwise be a puzzling error of the source.
     named = [path for path in sources if _is_environment(path)] or [
         path for path in sources[-1:] if Path(env).is_file()
     ]
@@ -118,6 +119,7 @@ def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:
     if len(sources) > 1:
         raise click.UsageError("a JE dump is loaded by itself; name one at a time", click.get_current_context())
     given = click.get_current_context().get_parameter_source
+    # Defaults do not count: only what was typed can surprise.
     explicit = [n for n in options if n not in _OF_DUMPS and given(n) is ParameterSource.COMMANDLINE]
     if explicit:
         words = ", ".join(f"--{_WORDS.get(name, name.replace('_', '-'))}" for name in explicit)
@@ -133,6 +135,7 @@ def _looks_like_dump(path: str) -> bool:
         with open(endings.local(path), "rb") as file:  # noqa: PTH123 - the user's file, not one of the engine
             return file.read(len(_DUMP)).upper() == _DUMP or endings.ending_of(path) is None
     except OSError:
+        # Not readable, perhaps not there: the name decides which error it gets.
         return path.endswith(".dump")
 
 
@@ -178,6 +181,7 @@ def _delimiter(text: str | None) -> str | None:
     if text is None:
         return None
     found = {"\\t": "\t"}.get(text, text)
+    # Arrow's parser takes one byte.
     if len(found.encode()) != 1 or found in '"\r\n':
         raise click.UsageError("--delimiter is one ASCII character, or \\t", click.get_current_context())
     return found

@@ -73,6 +73,7 @@ def node_status(run: Run, addresses: tuple[tuple[str, int], ...], secret_file: s
         place = f"{address[0]}:{address[1]}"
         try:
             status = ask_status(address, secret)
+        # A node that does not answer is a row: whether the others do is what the operator asks.
         except PeerError as error:
             problem = str(error)
             rows.append(STATUS.row((place, *[None] * 4, *[NULL_VLSN] * 5, None, None, [], problem)))
@@ -85,6 +86,7 @@ def node_status(run: Run, addresses: tuple[tuple[str, int], ...], secret_file: s
         raise NotFoundError("no node answers", found=problem, hint="check the addresses and the secret")
     run.out.table(STATUS, rows)
     masters = sum(status.role == Role.MASTER.value for status in found)
+    # Two masters are as alarming as none: an old one may have been cut off.
     return exits.DONE if masters == 1 and len(found) == len(addresses) else exits.FINDINGS
 
 

@@ -109,13 +109,16 @@ def node_run(
     )  # fmt: skip
     running = RepNode(env, config, run.listener)
     stopping = threading.Event()
+    # Here SIGTERM is the ordinary end: the node closes its environment, and the code is 0.
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:
         running.start()
         report(run, running, stopping)
     finally:
+        # Also after a failure: the environment is closed and its lock given back.
         running.stop()
         signal.signal(signal.SIGTERM, before)
+    # The node runs in threads of its own; what ended it is raised here.
     if running.failure is not None:
         raise running.failure
     return exits.DONE

@@ -58,6 +58,7 @@ def report(run: Run, running: RepNode, stopping: threading.Event) -> None:
             problem = running.problem if running.role is Role.UNKNOWN else None
             term = status.term if status.elects else None
             now = (running.role, status.master, term, str(problem) if problem is not None else None)
+            # The end of the stream moves all the time; only a change of role is an event.
             if now != said:
                 said = now
                 row = (
@@ -69,6 +70,7 @@ def report(run: Run, running: RepNode, stopping: threading.Event) -> None:
                     *now[2:],
                 )
                 events.row("event", EVENT.row(row))
+                # Whoever watches through a pipe must hear of a new master at once.
                 events.flush()
             running.await_end(_POLL_S)
         status = running.status()

@@ -46,6 +46,7 @@ def read_secret(path: str) -> bytes:
     """
     try:
         with Path(path).open("rb") as file:
+            # Of the open file, not of its name, which could lead elsewhere by now.
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise RefusedError(

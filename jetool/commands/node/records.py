@@ -140,6 +140,7 @@ def node_get(
     Only committed records are read. A replica may be behind the master; --vlsn waits for what a write has printed.
     """
     request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
+    # A second more than the node waits, so that its own answer arrives first.
     items = remote.get_record(address, read_secret(secret_file), request, timeout + 1)
     run.out.table(RECORD, [record_row((key, item)) for item in items])
     return exits.DONE

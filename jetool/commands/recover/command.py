@@ -65,6 +65,7 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
     """
     if explain:
         raise kinds.not_for(kinds.JE, "--explain")
+    # Before recovery, which may roll the stream back.
     before = _vlsns(env)
     done = recovery_run.recover(run, env, accept_loss=accept_loss or je_default)
     run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))

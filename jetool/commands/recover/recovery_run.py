@@ -106,6 +106,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     """
     disk = DiskStorage(env)
     require_je(disk)
+    # A repair that was interrupted is taken back first, here in memory, so that the preview is right.
     seen = as_before(disk)
     files = list_log_files(seen)
     tail = find_end(seen, files)
@@ -117,6 +118,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
             consequence="a file after it may be lost, with what was committed in it; recovery goes on without it",
             hint="look for it in backups before this node writes on; jetool diff compares with a replica",
         )
+    # Before the lock and the backup directory: a refusal leaves no trace (D-5).
     if tail.commits_at_risk and not accept_loss:
         raise _interlock(env, tail)
     if run.dry_run:
@@ -135,6 +137,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
         except BaseException:
             saving.interrupt()
             raise
+        # Only after the environment was closed: its last checkpoint is part of what undo takes back.
         saving.finish({})
         return done
 

@@ -87,6 +87,7 @@ def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, ke
         if not node.is_replicated:
             raise UsageError("the environment is not replicated: its log holds no VLSN", file=node.env)
     found = predict(replica.facts, replica.log.gaps, feeder.facts, policy)
+    # Without a matchpoint everything would have to go.
     behind = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
     commits = [point for point in replica.facts.sync_points.after(behind) if point.is_commit]
     row = prediction_row(against, found, policy, replica.records_behind(behind), commits, txns=txns, keys=keys)

@@ -102,8 +102,10 @@ def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style
     lines, depth = [], 0
     width = max(len(format_lsn(event.lsn)) for event in events)
     for event in events:
+        # A RollbackStart stands at the depth of its matchpoint, so its bar ends before the line.
         depth -= event.closes
         bar = "| " * depth + ("+- " if event.opens or event.closes else "")
+        # The time of a matchpoint is that of a Commit, not of the rollback.
         time = report.times.get(event.lsn) if not event.opens else None
         lines.append(f"{format_lsn(event.lsn):<{width}}  {to_text('time', time, style):<24}  {bar}{event.text}")
         depth += event.opens
@@ -121,6 +123,7 @@ def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: 
     start = f"RollbackStart: {len(lns)} records of {len(ids)} transactions"
     if txns:
         start += f" ({', '.join(map(str, ids))})"
+    # Only a top-level period is finished by recovery; a nested one went with the one around it.
     if period.is_open and period in report.periods:
         start += "; open: there is no RollbackEnd, the next recovery finishes it"
     elif period.is_open:

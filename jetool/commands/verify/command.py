@@ -80,9 +80,11 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     """
     storage = DiskStorage(env)
     levels: list[str] = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
+    # ``--rep`` alone does not ask for the log.
     levels = list(LEVELS) if full else levels or ([] if asked["rep"] else list(DEFAULT))
     files = list_log_files(storage)
     report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
+    # Where recovery has failed once it would fail again for the index.
     if (asked["rep"] or full) and not _is_lost(report, levels):
         report = _with_replication(run, env, report)
     rules = (*ALWAYS, *(rule for level in report.checked for rule in RULES[level]))
@@ -100,6 +102,7 @@ def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bo
     if report.count(WARNING) and strict:
         codes.append(exits.WARNINGS)
     of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
+    # Fewer files read than there are: one could not be opened.
     if report.files < len(of_log) or _is_lost(report, levels):
         codes.append(exits.INCOMPLETE)
     return exits.worst(codes)

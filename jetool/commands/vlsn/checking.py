@@ -42,6 +42,7 @@ def check_replication(run: Run, env: str) -> ReplicationCheck:
         findings = list(check_stream(node.facts, _open_rollbacks(opened.engine)))
         state = IndexState(view.records, view.merged, view.refused)
         findings += check_index(opened.engine.access, node.facts, state)
+        # A stand-alone environment has no group to check.
         if node.is_replicated:
             findings += check_group(_group_records(opened.engine), node.facts)
     return ReplicationCheck(findings, node, view)

@@ -53,6 +53,7 @@ def vlsn_find(run: Run, env: str, number: int) -> int:
 def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
     bucket, start, end = index.lte_bucket(number), index.lte_lsn(number), index.gte_lsn(number)
     storage = StreamNode.open_storage(env)
+    # The marker's entry is no part of the stream.
     log = LogReader(storage, list_log_files(storage)._replace(marker=None))
     try:
         found = find_vlsn(log, number, start, end)
@@ -66,6 +67,7 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
             consequence="a replica that asks for it gets nothing",
             hint=f"jetool vlsn check {env} says what is wrong; jetool vlsn rebuild mends the index",
         )
+    # The index keeps every n-th VLSN; the others are found by reading on from the one before (R-VLSN-1).
     how = "scan" if found.passed_entries else "bucket"
     row = (
         number, entry.lsn, type_name(entry.type_number), how, bucket.first, bucket.last, start, found.passed_entries,

@@ -60,6 +60,7 @@ def _both(run: Run, env: str, node: StreamNode) -> int:
         note_stand_alone(run, env)
     by_log = range_of_log(node.facts)
     by_index = None if view.merged is None else range_of_index(view.merged.range)
+    # JE would refuse to open the environment; that is the difference to report.
     if view.refused is not None:
         differences = [str(view.refused)]
     elif view.merged is None:
@@ -86,6 +87,7 @@ def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
         # Cut off, or forgotten when it became the first (D-10).
         del known["last_txn_end"]
     said = [f"{name}: index {here}, log {there}" for name, (here, there) in known.items() if here != there]
+    # The other way round is legal: the index is cut before files are deleted (R-VLSN-54).
     if found.first < log[0]:
         said.insert(0, f"first: index {found.first}, log {log[0]}")
     return said

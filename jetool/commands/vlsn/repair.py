@@ -84,6 +84,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     before = check_replication(run, env)
     if not has_stream(before.node, before.view):
         raise not_replicated(env)
+    # Only what a new index mends: gaps in the log and faults of the group stay as they are.
     wrong = [finding for finding in before.findings if finding.severity == ERROR and finding.code in _MENDED]
     if not wrong and not force:
         run.messages.notice(
@@ -92,6 +93,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
         run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, None, dry_run=run.dry_run))
         return exits.DONE
     with repairing(run, env, COMMAND, EnvironmentConfig(rebuild_vlsn_index=True)) as repair:
+        # While it is open: the index belongs to the engine.
         made, disagrees = _look(repair.environment.engine, before)
     made = made._replace(backup=repair.backup, saved_bytes=repair.saved_bytes)
     run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, made, dry_run=run.dry_run))

@@ -98,11 +98,13 @@ def bucket_row(bucket: Bucket, paths: dict[int, str], *, offsets: bool) -> Row:
     """
     mappings = bucket.mappings()
     values: tuple[Any, ...]
+    # A ghost knows only between which LSNs the entry is (R-VLSN-53).
     if isinstance(bucket, GhostBucket):
         values = (None, None, 0, bucket.first_possible_lsn, bucket.last_possible_lsn, True)
     else:
         name = paths.get(bucket.file_number, f"{bucket.file_number:08x}.jdb")
         values = (name, bucket.record().stride, len(mappings), mappings[0][1], bucket.last_lsn, False)
+    # Not strict: the offsets are added only when they were asked for.
     row = [(f.name, f.kind, v) for f, v in zip(BUCKET.fields, (bucket.first, bucket.last, *values), strict=False)]
     if offsets:
         row.append(("offsets", "records", [[("vlsn", "vlsn", v), ("lsn", "lsn", lsn)] for v, lsn in mappings]))
