@@ -33,7 +33,7 @@ from engine.log.files import LogFile
 from engine.storage.base import ReadFile, Storage
 
 _FIRST_READ_BYTES: Final = 2048
-# Entries that are read together: how far one may be behind the other, and how much at most.
+# Entries that are read together: the widest gap between two of them, and how much at most.
 _GAP_BYTES: Final = 4096
 _GROUP_BYTES: Final = 256 << 10
 
@@ -114,6 +114,7 @@ class LogAccess:
         number, offset = file_of(lsn), offset_of(lsn)
         if is_null(lsn):
             raise DamageError("a reference to no entry", lsn=format_lsn(lsn), consequence="the log contradicts itself")
+        # First the buffer, then the file: in between the entry can only move from the one to the other (R-LOG-21).
         data = self.unwritten.find(number, offset) if self.unwritten is not None else None
         version = self.version_of(number, lsn)
         entry = (
@@ -121,6 +122,7 @@ class LogAccess:
             if data is not None
             else self._from_file(number, offset, lsn, version)
         )
+        # Rolled back: a tree that still leads here was not recovered as the log says (R-LOG-42).
         if entry.invisible and not allow_invisible:
             raise DamageError(
                 "an entry that replication rolled back is still referred to",
@@ -138,6 +140,7 @@ class LogAccess:
         """
         self.reads += 1
         number, offset = lsn >> 32, lsn & 0xFFFFFFFF
+        # A transient LSN: the record is in memory only and has no entry (R-TREE-60).
         if number < 0:
             return None
         unwritten = self.unwritten
@@ -162,12 +165,14 @@ class LogAccess:
             ):
                 end = lsns[behind] + sizes[behind]
                 behind += 1
+            # A group of one gains nothing; a group that reaches into the buffer cannot be read from the file.
             if behind == at + 1 or number < 0 or self._is_unwritten(number, end):
                 found += [self.user_entry(lsns[one], sizes[one]) for one in range(at, behind)]
             else:
                 data, version = self.handle(number).read(start & 0xFFFFFFFF, end - start), self.version_of(number)
                 self.reads += behind - at
                 for one in range(at, behind):
+                    # What is not intact is left to the caller's slower read, which reports it.
                     entry = data[lsns[one] - start : lsns[one] - start + sizes[one]]
                     found.append(entry if _is_user_entry(entry, sizes[one], version) else None)
             at = behind
@@ -223,6 +228,7 @@ class LogAccess:
             return self._entry_of(data, lsn, version)
         except DamageError as error:
             assert self.unwritten is not None
+            # Damage in memory passes with the process, if it is kept from being written (R-LOG-40).
             self.unwritten.invalidate(error)
             raise
 
@@ -232,6 +238,7 @@ class LogAccess:
         if len(data) >= HEADER_WITH_VLSN_BYTES:
             size = int.from_bytes(data[SIZE_AT:VLSN_AT], "little", signed=True)
             length = header_bytes(data[FLAGS_AT], version)
+            # A damaged size must not make us read more than the file has.
             if size + length > len(data) and length + size <= handle.size() - offset:
                 data = handle.read(offset, length + size)
         try:
@@ -253,6 +260,7 @@ class LogAccess:
             raise self._bad(lsn, "the file ends inside the entry")
         entry = data[:end]
         ok: bool | None = None
+        # JE overwrites the body of an erased entry and leaves its checksum (je-log-format.md 6.13).
         if header.type_number != ERASED:
             ok = entry_checksum(entry, version) == header.checksum
             if not ok:
@@ -280,6 +288,7 @@ class LogAccess:
         )
 
     def _name(self, number: int) -> str:
+        # The file may be gone: the name that it would have is still the best hint.
         file = self._files.get(number)
         return f"{self._storage.root}/{file.path if file is not None else f'{number:08x}.jdb'}"
 

@@ -243,6 +243,7 @@ class _CheckPass:
         window = self._reader.window
         base = window.base
         stopped, prev, stream = self._walk.check(window.data, offset - base, base, self._prev, self._stream)
+        # Nothing was passed, so that prev and the stream are still those of the last entry.
         if base + stopped == offset:
             return offset
         self._prev = self._last = prev
@@ -250,6 +251,7 @@ class _CheckPass:
         if stream != self._stream:
             self._stream = self._last_vlsn = stream
         for pair, (entries, total, least, most) in self._walk.take(self._with_sizes):
+            # The loop adds up bodies; headers have one length for all entries of a pair.
             length = self._lengths[pair] if self._with_sizes else 0
             self._add(pair, PairTotals(entries, total + length * entries, least + length, most + length))
         return base + stopped
@@ -261,6 +263,7 @@ class _CheckPass:
         if examined.verdict not in (GOOD, BAD_PREV):
             damage = reader.damage(offset, examined)
             self._damages.append((damage, self._evidence()))
+            # The link of the next good entry leads into the damage and says nothing.
             self._prev = -1
             return offset + damage.length
         header = examined.header
@@ -278,11 +281,13 @@ class _CheckPass:
         if header.type_number == ERASED:
             self._erased.append(offset)
         if is_invisible(header.flags, self._reader.version):
+            # Its VLSN is used again after the rollback, so it takes no part in the order (R-SYNC-11).
             self._invisible.append((offset, header.vlsn))
             return
         if header.type_number in RARE_ENTRIES:
             self._control(offset, header, examined)
         if header.flags & REPLICATED:
+            # The first one of a file may have any VLSN: the file before is checked apart.
             before = NULL_VLSN if self._stream == STOP_AT_FIRST else self._stream
             if header.vlsn <= before:
                 self._steps_back.append(VLSNBreak(offset, header.vlsn, before))
@@ -294,6 +299,7 @@ class _CheckPass:
         body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
         lsn = self._reader.file.number << 32 | offset
         if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, self._reader.version)) is not None:
+            # There is one for each file and checkpoint: they are read without making a record where that is possible.
             self._words[found[0]] = FileState(lsn, not found[1])
             return
         try:
@@ -308,9 +314,11 @@ class _CheckPass:
         elif number in ROLLBACKS:
             self._rollbacks.append(LoggedRollback(lsn, cast("RollbackStart | RollbackEnd", record)))
             if number == ROLLBACK_START and self._stream != STOP_AT_FIRST:
+                # VLSNs begin again after the matchpoint; one at or below it is still a step back.
                 self._stream = min(self._stream, cast("RollbackStart", record).matchpoint_vlsn)
         elif number == FILE_SUMMARY_LN:
             found_ln = cast("LN", record)
+            # Keys of FileSummaryLNs begin with the file number; no data means that the file was deleted.
             self._words[int.from_bytes(found_ln.key[:4], "big")] = FileState(lsn, found_ln.data is not None)
         elif number == RESERVED_FILE_LN:
             self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = FileState(lsn, False)
@@ -320,6 +328,7 @@ class _CheckPass:
         self._totals[pair] = total if known is None else known.plus(total)
 
     def _evidence(self) -> Evidence:
+        # A snapshot: what stands after the damage is the difference to the end of the file.
         counts = dict.fromkeys(DURABLE_ENTRIES, 0)
         for pair, total in self._totals.items():
             if pair & 0xFF in counts:

@@ -61,6 +61,7 @@ def is_harmless(seen: DamagedStretch, end_file: int) -> bool:
     """
     damage = seen.damage
     in_tail = damage.lsn >> 32 >= end_file
+    # Length 0 is a broken link between good entries, which no interrupted write leaves.
     if not in_tail or not damage.length or is_damaged_header(seen, end_file):
         return False
     return seen.after == Evidence(0, 0, 0) and not was_durable(seen)
@@ -82,6 +83,7 @@ def is_damaged_header(seen: DamagedStretch, end_file: int) -> bool:
         seen, end_file: as for ``is_harmless``.
     """
     damage = seen.damage
+    # After the end of the log a bad header is a file that was being begun (R-LOG-30).
     return damage.reason == "header" and not (damage.is_tail and damage.lsn >> 32 > end_file)
 
 
@@ -159,10 +161,13 @@ class AfterDamageCount:
         if number == COMMIT:
             self.commits += 1
             self._vlsns.append(entry.vlsn)
+        # The DTVLSN of a later entry covers the commits before it: they are on a majority of the group.
         if number in TXN_ENDS and entry.replicated:
             self._dtvlsn = max(self._dtvlsn, _dtvlsn(entry))
         if number in _PROOFS.values():
+            # A CkptEnd or RollbackStart: its sync covers all commits so far, if something shows that it ended.
             self._before[number] = self.commits
+        # This entry is only written after that sync, so its presence is the proof.
         synced = self._before.get(_PROOFS.get(number, 0), 0)
         if synced > self._synced:
             self._synced, self._shown_by = synced, entry.lsn
@@ -175,6 +180,7 @@ class AfterDamageCount:
             has_later_file: a file after this one was begun, for which this one was synced.
         """
         acknowledged = sum(NULL_VLSN != vlsn <= self._dtvlsn for vlsn in self._vlsns)
+        # A file is synced before its successor is begun (R-LOG-13), which proves all of them at once.
         synced, shown_by = (self.commits, NULL_LSN) if has_later_file else (self._synced, self._shown_by)
         return AfterDamage(self.commits, synced, shown_by, acknowledged, _has_empty_sector(handle, damage))
 
@@ -189,6 +195,7 @@ def _dtvlsn(entry: LogEntry) -> int:
 
 def _has_empty_sector(handle: ReadFile, damage: Damage) -> bool:
     """Whether a whole sector of zeros lies in, or begins or ends in, the bad bytes."""
+    # Disks write whole sectors, so the one in which the damage begins counts from its own start.
     start = offset_of(damage.lsn) // _SECTOR * _SECTOR
     end = offset_of(damage.lsn) + min(damage.length, _MOST_BYTES)
     data = handle.read(start, -(-(end - start) // _SECTOR) * _SECTOR)

@@ -51,6 +51,7 @@ def header_version(start: bytes) -> int | None:
     header = start[:FILE_HEADER_BYTES]
     if len(header) < FILE_HEADER_BYTES or header[TYPE_AT] != FILE_HEADER:
         return None
+    # The version says which bits the checksum covers, so it is taken before the checksum is known to be right.
     version = int.from_bytes(header[VERSION_AT:], "little", signed=True)
     stored = int.from_bytes(header[:CHECKSUM_BYTES], "little")
     return version if entry_checksum(header, version) == stored else None
@@ -59,6 +60,7 @@ def header_version(start: bytes) -> int | None:
 def _version_of(storage: Storage, path: str) -> int | None:
     try:
         handle = storage.open(path)
+    # A neighbour is only asked for a hint; its own troubles are reported where it is read.
     except (NotFoundError, StorageError):
         return None
     try:

@@ -54,16 +54,20 @@ class GroupCommit:
         with self._changed:
             self.requests += 1
             leads = self._lead_or_wait(lsn)
+            # Served by somebody else; without either, the wait timed out and the caller syncs for itself.
             if not leads and self._durable >= lsn:
                 return
+        # Stays so when the fsync fails: nobody may take it for success.
         durable = NULL_LSN
         try:
             durable = self._flush_and_sync()
         finally:
             with self._changed:
                 if leads:
+                    # Also after a failure, or all that wait would wait for a leader that is gone.
                     self._leading = False
                 self.syncs += 1
+                # Several may sync at once after a timeout, and an earlier one may end later.
                 self._durable = max(self._durable, durable)
                 self._changed.notify_all()
 
@@ -74,6 +78,7 @@ class GroupCommit:
         deadline = time.monotonic() + self.timeout_ms / 1000
         self._waiting += 1
         if self._gathering:
+            # The leader is counting members, not waiting for an fsync.
             self._changed.notify_all()
         try:
             while self._leading and self._durable < lsn:
@@ -83,6 +88,7 @@ class GroupCommit:
                 self._changed.wait(left)
         finally:
             self._waiting -= 1
+        # The leader's fsync began before these bytes were written, so somebody has to begin another (R-LOG-25).
         return self._become_leader(lsn)
 
     def _become_leader(self, lsn: int) -> bool:
@@ -100,6 +106,7 @@ class GroupCommit:
         until = time.monotonic() + self.interval_ms / 1000
         self._gathering = True
         try:
+            # The leader itself is one of the group.
             while self._waiting + 1 < self.threshold:
                 left = until - time.monotonic()
                 if left <= 0:

@@ -37,6 +37,7 @@ class LogReader:
 
     def __init__(self, storage: Storage, files: LogFiles) -> None:
         self._storage = storage
+        # Who reads a log wants to see the marker as well, though it is not part of it.
         self._files = files.with_marker()
         self._end_file = files.end_file()
 
@@ -54,9 +55,11 @@ class LogReader:
         version: int | None = None
         for file in self._within(start, end):
             with self.open(file, version) as reader:
+                # For the next file, should its header be unreadable: versions change rarely (je-log-format.md 3.6).
                 version = reader.version
                 first = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else 0
                 if first:
+                    # Reading from the middle of an entry would report damage that is not there.
                     self._expect_entry(reader, first)
                 limit = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else None
                 yield from reader.entries(first, limit)
@@ -77,6 +80,7 @@ class LogReader:
         for file in reversed(self._within(end, NULL_LSN)):
             if start != NULL_LSN and file.number > file_of(start):
                 continue
+            # The marker is numbered far above the log; the distance to it is no gap.
             gap = above is not None and above.number not in (file.number + 1, MARKER_FILE_NUMBER)
             if gap and above is not None and not over_gaps:
                 raise DamageError(
@@ -131,6 +135,7 @@ class LogReader:
 
 def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item]:
     """One file from ``last`` (None: its end) down to ``first``, both inclusive, a piece at a time."""
+    # The state of the reader goes with each piece, so that the second pass reports the same damage.
     pieces = [(0, -1, reader.mark())]
     prev, mark = -1, reader.mark()
     for item in reader.entries(end=None if last is None else last + 1):
@@ -146,6 +151,7 @@ def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item
             prev = -1
         mark = reader.mark()
     stop = None if last is None else last + 1
+    # Forward once more, piece by piece: memory holds the entries of one piece, not of a file.
     for begin, before, state in reversed(pieces):
         reader.rewind(state)
         for item in reversed(list(reader.entries(begin, stop, before))):

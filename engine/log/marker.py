@@ -35,9 +35,11 @@ def write_marker(storage: Storage, why: RestoreRequired) -> None:
     content += encode_entry(EntryHeader(0, RESTORE_REQUIRED, 0, 0, len(body), NULL_VLSN), body, WRITTEN_VERSION)
     file = storage.open_rw(MARKER, create=True)
     try:
+        # An older marker may be longer than this one.
         file.truncate(0)
         file.write(0, content)
         file.sync()
     finally:
         file.close()
+    # The name too has to survive a crash, or the environment would open as if it were whole.
     storage.sync_directory()

@@ -78,6 +78,7 @@ def files_in(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> list
     """
     found = _touched(access, extent)
     numbers = [file.number for file in found]
+    # Even where gaps are allowed: without its first file the range does not begin where it should.
     if extent.start != NULL_LSN and numbers and numbers[0] != file_of(extent.start):
         raise _missing(access, file_of(extent.start))
     for before, after in pairwise(numbers):
@@ -134,6 +135,7 @@ def backward_pieces(
         if above is not None and above.number != file.number + 1:
             if on_gap is None:
                 raise _missing(access, file.number + 1)
+            # The caller decides: a cleaned file may be missing, unless something still refers to it (R-LOG-44).
             on_gap()
         above = file
         start, end = _bounds(access, file, extent)
@@ -147,6 +149,7 @@ def positions(piece: RangePiece, wanted: frozenset[int] | None) -> list[int]:
     """Where the entries of some types begin in a piece, ascending; None for those of all types."""
     actions = _keeping.get(wanted)
     if actions is None:
+        # One row by type, repeated for all values of the flags: the walk looks actions up by both.
         row = [KEEP if wanted is None or number in wanted else 0 for number in range(TYPES)]
         actions = _keeping[wanted] = row * (PAIRS // TYPES)
     found: list[int] = []
@@ -176,6 +179,7 @@ def verify(access: LogAccess, first_file: int, last_file: int) -> None:
     for file in access.files():
         if not first_file <= file.number < last_file:
             continue
+        # None of these files is the last, so bad bytes at an end are damage, not a torn tail.
         with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
             damages = check_file(reader, with_sizes=False).damages
             if damages:
@@ -213,6 +217,7 @@ def _corrupt(access: LogAccess, damage: Damage) -> DamageError:
 
 def _bounds(access: LogAccess, file: LogFile, extent: LogRange) -> tuple[int, int]:
     start = offset_of(extent.start) if extent.start != NULL_LSN and file.number == file_of(extent.start) else 0
+    # As long as it is now: the file may have grown since it was listed.
     size = access.handle(file.number).size()
     end = min(offset_of(extent.end), size) if file.number == file_of(extent.end) else size
     return max(start, FILE_HEADER_BYTES), end
@@ -225,10 +230,12 @@ def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[
     while start < end:
         data = handle.read(start, min(_PIECE_BYTES, end - start))
         if start + len(data) >= end:
+            # The last piece ends at the end of the range, which is an entry boundary.
             yield start, data
             return
         pos = sift(data, 0, len(data), _PASS_BY, lengths, [], [])
         if pos == 0:
+            # An entry larger than a piece: read just that one, whole.
             data = handle.read(start, _entry_bytes(handle.read(start, HEADER_BYTES), lengths))
             pos = len(data)
         yield start, data[:pos]

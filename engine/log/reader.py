@@ -3,8 +3,8 @@
 Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds), je-log-format.md 3.8 and 16.
 
 * A file's version is that of its header. When the header is damaged, it is the version that makes the header's checksum
-  right; if none does, the one that it names; if that is none, that of a file beside it (``neighbours``). The entries
-  after the header are still read.
+  right; failing that, the one that it names if that is a version, else that of a file beside it (``file_version``). The
+  entries after the header are still read.
 * Damage does not stop a reader. It yields one ``Damage`` for the stretch and goes on with the next good entry
   (``resync``). In the last file, damage that nothing good follows is the torn tail of the log.
 * Where bytes were lost or inserted, every entry after them is displaced and its link wrong by the same number: that is
@@ -71,6 +71,7 @@ class FileReader:
         self.file = file
         self.is_last = is_last
         self._handle = storage.open(file.path)
+        # A live writer may have added to the file since it was listed.
         self.window = Window(self._handle, max(file.size_bytes, self._handle.size()), window_bytes)
         self._name = f"{storage.root}/{file.path}"
         self._budget = SearchBudget(self.window.size_bytes)
@@ -100,12 +101,14 @@ class FileReader:
         limit = window.size_bytes if end is None else end
         plain, lengths, unpack = plain_pairs(version), header_lengths(version), PLAIN_HEADER.unpack_from
         lsn_base = self.file.number << 32
+        # The first entry after the header names the header (R-LOG-9).
         prev_offset = 0 if start in (0, FILE_HEADER_BYTES) else prev
         offset = start
         yield from self.header_damage(start)
         while offset < min(limit, window.size_bytes):
             pos = offset - window.base
             data = window.data
+            # In the buffer with a whole header of the longest kind; otherwise ``look`` moves the buffer.
             if 0 <= pos <= len(data) - HEADER_WITH_VLSN_BYTES:
                 checksum, pair, prev, size = unpack(data, pos)
                 length = lengths[pair]
@@ -128,6 +131,7 @@ class FileReader:
                     continue
             examined = look(window, offset, version, prev_offset)
             if examined.verdict in (GOOD, BAD_PREV):
+                # The entry itself is intact: report the link and go on with the entry.
                 if examined.verdict == BAD_PREV and (broken := self.broken_link(offset, examined)) is not None:
                     yield broken
                 entry_now = self._entry(offset, examined)
@@ -137,6 +141,7 @@ class FileReader:
                 continue
             damage = self.damage(offset, examined)
             yield damage
+            # The next link leads to the bad entry, or into what was lost: nothing to compare with.
             prev_offset = -1
             offset += damage.length
 
@@ -159,6 +164,7 @@ class FileReader:
         version = int.from_bytes(start[VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
         intact = start[TYPE_AT] == FILE_HEADER and _header_sum_matches(start, version)
         if not intact:
+            # Under a wrong version good entries look damaged, so the bytes of the header are searched for clues first.
             likely = _likely_version(start, version)
             return None, likely or fallback or version_beside(storage, self.file.path)
         if not is_supported(version):
@@ -170,6 +176,7 @@ class FileReader:
                 consequence="nothing of this file was read",
                 hint="it may need a newer release of jetool; see jetool --version",
             )
+        # Right type and checksum, but a size or link that is not a file header's.
         if look(self.window, 0, version, 0).verdict != GOOD:
             return None, version
         return decode_file_header(start[HEADER_BYTES:], version), version
@@ -177,8 +184,8 @@ class FileReader:
     def header_damage(self, start: int) -> Iterator[Damage]:
         """What is wrong with the beginning of a file whose entries can be read all the same.
 
-        The header is intact but belongs to another file number; the first entry is none; or a file that is not the last
-        holds nothing at all. (An empty last file is one that JE was about to begin, R-LOG-30.)
+        The header is intact but belongs to another file number; the first entry is no file header; or a file that is
+        not the last holds nothing at all. (An empty last file is one that JE was about to begin, R-LOG-30.)
         """
         if start != 0:
             return
@@ -235,6 +242,7 @@ class FileReader:
         off_by = examined.expected - examined.found
         broken_before, known = self._displaced
         if broken_before == examined.expected and known in (None, off_by):
+            # The same distance as before: the bytes only moved, and this was reported once.
             self._displaced = (offset, off_by)
             return None
         self._displaced = (offset, None)
@@ -263,6 +271,7 @@ class FileReader:
         base = self.file.number << 32
         header: EntryHeader | None = examined.header
         reason = examined.verdict
+        # Only the last file can have been cut by a crash: all others were synced before (R-LOG-13).
         is_tail = found is None and self.is_last
         if offset == 0:
             # A bad header with nothing after it is a file that JE was about to begin; with data it is refused.

@@ -94,15 +94,18 @@ def next_good(
         Its offset and how it was found, or None when the rest of the file holds none, or the budget is used up.
     """
     if header.verdict == BAD_CHECKSUM:
+        # Summed in vain: a file of nothing but such entries would cost the square of its size.
         budget.charge(_claimed_bytes(header))
     if budget.is_used_up():
         return None
     after = -1
     if bad == 0:
+        # A file header has the same size in all versions, so its own size field is not needed.
         after = FILE_HEADER_BYTES
     elif header.header is not None and header.header.item_size >= 0:
         after = bad + header.header_bytes + header.header.item_size
     if 0 < after <= window.size_bytes - HEADER_BYTES:
+        # The next entry must point back to the bad one: by size alone any place could match.
         examined = look(window, after, version, bad)
         if examined.verdict == GOOD:
             return after, BY_SIZE_CHAIN
@@ -113,6 +116,7 @@ def next_good(
     pattern = _header_pattern(version, min(window.size_bytes >> 24, 255))
     start, length = bad + 1, _FIRST_PIECE_BYTES
     while start < window.size_bytes:
+        # A header may begin at the end of one piece and go on in the next.
         piece = window.bytes_at(start, length + HEADER_BYTES)
         for places, how in ((_linked_places(piece, link), BY_PREV_OFFSET), (_header_places(piece, pattern), BY_SEARCH)):
             for place in places:
@@ -155,6 +159,7 @@ def _is_confirmed(window: Window, offset: int, version: int) -> bool:
 
 def _links_behind(piece: bytes, place: int, start: int, bad: int) -> bool:
     """Whether the header at ``place`` of a piece points to the bad entry or to one between it and the header."""
+    # A link to an entry before the bad one cannot be right: what follows that entry is known.
     return bad <= int.from_bytes(piece[place + PREV_AT : place + SIZE_AT], "little") < start + place
 
 
@@ -178,6 +183,7 @@ def look(window: Window, offset: int, version: int, prev_offset: int) -> EntryCh
     An entry larger than the window is summed in pieces before a byte of it is kept, so that a damaged size costs no
     memory.
     """
+    # Near the end of the file a header may be shorter than the longest kind.
     if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
         window.reach(offset, HEADER_WITH_VLSN_BYTES)
     examined = _examine(window, offset, version, prev_offset)
@@ -187,6 +193,7 @@ def look(window: Window, offset: int, version: int, prev_offset: int) -> EntryCh
     examined = _examine(window, offset, version, prev_offset)
     if examined.verdict != MORE or examined.header is None:
         return examined
+    # Nothing is summed for a size that the file cannot hold.
     if offset + examined.expected > window.size_bytes:
         return examined._replace(verdict="cut", found=window.size_bytes - offset)
     return _sum_in_pieces(window, offset, version, prev_offset, examined)
@@ -205,6 +212,7 @@ def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, 
     found = window.checksum_of(offset + len(head), header.item_size, entry_checksum(head, version))
     if found != header.checksum and header.type_number != ERASED:
         return examined._replace(verdict=BAD_CHECKSUM, expected=header.checksum, found=found)
+    # Only after the checksum: a wrong link in an intact entry is another finding than a damaged entry.
     if prev_offset not in (-1, header.prev_offset):
         return examined._replace(verdict="prev-offset", expected=prev_offset, found=header.prev_offset)
     return examined._replace(verdict=GOOD)
@@ -214,5 +222,6 @@ def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, 
 def _header_pattern(version: int, top_byte: int) -> re.Pattern[bytes]:
     """What a header looks like: four bytes of checksum, a type, flags, and numbers no larger than the file."""
     highest = re.escape(bytes((HIGHEST_TYPE[version],)))
+    # Numbers are little-endian: the last byte is the top one, and no offset or size exceeds the file.
     number = b"...[\\x00-" + re.escape(bytes((top_byte,))) + b"]"
     return re.compile(b"(?s)(?=....[\\x01-" + highest + b"]." + number + number + b")")

@@ -91,9 +91,11 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
             hint="restore the environment; then remove the marker file",
         )
     set_aside: list[str] = []
+    # A crash between creating a file and its first entry leaves a file without entries: the log ends before it.
     for file in reversed(found.files):
         if file.size_bytes > FILE_HEADER_BYTES or file is found.files[0]:
             return _read_last(storage, file, tuple(set_aside), has_later_file=file is not found.files[-1])
+        # JE renames a damaged stub to .bad; an intact or an empty one stays and is reused (R-LOG-30).
         if file.size_bytes and not _is_header(storage, file):
             set_aside.append(file.path)
     raise DamageError("the log holds no entry", file=storage.root)
@@ -102,6 +104,7 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
 def may_lack_a_file(tail: Tail, files: Sequence[LogFile]) -> bool:
     """Whether the log ends where a file is full, without a checkpoint: the file after it may be lost."""
     last = tail.last_file
+    # A torn tail, a closing CkptEnd, or files after this one show that nothing came after.
     if tail.cut_bytes or tail.last_lsn == tail.ckpt_end_lsn or files[-1].number != last.number:
         return False
     return is_full(last.size_bytes, [file.size_bytes for file in files[:-1]])
@@ -122,6 +125,7 @@ def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
     """The last CkptEnd of the whole log, and the newest root (R-REC-4, R-REC-5)."""
     notes = CheckpointNotes(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
     if notes.ckpt_end_lsn == NULL_LSN:
+        # The last file was read from its start, so the search goes on from the file before.
         before = LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES))
         for raw in backward(access, before, CKPT_ENTRIES):
             if notes.before(raw.lsn, raw.type_number):
@@ -153,6 +157,7 @@ class CheckpointNotes:
     def after(self, lsn: int, type_number: int) -> None:
         """An entry after all that were noted."""
         if type_number == CKPT_END:
+            # The CkptStart that was noted belongs to this CkptEnd; a partial checkpoint begins after it (R-LOG-32).
             self.ckpt_end_lsn, self.partial_ckpt_start = lsn, NULL_LSN
         elif type_number == CKPT_START and self.partial_ckpt_start == NULL_LSN:
             self.partial_ckpt_start = lsn
@@ -165,8 +170,10 @@ class CheckpointNotes:
             self.ckpt_end_lsn = lsn
             return True
         if type_number == CKPT_START:
+            # Backwards the last one seen is the earliest, which is the one that counts (R-REC-4).
             self.partial_ckpt_start = lsn
         elif type_number == DB_TREE and self.root_lsn == NULL_LSN:
+            # Backwards the first DbTree seen is the latest.
             self.root_lsn = lsn
         return False
 
@@ -188,6 +195,7 @@ class _TailNotes:
         """An entry before the end of the log."""
         self.count += 1
         self.last = entry.lsn
+        # Only as the last entry: the file must not be appended to, so the next entry begins a new one.
         self.immutable = entry.type_number == IMMUTABLE_FILE
         if entry.type_number in CKPT_ENTRIES:
             self.checkpoint.after(entry.lsn, entry.type_number)
@@ -201,14 +209,17 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, h
             if isinstance(item, LogEntry):
                 _take(seen, item, name)
             elif seen.damage is None and item.length:
+                # With data after it a bad header is no torn write; nothing may be cut on its word (R-LOG-30).
                 if offset_of(item.lsn) == 0:
                     raise DamageError("the header of the last log file is damaged", file=name, lsn=format_lsn(item.lsn))
+                # The log ends at the first bad entry; later ones lie in what is cut off anyway (R-LOG-31).
                 seen.damage = item
             elif item.reason == "file-number":
                 raise DamageError(
                     "wrong file number in a log file header", file=name, expected=item.expected, found=item.found
                 )
         size = reader.window.size_bytes
+        # The file is only read again for its sectors when commits are at stake.
         after = AfterDamage()
         if seen.damage is not None and seen.after.commits:
             with closing(storage.open(file.path)) as handle:
@@ -233,9 +244,11 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, h
 
 def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:
     if seen.damage is not None:
+        # Not part of the log any more, but it may show that what is cut off had been durable (D-5).
         seen.after.add(entry)
         return
     if entry.type_number == RESTORE_REQUIRED:
+        # Files are missing or were found damaged: what is here is not a whole log (R-LOG-32).
         raise RefusedError(
             "the log ends with a request to restore the environment", file=name, lsn=format_lsn(entry.lsn)
         )

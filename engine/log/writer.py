@@ -159,6 +159,7 @@ class LogWriter:
     def distance_from(self, lsn: int) -> int:
         """Bytes from an LSN to the end of the log, as if every file were full (R-CKPT-2)."""
         start = lsn if lsn != NULL_LSN else 0
+        # Files that the cleaner has deleted count as full ones: the distance only decides when a checkpoint is due.
         return (self._number - (start >> 32)) * self._file_max + self._offset - (start & 0xFFFFFFFF)
 
     def log(
@@ -193,16 +194,19 @@ class LogWriter:
         with self.latch:
             if self._failure is not None:
                 self.check()
+            # A function is called here for the size only, which the flip needs; after counting it is called again.
             data = body if isinstance(body, bytes) else body()
             size = (HEADER_BYTES if vlsn == NULL_VLSN else HEADER_WITH_VLSN_BYTES) + len(data)
             observer = self.observer
             if observer is not None:
+                # Before the LSN is fixed (R-LOG-4): a FileSummaryLN that is encoded below holds these counts.
                 for lsn, is_delta in obsolete_nodes:
                     observer.obsolete_node(lsn, is_delta=is_delta)
                 for lsn, ln_size in obsolete_lns:
                     observer.obsolete_ln(lsn, ln_size)
             if self._flip_next or self._offset + size > self._file_max or self._offset < FILE_HEADER_BYTES:
                 self._flip()
+            # After the flip, which may have changed the number, and as plain arithmetic: every entry comes by here.
             lsn = self._number << 32 | self._offset
             if observer is not None:
                 observer.logged(lsn, type_number, size, born_obsolete=born_obsolete)
@@ -211,8 +215,10 @@ class LogWriter:
             # Most entries are not provisional, and asking an Enum for its hash takes as long as all the rest.
             flags = 0 if provisional is Provisional.NO else _FLAGS[provisional]
             self._append(type_number, flags, data, vlsn)
+            # Under the latch with the append: whoever sees this LSN finds the entry in the buffer.
             self.last_lsn = lsn
             self.entries += 1
+            # Somebody is in fsync: writing now would block, so the buffer may grow by the size of the queue (R-LOG-22).
             if self._offset - self._buffer_start >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
                 self._write_out()
             return lsn
@@ -240,21 +246,26 @@ class LogWriter:
         try:
             with self.latch:
                 self.check()
+                # The latch is held from here until the entry has its LSN: VLSNs ascend with LSNs (R-LOG-10).
                 if vlsn == NEXT_VLSN:
                     vlsn = stream.bump()
                 else:
                     stream.note_allocated(vlsn)
+                # A Commit holds the DTVLSN, which may be its own VLSN: encode it only now.
                 data = body() if callable(body) else body
                 lsn = self.log(type_number, data, obsolete_lns=obsolete_lns, born_obsolete=born_obsolete, vlsn=vlsn)
         except JetoolError as error:
+            # The VLSN is taken and no entry will bear it; whoever waits for it would wait for ever.
             stream.fail(error)
             raise
+        # Outside the latch, as the index takes locks of its own; it may hear of VLSNs out of order (R-LOG-6).
         stream.logged(vlsn, lsn, type_number, data)
         return lsn
 
     def flush(self, *, sync: bool) -> None:
         """Write everything logged so far to the file, and make it durable if asked (R-LOG-25, R-LOG-26)."""
         if sync:
+            # Read without the latch: a flip in between has synced the caller's entries already.
             self.group.sync(self.next_lsn)
             return
         with self.latch:
@@ -264,6 +275,7 @@ class LogWriter:
     def force_new_file(self) -> None:
         """The next entry begins a new file."""
         with self.latch:
+            # A file that holds only its header is new enough.
             self._flip_next = self._offset > FILE_HEADER_BYTES
 
     def go_behind(self, files: Sequence[LogFile], last_offset: int) -> None:
@@ -275,12 +287,14 @@ class LogWriter:
         """
         with self.latch:
             self.check()
+            # Our file must be durable before another one follows it (R-LOG-13).
             self._write_out()
             if self._file is not None:
                 self._end_file()
             for file in files:
                 self._access.add(file, self.version)
             self._number, self._offset = files[-1].number, files[-1].size_bytes
+            # The header of the next file says where the last entry of this one begins (R-LOG-9).
             self._buffer_start, self._prev_offset = self._offset, last_offset
             self._flip_next = True
 
@@ -288,6 +302,7 @@ class LogWriter:
         """The entry at a place that is still in the buffer; None when it is in the file."""
         if not self.may_hold(file_number, offset):
             return None
+        # Asked again under the latch: a write or a flip may have come since.
         with self.latch:
             if file_number != self._number or offset < self._buffer_start:
                 return None
@@ -315,6 +330,7 @@ class LogWriter:
     def invalidate(self, failure: JetoolError) -> None:
         """Refuse everything from now on."""
         with self.latch:
+            # The first failure is the cause; what follows from it is not reported in its place.
             self._failure = self._failure or failure
 
     def close(self) -> None:
@@ -325,6 +341,7 @@ class LogWriter:
                     self._write_out()
                     self._sync(self._file)
             finally:
+                # Also after a failure: the handle must not outlive the lock on the environment.
                 self._let_go()
                 self._access.unwritten = None
 
@@ -341,6 +358,7 @@ class LogWriter:
         if not first and not self._flip_next and self._offset == FILE_HEADER_BYTES:
             return  # An entry larger than a file stands alone after the header.
         if not first:
+            # Everything of the old file is on disk before the new one exists: only the last can be torn (R-LOG-13).
             self._write_out()
             self._end_file()
         last_offset = 0 if first else self._prev_offset
@@ -350,6 +368,7 @@ class LogWriter:
 
     def _end_file(self) -> None:
         self._sync(self._open())
+        # Not closed while another thread is still inside fsync on it.
         self._let_go()
 
     def _sync(self, file: WriteFile) -> None:
@@ -374,12 +393,16 @@ class LogWriter:
         self._buffer_start, self._entries, self._starts, self._flip_next = 0, [], [], False
         try:
             self._file = storage.open_rw(path, create=True)
+            # A crash may have left a stub of this number, with an old pointer to the file before (R-LOG-16).
             self._file.truncate(0)
+            # Readers may still hold the stub open.
             self._access.forget(number)
             self._access.add(LogFile(number, path, FILE_HEADER_BYTES), self.version)
             self._append(FILE_HEADER, 0, encode_file_header(header, self.version))
+            # The first entry names the header, whatever its own pointer to the file before says (R-LOG-9).
             self._prev_offset = 0
             self._write_out()
+            # An fsync of the file does not cover its name, without which a commit in it would be lost.
             storage.sync_directory(directory)
         except JetoolError as error:
             self._failure = error
@@ -397,9 +420,11 @@ class LogWriter:
         try:
             self._open().write(self._buffer_start, b"".join(self._entries))
         except JetoolError as error:
+            # Part of it may be on disk: no later entry may follow a gap (R-LOG-7).
             self._failure = error
             raise
         self.writes += 1
+        # Only after the write: until then readers find these entries in the buffer.
         self._buffer_start, self._entries, self._starts = self._offset, [], []
 
     def _flush_for_sync(self) -> int:
@@ -407,6 +432,7 @@ class LogWriter:
         with self.latch:
             self.check()
             self._write_out()
+            # Noted under the latch: what is logged during the fsync is not covered by it.
             end, file = self.next_lsn, self._open()
             self._syncing.append(file)
         try:
@@ -417,6 +443,7 @@ class LogWriter:
             raise
         finally:
             with self.latch:
+                # A flip may have given the file up during the fsync; then the last one to sync it closes it.
                 self._syncing.remove(file)
                 if file is not self._file and file not in self._syncing:
                     file.close()

@@ -55,11 +55,13 @@ def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
     if not hook:
         return [KEEP if keep else 0 for keep in kept] * TYPES
     told = [number in _TOLD for number in range(TYPES)]
+    # Tallies so far belong before the summary, which resets the counts of its file: hand them over there (R-REC-18).
     stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(TYPES)]
     local = [
         KEEP | after if one else COUNT | (KEEP if keep else 0)
         for one, keep, after in zip(told, kept, stop, strict=True)
     ]
+    # The hook hears of every replicated entry by itself, since each of them has a VLSN (R-REC-16).
     shared = [KEEP | after for after in stop]
     return [action for flags in range(TYPES) for action in (shared if flags & REPLICATED else local)]
 
@@ -86,6 +88,7 @@ class TxnEndLog:
 
     def add_other(self, raw: RawEntry) -> None:
         """One more of another type."""
+        # In the arrays as well, so that the order of all ends is kept.
         self.add(raw.lsn, raw.type_number, 0)
         self._others[raw.lsn] = raw
 
@@ -130,12 +133,14 @@ class Analysis:
         result = self._result
         tallies = [0] * (TYPES * TALLY)
         for piece in forward_pieces(self._access, LogRange(result.first_active_lsn, result.end_lsn)):
+            # Before CkptStart only outcomes of transactions matter: the checkpoint has taken care of the nodes there.
             start = min(max(result.ckpt_start_lsn - piece.lsn, 0), len(piece.data))
             lengths = header_lengths(piece.version)
             before: list[int] = []
             pos = sift(piece.data, 0, start, _ENDS_ONLY, lengths, before, tallies)
             self._look(piece, before)
             going = True
+            # The walk stops at each FileSummaryLN; what was tallied up to it is told first.
             while going:
                 found: list[int] = []
                 now = sift(piece.data, pos, len(piece.data), self._actions, lengths, found, tallies)
@@ -158,6 +163,7 @@ class Analysis:
                     self._tell(hook, raw_at(piece, pos))
                 continue
             raw = raw_at(piece, pos)
+            # Entries before CkptStart are counted in the summaries of that checkpoint (R-REC-18).
             if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
                 self._tell(hook, raw)
             if number in _ENDS:
@@ -169,7 +175,9 @@ class Analysis:
                 self._saw_id(raw)
             elif number in NODE_ENTRIES:
                 node, node_id = logged_node(raw)
+                # Provisional nodes too: their ids are used up (R-REC-15).
                 result.ids.saw_node(node_id)
+                # Its parent says whether it counts; replayed alone it could hang under an older parent (R-REC-12).
                 if not is_provisional(raw, result.ckpt_end_lsn):
                     self.nodes.add(node)
 
@@ -193,6 +201,7 @@ class Analysis:
         if isinstance(record.content, MapLN):
             self._result.ids.saw_db(record.content.database.db_id)
             if record.content.database.temporary:
+                # It does not outlive its process: recovery removes it (R-REC-60).
                 self._result.temporary.add(record.content.database.db_id)
         elif isinstance(record.content, NameLN):
             self._result.ids.saw_db(record.content.db_id)

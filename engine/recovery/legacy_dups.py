@@ -63,6 +63,7 @@ class LegacyDuplicates:
         self._keys: dict[int, dict[bytes, _Versions]] = {}
         self._newest: dict[tuple[int, int], int] = {}
         self._deltas: dict[int, int] = {}
+        # A later JE has opened this environment, and with that converted all of them.
         if last_version >= TWO_PART_DUPLICATES:
             return
         self._overlay(nodes)
@@ -80,6 +81,7 @@ class LegacyDuplicates:
         versions = self._keys[db.id].get(record.key)
         if versions is None:
             return
+        # Known deleted: there is no earlier item to go back to, whatever the LSN says.
         before = NULL_LSN if is_null(record.abort_lsn) or record.abort_known_deleted else record.abort_lsn
         if versions.single == raw.lsn:
             versions.single = before
@@ -88,18 +90,22 @@ class LegacyDuplicates:
             if lsn == raw.lsn:
                 del versions.items[item]
                 if before != NULL_LSN:
+                    # The version before may hold another item than the one that is taken back.
                     versions.items[self._item_at(before, item)] = before
 
     def redo(self, db: DatabaseState, raw: RawEntry, record: LN) -> None:
         """Bring one LN in."""
         versions = self._keys[db.id].setdefault(record.key, _Versions())
         if raw.type_number in DEL_DUP_LNS:
+            # A deletion in a duplicates tree names its item in the tail; its key is the main key.
             item = record.tail if isinstance(record.tail, bytes) else b""
+            # More than one item is possible from here on, so the single slot has to say which item it is.
             self._spread(versions)
             if versions.items.get(item, NULL_LSN) < raw.lsn:
                 versions.items[item] = raw.lsn
         elif record.data is None:
             if versions.items:
+                # Items that were written after this deletion stay.
                 versions.items = {item: lsn for item, lsn in versions.items.items() if lsn > raw.lsn}
             elif versions.single < raw.lsn:
                 versions.single = raw.lsn
@@ -114,6 +120,7 @@ class LegacyDuplicates:
             db = self._catalog.by_id(db_id)
             if db is None:
                 continue
+            # A new tree: the old nodes are in the order of main keys and cannot be searched by pairs.
             db.root, db.root_lsn = None, NULL_LSN
             db.converted()
             for key in sorted(keys):
@@ -126,6 +133,7 @@ class LegacyDuplicates:
     def _put(self, db: DatabaseState, key: bytes, item: bytes, lsn: int) -> None:
         entry = self._ctx.access.read(lsn)
         record = entry.record()
+        # The deletion of an item: redo kept its LSN only to know what is older.
         if not isinstance(record, LN) or record.data is None:
             return
         node = bin_for_insert(self._ctx, db, (key, item))
@@ -154,6 +162,7 @@ class LegacyDuplicates:
             elif logged.type_number == DUP_DELTA_TYPE:
                 delta = self._ctx.access.read(logged.lsn).record()
                 assert isinstance(delta, OldDelta)
+                # Old deltas have no node id: the full version that they name tells whose they are.
                 self._deltas[delta.last_full_lsn] = logged.lsn
 
     def _load(self, db: DatabaseState) -> dict[bytes, _Versions]:
@@ -162,6 +171,7 @@ class LegacyDuplicates:
             for index in range(len(node)):
                 if node.lsns[index] != NULL_LSN and not node.states[index] & KNOWN_DELETED:
                     keys[node.keys[index]] = self._versions_at(node, index)
+        # These nodes leave memory: ``finish`` makes the tree anew.
         for resident in [n for n in self._ctx.nodes.values() if n.db is db]:
             self._ctx.nodes.pop(id(resident))
         return keys
@@ -179,8 +189,10 @@ class LegacyDuplicates:
         """Collect the items below a DIN or DBIN."""
         record = self._node(lsn)
         newest = self._newest.get((record.db_id, record.node_id), NULL_LSN)
+        # The parent was not logged again after this node was.
         if newest > lsn:
             lsn, record = newest, self._node(newest)
+        # A damaged tree may lead back to itself.
         if depth > _MAX_DEPTH:
             raise DamageError("a duplicates tree is too deep", lsn=format_lsn(lsn))
         entry = self._ctx.access.read(lsn)
@@ -194,6 +206,7 @@ class LegacyDuplicates:
             delta = self._ctx.access.read(delta_lsn).record()
             assert isinstance(delta, OldDelta)
             for changed in delta.slots:
+                # An item that the delta deletes, or moves to a newer LSN.
                 items.pop(changed.key, None)
                 if changed.lsn != NULL_LSN and not changed.state & KNOWN_DELETED:
                     items[changed.key] = changed.lsn

@@ -101,26 +101,33 @@ class Recovery:
 
     def _run(self) -> Catalog:
         catalog = self._begin()
+        # Before the first pass: passes skip entries by their headers and compute no checksum.
         self._verify()
         self._listener.step("READ_DBMAP_INFO", 0, 0)
         self._seen.run()
+        # Where the order of keys has to be learned, redo needs the nodes that are only put into the tree later.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
         # Before redo: its splits make new nodes, and ids are never used twice (R-TREE-7).
         self._ctx.node_ids.last = result.ids.node
+        # The mapping tree first: its MapLNs say where the roots of all other trees are (R-REC-1).
         self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)
         self._sets()
         self._redo_map_lns(catalog)
         self._replay(catalog, "REDO_DATA_INFO", mapping=False)
         legacy = LegacyDuplicates(self._ctx, catalog, self._seen.nodes, self._tail.version)
+        # Nobody asks for them any more, and the LN passes need the memory.
         self._seen.nodes = NodeLog()
         lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook, self._keeper)
         lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
         self._listener.step("UNDO_DATA_RECORDS", 0, 0)
+        # Undo first: redo must find no version of an unfinished transaction in its way.
         lns.undo()
         self._listener.step("REDO_DATA_RECORDS", 0, 0)
         lns.redo()
+        # Only now are the versions final, and the old duplicates can become trees of today's form.
         legacy.finish()
+        # A database whose creation was undone has used its id all the same (R-REC-15).
         catalog.last_local_db_id = max(catalog.last_local_db_id, result.ids.db)
         catalog.last_replicated_db_id = min(catalog.last_replicated_db_id, result.ids.replicated_db)
         return catalog
@@ -134,11 +141,13 @@ class Recovery:
         result.ckpt_end_lsn, result.partial_ckpt_start = last.ckpt_end_lsn, last.partial_ckpt_start
         result.root_lsn = last.root_lsn
         if last.ckpt_end_lsn != NULL_LSN:
+            # An earlier checkpoint is no way out: files that it needs may be gone (R-REC-6).
             end = access.read(last.ckpt_end_lsn).record()
             assert isinstance(end, CkptEnd)
             result.ckpt_start_lsn, result.first_active_lsn = end.ckpt_start_lsn, end.first_active_lsn
             result.checkpoint_id = end.id
             result.ids.take(end)
+            # A DbTree after the CkptEnd is newer than the root that it names (R-REC-5).
             if result.root_lsn == NULL_LSN:
                 result.root_lsn = end.root_lsn
         result.last_entry_is_ckpt_end = tail.last_lsn == last.ckpt_end_lsn != NULL_LSN
@@ -156,6 +165,7 @@ class Recovery:
     def _verify(self) -> None:
         """Check the files that recovery reads, the last one apart, which has been checked (R-REC-30)."""
         self._listener.step("VERIFY", 0, 0)
+        # Without a checkpoint JE verifies nothing here either (je-log-format.md 3.8).
         if self.result.ckpt_end_lsn != NULL_LSN:
             verify(self._ctx.access, file_of(self.result.first_active_lsn), self._tail.last_file.number)
 
@@ -164,6 +174,7 @@ class Recovery:
         self._listener.step(name, 0, 0)
         for roots in (True, False):
             count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
+            # Roots in a pass of their own: a node finds its parent only under the newest root (R-REC-20).
             chosen = (n for n in self._seen.nodes if (n.db_id == 0) == mapping and n.type_number in TREE_NODE_ENTRIES)
             replay(self._ctx, chosen, catalog, count, roots=roots, keeper=self._keeper)
 
@@ -178,9 +189,12 @@ class Recovery:
         count.read = count.auxiliary = len(ends)
         result.ids.saw_txn(max(ends.txn_ids(), default=0))
         result.ids.saw_txn(min(ends.txn_ids(), default=0))
+        # Backwards, so that a Prepare comes after the outcome of its transaction (R-REC-41).
         for lsn, number, txn_id, raw in ends.backward():
             if number == COMMIT:
+                # A replicated commit in a rolled-back stretch contradicts the log (R-RB-20).
                 tracker.check_commit(txn_id, lsn)
+                # An id has one Commit; should a damaged log have two, the later one counts.
                 committed.setdefault(txn_id, lsn)
             elif number == ABORT:
                 aborted.setdefault(txn_id, lsn)
@@ -192,9 +206,11 @@ class Recovery:
             elif isinstance(record, RollbackEnd):
                 tracker.register_end(record, raw.lsn)
             elif isinstance(record, Prepare):
+                # Decided since: its LNs are those of any finished transaction (R-REC-42).
                 if record.id not in committed and record.id not in aborted:
                     prepared[record.id] = record
                 result.ids.saw_txn(record.id)
+        # Only now are all periods known: one without its RollbackStart is damage (R-RB-15).
         tracker.finish(result.first_active_lsn)
         self.tracker = tracker
         result.periods = tracker.periods
@@ -203,7 +219,9 @@ class Recovery:
         """MapLNs into the mapping tree (pass 4)."""
         count = self._count("REDO_MAP_LNS")
         for lsn in self._seen.map_lns:
+            # Read again: from pass 1 only the LSNs were kept.
             entry = self._ctx.access.read(lsn, allow_invisible=True)
+            # Rolled back; old MapLNs were transactional (R-RB-37).
             if entry.invisible:
                 continue
             count.read += 1

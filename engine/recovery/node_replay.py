@@ -88,13 +88,16 @@ def logged_node(raw: RawEntry) -> tuple[LoggedNode, int]:
 
 def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
     """Install a root if it is newer than the one known (R-REC-21)."""
+    # The MapLN may have been logged after this root, or with it (R-REC-21).
     if db.root_lsn != NULL_LSN and db.root_lsn >= node.lsn:
         return False
     root = root_in_memory(db)
     if root is not None:
+        # What is in memory below the old root belongs to a tree that is gone.
         drop_subtree(ctx, root)
         db.root = None
     db.root_lsn = node.lsn
+    # The MapLN in the log still names the old root.
     db.dirty = True
     return True
 
@@ -102,17 +105,21 @@ def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
 def replay_node(ctx: TreeContext, db: DatabaseState, logged: LoggedNode) -> bool:
     """Put a node into its parent's slot if it is newer (R-REC-22). Returns whether it was."""
     head = _head(ctx, logged.lsn)
+    # Trees of v6 and v7 are in the order of main keys alone (je-log-format.md 12.2).
     order = PLAIN if db.old_duplicates else db.order
     found = find_parent(ctx, db, head.node_id, head.level, order.wrap(head.identifier_key))
     if found is None:
         return False
     parent, index = found
+    # A mark says nothing of the age of the version: bring the node back to have its LSN in the slot.
     if is_spilled(parent.lsns[index]):
         child_of(ctx, parent, index)
+    # Another node in the slot: this one's branch was pruned or split away since (R-REC-22).
     if parent.lsns[index] >= logged.lsn or not _is_same_node(ctx, parent, index, head.node_id):
         return False
     kid = parent.kids[index]
     if kid is not None:
+        # What was read of the older version must not be found in memory instead of this one.
         drop_subtree(ctx, kid)
         parent.kids[index] = None
     parent.set_child_lsn(index, logged.lsn, logged.size)
@@ -153,6 +160,7 @@ def replay(
 
 def _head(ctx: TreeContext, lsn: int) -> NodeRecord:
     entry = ctx.access.read(lsn)
+    # Old deltas have no node id; their full version has.
     if entry.type_number == OLD_DELTA_TYPE:
         record = entry.record()
         assert isinstance(record, OldDelta)

@@ -52,7 +52,9 @@ def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) 
     """The version that redo brings in; the deletion of a transaction that is still open is pending (R-REC-47)."""
     embedded = raw.version >= EMBEDDED_RECORDS and bool(record.flags & EMBEDDED)
     content = record.content
+    # MapLNs and NameLNs say in their content that they are gone.
     deleted = record.data is None or bool(getattr(content, "deleted", 0))
+    # In a duplicates database the key is the whole record.
     data = record.data if embedded and not deleted and not db.duplicates else None
     times, tombstone = UNTIMED, False
     if raw.version >= LN_KEY_FIRST:
@@ -114,6 +116,7 @@ class LNPasses:
         for piece in backward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
             for raw in self._unfinished(piece, count):
                 self._undo_one(raw, count)
+        # Redo skips them already; the bits are set on disk once recovery has succeeded.
         result.rolled_back = self._rollback.take_invisible()
 
     def _unfinished(self, piece: RangePiece, count: PassCount) -> Iterator[RawEntry]:
@@ -124,6 +127,7 @@ class LNPasses:
         for pos in reversed(positions(piece, UNDO_LNS)):
             self._ctx.access.at_lsn = lsn + pos
             flags = data[pos + FLAGS_AT]
+            # Provisional entries and rollback periods need a closer look.
             if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
                 # Most entries are of committed transactions: their id is enough.
                 count.read += 1
@@ -132,6 +136,7 @@ class LNPasses:
                     yield raw_at(piece, pos)
                 continue
             raw = raw_at(piece, pos)
+            # LNs are provisional in temporary databases only, which recovery removes (R-REC-26).
             if not is_provisional(raw, self._result.ckpt_end_lsn):
                 count.read += 1
                 yield raw
@@ -141,17 +146,22 @@ class LNPasses:
         committed, aborted, prepared = result.fate
         record = _decode(raw)
         txn_id = record.txn_id
+        # Without a transaction it has counted from the moment that it was logged.
         if txn_id is None:
             return
+        # Also of transactions without an end: their ids are used up (R-REC-15).
         result.ids.saw_txn(txn_id)
         db = self._catalog.by_id(record.db_id)
+        # Before any node is fetched: here recovery relies on none.
         self._keep_room()
         if self._rollback.consume(raw, record, db):
+            # Redo would meet it before its invisible bit is on disk (R-RB-32).
             self._hidden.add(raw.lsn)
             count.processed += 1
         elif txn_id in committed:
             return
         elif txn_id in prepared or self._is_replay(raw, txn_id, aborted):
+            # The order of these tests is R-REC-43; an aborted transaction falls through and is undone once more.
             self._resurrect(raw, txn_id)
         elif is_invisible(raw.flags, raw.version):
             return
@@ -172,6 +182,7 @@ class LNPasses:
         """Bring in what finished transactions and operations without one wrote since the checkpoint."""
         result = self._result
         count = self._count("REDO_LNS")
+        # The fast way looks neither at transactions that were resurrected nor at LSNs that were rolled back.
         closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
         for piece in forward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
             found = positions(piece, REDO_LNS)
@@ -180,6 +191,7 @@ class LNPasses:
                     self._redo_one(piece, pos, count)
             else:
                 self._redo_piece(piece, found, count)
+        # The rest, which did not fill a batch.
         self._apply_batch()
 
     def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:
@@ -196,16 +208,20 @@ class LNPasses:
             at = pos + lengths[number | header_flags << 8]
             end = at + item_size(data, pos)
             flags, db_id, txn_id, length, in_txn = -1, 0, 0, 0, False
+            # Deletions, embedded and internal records go the long way.
             if number in COMMON_PUTS and not header_flags & _INVISIBLE_OR_PROVISIONAL:
                 in_txn = number in TRANSACTIONAL
                 flags, db_id, txn_id, length, at = plain_fields(data, at, end, version, in_txn)
+            # Records before CkptStart are on disk; those of unfinished transactions were undone (R-REC-50).
             if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or (in_txn and txn_id not in committed)):
                 count.read += 1
                 continue
             if flags < 0 or flags & _NOT_PLAIN or length < 0 or (db := self._plain(db, db_id)) is None:
                 self._redo_one(piece, pos, count)
+                # The long way may have created or removed databases, so this one is looked up again.
                 db = None
                 continue
+            # The batch may have been applied in between, and then this list is no longer the one that waits.
             if waiting is not self._waiting.get(db_id):
                 waiting = self._waiting.setdefault(db_id, [])
             count.read += 1
@@ -222,6 +238,7 @@ class LNPasses:
         return db if db is not None and self._is_batched(db) and not db.duplicates else None
 
     def _is_batched(self, db: DatabaseState) -> bool:
+        # Names take effect at once, old duplicates have no tree yet, and a learned order cannot be sorted by.
         return db.id != NAMING_DB_ID and db.order.learned is None and not self._legacy.owns(db)
 
     def _redo_one(self, piece: RangePiece, pos: int, count: PassCount) -> None:
@@ -237,6 +254,7 @@ class LNPasses:
         txn_id = record.txn_id
         resurrected = txn_id is not None and txn_id in result.resurrected
         finished = txn_id is None or txn_id in committed
+        # Only a resurrected transaction is redone from firstActive on: nothing else says what it holds (R-REC-50).
         if not resurrected and (raw.lsn < result.ckpt_start_lsn or not finished):
             return
         if raw.lsn in self._hidden:
@@ -247,8 +265,10 @@ class LNPasses:
             return
         count.processed += 1
         if self._hook is not None:
+            # An obsolete version counts as of the Commit, not as of the LN that replaced it (R-REC-57).
             commit = NULL_LSN if txn_id is None else committed.get(txn_id, NULL_LSN)
             self._hook.redone(raw, record, db, commit)
+        # The deletions of an open transaction stay pending, and a name counts at once: no batch for these.
         if resurrected or not self._is_batched(db):
             self._apply(raw, record, db, resurrected)
             return
@@ -270,9 +290,11 @@ class LNPasses:
         ctx = self._ctx
         batches, self._waiting, self._in_batch = self._waiting, {}, 0
         waiting, self._waiting_bytes = self._waiting_bytes, 0
+        # While they are applied the waiting records take part of the cache, which the keeper has to know.
         ctx.used_bytes += waiting
         for db_id, batch in batches.items():
             db = self._catalog.by_id(db_id)
+            # It may have been removed since its records were collected.
             if db is not None:
                 redo_sorted(ctx, db, batch, self._keep_room)
         ctx.used_bytes -= waiting
@@ -284,6 +306,7 @@ class LNPasses:
         key = db.order.wrap(record.key)
         self._account(redo_ln(self._ctx, db, key, leaf_of(raw, record, db, resurrected=resurrected)))
         self._keep_room()
+        # One that is still open may yet be taken back, and its naming with it (R-REC-56).
         if isinstance(record.content, NameLN) and not resurrected:
             self._note_naming(record, record.content)
 
@@ -299,11 +322,13 @@ class LNPasses:
         elif operation == _TRUNCATE:
             old = getattr(record.tail, "truncated_db_id", None)
             if old is not None:
+                # The name leads to the new, empty database now; the old one has to go.
                 self._result.databases_removed.add(old)
         elif operation == _RENAME:
             self._result.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
 
     def _is_replay(self, raw: RawEntry, txn_id: int, aborted: TxnLsns) -> bool:
+        # Its master may still finish it; a stand-alone open has no master to wait for (R-REC-43).
         return (
             self.replicated
             and bool(raw.flags & REPLICATED)
@@ -315,8 +340,10 @@ class LNPasses:
         txn = self._result.resurrected.get(txn_id)
         if txn is None:
             txn = ResurrectedTxn(txn_id, self._result.fate.prepared.get(txn_id))
+            # The pass goes backwards: the first LN that it meets is the last of the transaction.
             txn.last_lsn = raw.lsn
             self._result.resurrected[txn_id] = txn
+        # Set again with every LN, until the earliest one stands.
         txn.first_lsn = raw.lsn
         txn.lns.append(raw.lsn)
 

@@ -40,6 +40,7 @@ class RollbackScan:
         period = self._scanner.find(raw.lsn, record.txn_id)
         if period is None:
             return False
+        # The LN belongs to the period all the same; its chain skips databases that are gone (R-RB-31).
         if db is None:
             return True
         before = self._scanner.version_before(
@@ -53,5 +54,6 @@ class RollbackScan:
         """LSNs of open periods that have to become invisible, ascending."""
         found = set(self._scanner.take_invisible())
         for period in self._open:
+            # JE leaves Matchpoints visible, and then the same VLSN is found twice (R-SYNC-30).
             found.update(visible_matchpoints(self._ctx.access, period.matchpoint_lsn, period.start_lsn))
         return sorted(found)

@@ -126,6 +126,7 @@ class RollbackTracker:
         """
         self._expect_registration(lsn)
         self._innermost(lsn, record.matchpoint_lsn, record.rollback_start_lsn, is_end=True)
+        # The active ids are known only when its RollbackStart is read, which stands before it in the log.
         self._attach(RollbackPeriod(record.matchpoint_lsn, record.rollback_start_lsn, lsn, self._ckpt_start_lsn))
 
     def register_start(self, record: RollbackStart, lsn: int) -> None:
@@ -136,6 +137,7 @@ class RollbackTracker:
         """
         self._expect_registration(lsn)
         period = self._innermost(lsn, record.matchpoint_lsn, lsn, is_end=False)
+        # No RollbackEnd was read: the rollback did not complete, and the period is open (R-RB-15).
         if period is None or period.start_lsn != lsn:
             period = RollbackPeriod(record.matchpoint_lsn, lsn, NULL_LSN, self._ckpt_start_lsn)
             self._attach(period)
@@ -155,6 +157,7 @@ class RollbackTracker:
         """The period of an LN that pass 3 itself meets, an old transactional MapLN (R-RB-37)."""
         for period in reversed(self._path):
             if lsn > period.matchpoint_lsn:
+                # The innermost one decides; a parent that lists the transaction is not asked (R-RB-37).
                 return period if period.contains(lsn) and period.lists(txn_id) else None
         return None
 
@@ -192,6 +195,7 @@ class RollbackTracker:
         return "; ".join(shown) or "none"
 
     def _attach(self, period: RollbackPeriod) -> None:
+        # ``_innermost`` has left only periods on the path that contain this one.
         (self._path[-1].children if self._path else self.periods).append(period)
         self._path.append(period)
 
@@ -203,10 +207,13 @@ class RollbackTracker:
         if not self._path:
             return None
         period = self._path[-1]
+        # The period is closed by a RollbackEnd after it; a second one has no start of its own (R-RB-12).
         if is_end and lsn >= period.start_lsn:
             self._fail("two RollbackEnds in a row", lsn)
         if not is_end and lsn == period.start_lsn:
+            # The RollbackStart of a period that its RollbackEnd has announced: it brings the active ids (R-RB-14).
             return period
+        # Neither nested nor disjoint: a rollback cannot reach into what an earlier one cut off (R-RB-16).
         if matchpoint_lsn < period.matchpoint_lsn or start_lsn >= period.start_lsn:
             name = "RollbackEnd" if is_end else "RollbackStart"
             self._fail(f"{name} intersects the rollback period {period}", lsn)
@@ -247,6 +254,7 @@ class RollbackScanner:
         self._check_bracket(lsn, txn_id)
         found = None
         period = self._top.find(lsn)
+        # All the way down: an inner period that lists the transaction wins over an outer one (R-RB-4).
         while period is not None:
             if period.lists(txn_id):
                 found = period
@@ -266,9 +274,11 @@ class RollbackScanner:
         Raises:
             DamageError: the transaction's chain is broken.
         """
+        # Building its chain could read below firstActiveLsn, where files may be gone (R-RB-34).
         if period.before_checkpoint:
             return None
         before = period.chain(txn_id, lsn, self._log).take(lsn)
+        # A closed period was marked and synced before its RollbackEnd was written (R-RB-33).
         if period.is_open and not invisible:
             self._to_hide.append(lsn)
         return before
@@ -279,6 +289,7 @@ class RollbackScanner:
         return lsns
 
     def _check_bracket(self, lsn: int, txn_id: int) -> None:
+        # Local transactions may write while a replica rolls back (R-RB-22).
         if txn_id > FIRST_REPLICATED_TXN_ID:
             return
         at = bisect_right(self._bracket_starts, lsn) - 1
@@ -298,6 +309,7 @@ class _Row:
     __slots__ = ("_matchpoints", "_periods")
 
     def __init__(self, periods: list[RollbackPeriod]) -> None:
+        # Periods come latest first; bisection needs them ascending.
         self._periods = periods[::-1]
         self._matchpoints = [period.matchpoint_lsn for period in self._periods]
 

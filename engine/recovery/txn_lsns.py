@@ -31,6 +31,7 @@ class TxnLsns:
         chunk = self._chunks.get(txn_id >> _BITS)
         if chunk is None:
             chunk = self._chunks[txn_id >> _BITS] = _NONE[:]
+        # Also right for negative ids: shift and mask round towards minus infinity together.
         at = txn_id & _CHUNK - 1
         if chunk[at] == NULL_LSN:
             chunk[at] = lsn

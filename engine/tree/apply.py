@@ -50,6 +50,7 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordV
     Raises:
         DamageError: the slot has no LSN and is not deleted.
     """
+    # Only searched, never split: undo must not log anything (R-REC-54).
     node = find_bin(ctx, db, key)
     if node is None:
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
@@ -58,9 +59,11 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordV
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
     tree_lsn = node.lsns[index]
     if tree_lsn == NULL_LSN:
+        # A live record without an LSN could not be read (R-TREE-22).
         if not node.states[index] & DELETED:
             raise DamageError(f"a slot of {db.label} has no LSN and is not deleted", lsn=format_lsn(lsn))
         return SlotChange(SlotEffect.QUEUED, NULL_LSN, node)
+    # A newer version owns the slot, or a later LN of the chain has restored it in one step (R-REC-45).
     if tree_lsn != lsn:
         return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
     _revert_slot(ctx, node, index, to)
@@ -71,9 +74,11 @@ def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: RecordVersion) -> 
     """Give a slot the version before."""
     key = node.keys[index] if to.key is None else node.db.order.wrap(to.key)
     if to.lsn == NULL_LSN:
+        # The record did not exist: the slot stays as known deleted, for the compressor (R-TREE-22).
         node.put(index, key, True, NULL_LSN, KNOWN_DELETED, None, 0, 0)
         return
     state = KNOWN_DELETED if to.known_deleted else PENDING_DELETED if to.pending_deleted else 0
+    # The data comes from the LN that is undone: the old one was obsolete at once and may be cleaned (R-TREE-42).
     value = None if state else to.data
     size = 0
     if value is not None:
@@ -94,6 +99,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
     Arguments:
         near: a BIN of this tree in which the key may be; saves the descent when it lies between its keys.
     """
+    # Between two keys of a BIN that is in its tree, no other BIN can cover the key.
     if near is not None and near.in_tree and near.keys and near.keys[0] <= key <= near.keys[-1]:
         node: BIN | None = near
     else:
@@ -102,9 +108,11 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
     if not exact:
+        # What is not there need not be deleted.
         if leaf.known_deleted:
             return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
         if node.needs_split():
+            # Redo may split, and then the slot has moved (R-REC-54).
             node = bin_for_insert(ctx, db, key)
             index, exact = node.find(key)
         _put_leaf(node, index, key, False, leaf)
@@ -112,6 +120,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
     tree_lsn = node.lsns[index]
     if leaf.deleted:
         return _redo_deletion(node, index, key, leaf, tree_lsn)
+    # A slot without an LSN counts as known deleted, whatever its state says (je-log-format.md 8.4).
     known_deleted = node.states[index] & KNOWN_DELETED or tree_lsn == NULL_LSN
     if leaf.lsn > tree_lsn or (known_deleted and tree_lsn == NULL_LSN):
         _put_leaf(node, index, key, True, leaf)
@@ -120,12 +129,14 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
 
 
 def _redo_deletion(node: BIN, index: int, key: Key, leaf: RecordVersion, tree_lsn: int) -> SlotChange:
+    # Deleted already: the slot stays as it is, even for a newer deletion (R-REC-52).
     if node.states[index] & KNOWN_DELETED:
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     if leaf.lsn < tree_lsn:
         return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
     if leaf.lsn == tree_lsn:
         if leaf.known_deleted:
+            # The slot was written while the deletion was pending; its transaction has committed since.
             node.set_known_deleted(index)
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     _put_leaf(node, index, key, True, leaf)
@@ -148,5 +159,6 @@ def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: RecordVersion)
 def _note_vlsn(node: BIN, key: Key, vlsn: int) -> None:
     if vlsn == NULL_VLSN:
         node.vlsns.pop(key, None)
+    # Only where the environment preserves VLSNs, which the node shows by having some.
     elif node.vlsns:
         node.vlsns[key] = vlsn

@@ -110,6 +110,7 @@ class BIN(IN):
             old = self.values[index]
             self.data_bytes -= len(old) if old is not None else 0
             if self.times:
+                # Under the key as it was: with a comparator the new one may differ in bytes.
                 self.times.pop(self.keys[index], None)
             self.keys[index] = key
             self.lsns[index] = lsn
@@ -118,6 +119,7 @@ class BIN(IN):
             self.sizes[index] = size
             self.expirations[index] = expiration
         else:
+            # The key that identified the node has been removed, and recovery searches it by one that is there.
             if not self.keys:
                 self.ident = key
             self.keys.insert(index, key)
@@ -141,6 +143,7 @@ class BIN(IN):
 
     def set_known_deleted(self, index: int) -> None:
         """The record is gone for good (R-TREE-21); LSN and size stay."""
+        # LSN and size stay: the LSN says which later versions may revive the slot (R-REC-52).
         self.states[index] = (self.states[index] & ~_OF_LIVE_RECORDS) | KNOWN_DELETED | DIRTY
         self.times.pop(self.keys[index], None)
         self.drop_value(index)
@@ -182,6 +185,7 @@ class BIN(IN):
         Arguments:
             percent: je.tree.binDelta.
         """
+        # A delta without a full version in the log could not be read (R-TREE-30).
         if self.full_lsn == NULL_LSN or self.no_delta or self.db.deferred:
             return False
         return 0 < self.dirty_slots() <= len(self.keys) * percent // 100

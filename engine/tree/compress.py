@@ -26,29 +26,35 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
         How many slots went.
     """
     removed = 0
+    # From the end, since slots are taken out on the way.
     for index in range(len(node) - 1, -1, -1):
         state = node.states[index]
         lsn = node.lsns[index]
+        # A slot without an LSN leads to no record, whatever its state (R-TREE-22).
         if not state & DELETED and lsn != NULL_LSN:
             continue
         if state & DIRTY and not dirty_slots:
             continue
+        # Its transaction may still abort and then needs the slot (R-TREE-50).
         if lsn != NULL_LSN and _is_held(ctx, lsn, state):
             continue
         node.remove_slot(index)
         removed += 1
         if state & DIRTY:
+            # A delta could not say that a slot of the full version is gone (R-TREE-32).
             node.no_delta = True
             node.dirty = True
     return removed
 
 
 def _is_held(ctx: TreeContext, lsn: int, state: int) -> bool:
+    # In recovery nobody holds locks yet; a pending deletion may belong to a transaction that is resurrected.
     return ctx.locks.is_locked(lsn) if ctx.locks is not None else not state & KNOWN_DELETED
 
 
 def compress_for_split(ctx: TreeContext, node: BIN) -> bool:
     """Make room before a split; True when that was enough (R-TREE-12)."""
+    # Cursors remember slots of this node.
     if node.pins:
         return False
     return compress(ctx, node, dirty_slots=True) > 0 and not node.needs_split()
@@ -64,8 +70,10 @@ def prune(ctx: TreeContext, node: BIN) -> bool:
         return False
     branch: IN = node
     parent = branch.parent
+    # The lowest ancestor with another child: everything below it leads only to the empty BIN.
     while parent is not None and len(parent) == 1:
         branch, parent = parent, parent.parent
+    # The last branch: a tree keeps its root and one BIN (R-TREE-52).
     if parent is None:
         return False
     index = parent.slot_of(branch)
@@ -73,10 +81,12 @@ def prune(ctx: TreeContext, node: BIN) -> bool:
         return False
     below: IN | None = branch
     while below is not None:
+        # A crash brings the branch back, so its versions are counted when the parent is logged (R-CKPT-31).
         parent.provisional_obsolete += _versions(below) + below.provisional_obsolete
         delist(ctx, below)
         below = next((kid for kid in below.kids if kid is not None), None)
     parent.remove_slot(index)
+    # The range of the branch is the neighbour's now; the next insertion has to log that first (D-14).
     parent.pruned = True
     return True
 

@@ -64,6 +64,7 @@ class DatabaseState:
         )
         self.prefixing = bool(impl.flags & KEY_PREFIXING)
         self.max_entries = impl.max_entries or DEFAULT_MAX_ENTRIES
+        # Temporary databases are deferred-write (R-TREE-60).
         self.deferred = impl.temporary
         self.transactional = False
         self.dirty = False
@@ -98,6 +99,7 @@ class DatabaseState:
     def to_impl(self) -> DatabaseImpl:
         """The persistent state now, in the form of the version that is written."""
         return self.impl._replace(
+            # The roots of these two stand in DbTree, and they have no names (R-TREE-3).
             name=None if self.id in (MAPPING_DB_ID, NAMING_DB_ID) else self.name or "",
             root_exists=self.root_lsn != NULL_LSN,
             root_key=b"" if self.root_lsn != NULL_LSN else None,

@@ -39,11 +39,13 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
         version, delta, with_filter: as for ``node_codec.node_to``.
     """
     db, keys = node.db, node.keys
+    # Layouts of other versions, and keys in a form of their own, are the general codec's.
     if version != WRITTEN_VERSION or not db.order.plain:
         return None
     chosen = list(range(len(keys)))
     delta_lsn, bases, flags = NULL_LSN, b"", ROOT if node.is_root else 0
     if isinstance(node, BIN):
+        # Any of these needs fields that the usual form does not have.
         if node.vlsns or (delta and with_filter) or any(node.expirations):
             return None
         if delta:
@@ -54,6 +56,7 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
         return None
     prefix = common_prefix(keys) if db.prefixing and len(keys) > 1 else None
     count = len(chosen)
+    # The capacity that JE gives a delta: what its default of 25 % allows, or what it needs.
     most = max(count, len(keys) * 25 // 100) if delta else max(node.max_entries, count)
     lsns, sizes = (db.id, node.full_lsn, delta_lsn), (count, node.level, most)
     parts = [encode_head(lsns, bases, node.node_id, node.ident, flags, prefix, sizes, base)]
@@ -62,6 +65,7 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
         add_records(parts, chosen, keys, node.lsns, bytes(node.states), node.values, node.sizes, base, cut)
     else:
         add_children(parts, keys, node.lsns, base, cut)
+    # Who reads the delta learns here how large the full BIN is (R-TREE-10).
     if delta:
         parts += (pack(len(keys)), pack(max(node.max_entries, len(keys))))
     return b"".join(parts)
@@ -78,6 +82,7 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
         node = BIN(db, head.node_id, head.level, head.ident, head.max_entries)
         states = bytearray()
         data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes)
+    # The general decoder reads it again and says what is wrong with it.
     except (FormatError, IndexError):
         return None
     if data_bytes < 0:

@@ -87,6 +87,7 @@ class IN(Node):
 
     def slot_for(self, key: Key) -> int:
         """The slot whose child covers a key."""
+        # Slot 0 is left out of the search: its key counts as minus infinity (R-TREE-6).
         return bisect_right(self.keys, key, 1) - 1
 
     def slot_of(self, child: IN) -> int:
@@ -94,6 +95,7 @@ class IN(Node):
         index = self.slot_for(child.ident)
         if index < len(self.kids) and self.kids[index] is child:
             return index
+        # Identifier keys that JE made of old duplicates may lie outside of their nodes.
         for index, kid in enumerate(self.kids):
             if kid is child:
                 return index
@@ -131,6 +133,7 @@ class IN(Node):
     def lsn(self) -> int:
         """Where the node was last logged: in its parent's slot, or the database's root LSN."""
         if self.parent is None:
+            # A node without a parent is the root; the database knows where that was logged (R-TREE-3).
             return self.db.root_lsn
         index = self.parent.slot_of(self)
         return self.parent.lsns[index] if index >= 0 else NULL_LSN

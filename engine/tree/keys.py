@@ -71,6 +71,7 @@ class LearnedOrder:
     def _place(self, stored: bytes) -> int:
         """The place of a key; one that no node has comes last from now on."""
         assert self.places is not None
+        # No node shows where it belongs: it must have been inserted after the last checkpoint.
         return self.places.setdefault(stored, len(self.places))
 
 
@@ -122,6 +123,7 @@ def _same(stored: bytes) -> bytes:
 
 
 def _split(stored: bytes) -> tuple[bytes, ...]:
+    # JE made such keys from nodes of old duplicates (je-log-format.md 12.1).
     return (stored[:-1],) if stored.endswith(PREFIX_ONLY) else split_two_part_key(stored)
 
 
@@ -199,12 +201,14 @@ def key_order(
     if names == (None, None):
         return TWO_PART if duplicates else PLAIN
     label = ", ".join(name for name in names if name)
+    # Orders that the caller registers win over those that are built in.
     registered = {**BUILT_IN, **registered}
     unknown = any(name is not None and name not in registered for name in names)
     learned: LearnedOrder | None = LearnedOrder(label) if unknown else None
     first, second = (_sort_key(name, registered, learned) for name in names)
     if not duplicates:
         return KeyOrder(False, lambda stored: RegisteredKey(stored, first(stored)), _unwrap_one, label, learned)
+    # With one of two comparators unknown only the order of whole keys can be learned.
     if learned is not None:
         return KeyOrder(True, lambda stored: _learned_pair(stored, learned), _unwrap_pair, label, learned)
     return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned)
@@ -251,4 +255,5 @@ def _learned_pair(stored: bytes, learned: LearnedOrder) -> Key:
 
 
 def _unwrap_pair(key: Key) -> bytes:
+    # In a learned order the second part is plain bytes.
     return _join(tuple(getattr(part, "stored", part) for part in key))

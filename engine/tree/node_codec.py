@@ -47,6 +47,7 @@ _NO_HINT: Final = -1
 
 def node_from(db: DatabaseState, record: NodeRecord) -> IN:
     """The node that a complete logged version describes; clean."""
+    # Until v7 a BIN of such a database holds main keys, not pairs (je-log-format.md 12.2).
     order = PLAIN if db.old_duplicates else db.order
     make = BIN if record.height == 1 else IN
     node = make(db, record.node_id, record.level, order.wrap(record.identifier_key), record.max_entries)
@@ -84,6 +85,7 @@ def apply_old_delta(node: BIN, delta: OldDelta) -> None:
         key = order.wrap(slot.key)
         index, exact = node.find(key)
         node.put(index, key, exact, slot.lsn, slot.state & PERSISTENT, None, 0, 0)
+    # The node is as it is in the log, though its slots were put one by one.
     node.dirty = False
 
 
@@ -98,6 +100,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
     chosen = [i for i in range(len(node)) if not delta or node.states[i] & DIRTY] if isinstance(node, BIN) else None
     count = len(node) if chosen is None else len(chosen)
     unwrap = node.db.order.unwrap
+    # Two-part keys are stored joined, and it is the stored form that has a prefix.
     stored = node.keys if node.db.order.plain else [unwrap(key) for key in node.keys]
     prefix = common_prefix(stored) if node.db.prefixing and len(stored) > 1 else None
     flags = (ROOT if node.is_root else 0) | (HAS_PREFIX if prefix is not None else 0)
@@ -118,6 +121,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
                 _with_times(slot, node.times_of(i), modified_base, created_base)
                 for i, slot in zip(chosen, slots, strict=True)
             )
+        # The capacity that JE gives a delta: what its default of 25 % allows, or what it needs.
         max_entries = max(count, len(node) * 25 // 100) if delta else max(node.max_entries, count)
         # A comparator may take keys of different bytes for equal, which a filter cannot know.
         if delta and with_filter and node.db.order.comparator is None:
@@ -140,6 +144,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
             for i, lsn in enumerate(node.lsns)
         )
         max_entries = max(node.max_entries, count)
+    # Since this version LSNs have only the long form (je-log-format.md 8.4).
     base_file = compact_base([slot.lsn for slot in slots]) if version < LONG_LSNS_ONLY else None
     return NodeRecord(
         db_id=node.db.id, prev_full_lsn=node.full_lsn, prev_full_size=node.full_size, prev_delta_lsn=delta_lsn,
@@ -154,6 +159,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
 
 def common_prefix(keys: list[bytes]) -> bytes:
     """The longest common prefix of all keys; in a sorted list that of the smallest and the largest."""
+    # Not the first and the last: under a comparator the list is not in byte order.
     low, high = min(keys), max(keys)
     length = 0
     for a, b in zip(low, high, strict=False):
@@ -168,6 +174,7 @@ def expiration_base(node: BIN) -> tuple[int, bool]:
     used = [value for value in node.expirations if value]
     if not used:
         return -1, False
+    # One unit for the whole node: a single record in hours makes all of them count hours.
     hours = any(value < 0 for value in used)
     return min(_in_unit(value, hours) for value in used), hours
 
@@ -211,13 +218,16 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
     expiration = 0
     if slot.expiration:
         value = record.expiration_base + slot.expiration - 1
+        # In memory hours are negative, so that one number says the unit too.
         expiration = -value if record.flags & EXPIRES_IN_HOURS else value
     state = (slot.state & PERSISTENT) | dirt
     value_now = slot.data
     if slot.state & SLOT_EMBEDDED and slot.state & SLOT_NO_DATA:
+        # Embedded with empty data: the slot has no data field for it.
         value_now = b""
     if slot.vlsn is not None and slot.vlsn != -1:
         node.vlsns[key] = slot.vlsn
+    # A full version: its slots come in order and need no search.
     if not dirt:
         node.keys.append(key)
         node.lsns.append(slot.lsn)
@@ -229,6 +239,7 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
         return
     index, exact = node.find(key)
     node.put(index, key, exact, slot.lsn, state, value_now, slot.log_size or 0, expiration)
+    # Reading a node changes nothing; the slots keep their own dirty bits for the next delta.
     node.dirty = False
 
 
@@ -261,11 +272,13 @@ def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours
         data = node.values[index]
         if not data:
             state |= SLOT_NO_DATA
+            # Empty data has a bit of its own in place of a field.
             data = None
     offset = None
     if base != -1:
         value = node.expirations[index]
         offset = _in_unit(value, hours) - base + 1 if value else 0
+    # The LN of an embedded record is not read, so its size is of no use.
     size = node.sizes[index] if flags & HAS_SIZES and not state & SLOT_EMBEDDED else None
     vlsn = node.vlsns.get(node.keys[index], -1) if flags & HAS_VLSNS and state & SLOT_EMBEDDED else None
     return Slot(

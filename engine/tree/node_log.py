@@ -38,13 +38,17 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     """
     writer = ctx.writer
     if writer is None:
+        # Nothing can be logged: the change must not be lost when the node leaves memory.
         node.dirty = True
         return NULL_LSN
     if node.db.deferred and isinstance(node, BIN):
+        # Before the BIN is encoded: its slots need real LSNs (R-TREE-60).
         _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
+    # Before the node takes the new LSN.
     previous = _previous(node, delta)
     number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
+    # After a crash the old versions are the ones that count again, until an ancestor is logged (R-CKPT-31).
     counted = [] if provisional is Provisional.YES else previous + node.provisional_obsolete
     body, expires = _encoded(node, number, writer.version, delta=delta, with_filter=ctx.blind_puts)
     lsn = writer.log(
@@ -54,6 +58,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         obsolete_nodes=[(old.lsn, old.is_delta) for old in counted],
     )
     if provisional is not Provisional.YES:
+        # Counted with the entry that was just logged.
         node.provisional_obsolete = []
     elif node.pruned and node.parent is not None:
         # Recovery sees this version through the parent only.
@@ -63,12 +68,14 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         _count_expiring(ctx.expiring, node, lsn, HEADER_BYTES + len(body), delta)
     size = HEADER_BYTES + len(body)
     _logged(node, lsn, size, delta)
+    # Last: the parent's slot must not name a version that is not in the log.
     _update_parent(node, lsn, size, previous if provisional is Provisional.YES else [])
     return lsn
 
 
 def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: bool) -> tuple[bytes, bool]:
     """The entry body of a node, and whether slots of it expire."""
+    # Almost all nodes; the general codec takes the rest.
     usual = encode_usual(node, version, delta=delta, with_filter=with_filter)
     if usual is not None:
         return usual, False
@@ -87,6 +94,7 @@ def _count_expiring(expiring: ExpirationListener, node: BIN, lsn: int, size: int
 def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) -> None:
     """Log the records of a deferred-write database that were in memory only (R-TREE-60)."""
     for index, lsn in enumerate(node.lsns):
+        # Transient LSNs only: what is in the log already is not logged again.
         if lsn == NULL_LSN or not is_null(lsn) or node.states[index] & DELETED:
             continue
         data = node.values[index] or b""
@@ -101,12 +109,15 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
         )  # fmt: skip
         old = writer.version < LN_KEY_FIRST
         body = encode_user_ln(record) if old else encode_body(INS_LN, writer.version, record)
+        # Nobody will read these LNs by their LSN (R-CLN-5).
         born = bool(node.states[index] & SLOT_EMBEDDED) or node.db.duplicates
         node.lsns[index] = writer.log(INS_LN, body, provisional=provisional, born_obsolete=born)
         node.sizes[index] = HEADER_BYTES + len(body)
         if not node.states[index] & SLOT_EMBEDDED:
+            # Its LN has the times now; only embedded records keep them in the slot.
             node.times.pop(node.keys[index], None)
     for index, lsn in enumerate(node.lsns):
+        # A transient LSN must not reach the log: the record never was in it.
         if node.states[index] & DELETED and is_null(lsn):
             node.lsns[index] = NULL_LSN
 
@@ -116,6 +127,7 @@ def _previous(node: IN, delta: bool) -> list[ObsoleteNode]:
     old = []
     if isinstance(node, BIN) and node.delta_lsn != NULL_LSN:
         old.append(ObsoleteNode(node.delta_lsn, True))
+    # A delta needs its full version; a full version makes both obsolete (R-TREE-33).
     if not delta and node.full_lsn != NULL_LSN:
         old.append(ObsoleteNode(node.full_lsn, False))
     return old
@@ -127,6 +139,7 @@ def _logged(node: IN, lsn: int, size: int, delta: bool) -> None:
         if delta:
             node.delta_lsn, node.delta_size = lsn, size
             return
+        # Only a full version cleans the slots: deltas are cumulative (R-TREE-31).
         node.clear_slot_dirt()
         node.delta_lsn, node.delta_size = NULL_LSN, 0
         node.no_delta = False
@@ -141,6 +154,7 @@ def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode])
         return
     index = parent.slot_of(node)
     parent.set_child_lsn(index, lsn, size)
+    # Logged provisionally: an ancestor that counts will count these as well (R-CKPT-31).
     if handed_up or node.provisional_obsolete:
         parent.provisional_obsolete += handed_up + node.provisional_obsolete
         node.provisional_obsolete = []

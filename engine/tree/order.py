@@ -50,10 +50,12 @@ def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
     learned = db.order.learned
     assert learned is not None
     after = _Sequences()
+    # Nodes of the recovery range too: they are not in the tree yet.
     todo = [_Part(lsn, None, None) for lsn in (db.root_lsn, *logged)]
     seen: set[int] = set()
     while todo and len(after) < _MOST_KEYS:
         part = todo.pop()
+        # A damaged tree may lead back to itself.
         if is_null(part.lsn) or part.lsn in seen:
             continue
         seen.add(part.lsn)
@@ -65,6 +67,7 @@ def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
             continue
         if isinstance(record, OldDelta):
             after.add([slot.key for slot in record.slots], part)
+            # Bounds of a delta hold for its full version, which has the other keys.
             todo.append(_Part(record.last_full_lsn, part.low, part.high))
         elif isinstance(record, NodeRecord):
             todo += _look(record, part, after, is_delta=entry.type_number == DELTA_TYPE)
@@ -103,6 +106,7 @@ class _Sequences:
 
     def add(self, keys: list[bytes], part: _Part) -> None:
         """The keys of a node, in its order."""
+        # The parent's key is often the first key of the child itself.
         low = [] if part.low is None or part.low in keys[:1] else [part.low]
         high = [] if part.high is None else [part.high]
         for key in (*low, *keys, *high):
@@ -120,6 +124,7 @@ class _Sequences:
                 waits_for[key] += 1
         ready = sorted((key for key, count in waits_for.items() if not count), reverse=True)
         places: dict[bytes, int] = {}
+        # Kahn's algorithm; where nothing decides, keys come in the order of their bytes.
         while ready:
             key = ready.pop()
             places[key] = len(places)
@@ -127,6 +132,7 @@ class _Sequences:
                 waits_for[later_key] -= 1
                 if not waits_for[later_key]:
                     ready.append(later_key)
+        # Keys are left over when two nodes contradict each other.
         return places if len(places) == len(self.after) else None
 
 
@@ -135,6 +141,7 @@ def _conclude(learned: LearnedOrder, found: _Sequences, *, whole: bool, can_desc
     if whole and shown and can_descend and (found.ascending or found.descending):
         learned.direction = 1 if found.ascending else -1
     elif whole:
+        # Identifier keys are tried first and left out when they contradict the rest.
         without = {key: set(later) for key, later in found.after.items()}
         for ident, part in found.idents:
             found.add([ident], part)

@@ -54,6 +54,7 @@ class RecordVersion(NamedTuple):
         Arguments:
             duplicates: of its database; the LNs of duplicates are obsolete from the start.
         """
+        # Deletions, embedded records and duplicates were counted when they were logged (R-CLN-5).
         return self.lsn != NULL_LSN and not self.known_deleted and self.data is None and not duplicates
 
 

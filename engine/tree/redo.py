@@ -44,12 +44,14 @@ def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_roo
     bound: Key | None = None
     at = 0
     for key, lsn, size, leaf in batch:
+        # The key is past the node: between two nodes nothing is in use, and the keeper may evict.
         if node is None or (bound is not None and key >= bound):
             if node is not None:
                 ctx.account(node)
             keep_room()
             node, bound = _covering(ctx, db, key)
             at = 0
+            # A database without a root is left alone (je-log-format.md 14.3).
             if node is None:
                 return
             # The whole of it may have been read just now.
@@ -61,15 +63,19 @@ def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_roo
             if may_split:
                 if outcome.node is not None:
                     ctx.account(outcome.node)
+                # The slot may have gone to a sibling, and the bound with it.
                 node = None
             continue
+        # Keys ascend, so the search goes on from the slot before.
         at = bisect_left(keys, key, at)
         if at < len(keys) and keys[at] == key:
             tree_lsn = node.lsns[at]
+            # The same test as in ``redo_ln``; without it redo would not be idempotent (R-REC-58).
             if lsn > tree_lsn or tree_lsn == NULL_LSN:
                 _put(node, at, key, True, lsn, size)
             continue
         if len(keys) >= node.max_entries:
+            # The split moves half of the slots, so the node and its bound are looked up again.
             bin_for_insert(ctx, db, key)
             node, bound = _covering(ctx, db, key)
             assert node is not None
@@ -81,6 +87,7 @@ def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_roo
 
 def _put(node: BIN, index: int, key: Key, exact: bool, lsn: int, size: int) -> None:
     if node.vlsns:
+        # A plain version is not embedded, and only embedded ones keep their VLSN.
         node.vlsns.pop(key, None)
     node.put(index, key, exact, lsn, 0, None, size, 0)
 

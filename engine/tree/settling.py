@@ -16,6 +16,7 @@ def settle(ctx: TreeContext, roots: list[IN]) -> None:
         if ctx.spill.nodes:
             for root in roots:
                 _settle(ctx, root)
+        # From now on there is a writer: nodes that have to leave are logged.
         ctx.spill.close()
         ctx.spill = None
 
@@ -26,7 +27,9 @@ def _settle(ctx: TreeContext, node: IN) -> None:
             _settle(ctx, kid)
         elif is_spilled(node.lsns[index]):
             child = child_of(ctx, node, index)
+            # Children first: their LSNs have to be in the node before it is logged.
             _settle(ctx, child)
+            # The checkpoint that follows logs the ancestors, so YES is enough (R-REC-64).
             log_node(ctx, child, Provisional.YES, allow_delta=True)
             node.kids[index] = None
             delist(ctx, child)

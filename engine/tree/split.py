@@ -42,14 +42,17 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
     """The BIN that covers a key, with room for one more slot; makes the tree when there is none."""
     if not db.has_root:
         leaf = new_tree(ctx, db, key)
+        # The BIN before its parent, which names it: a crash between the two leaves no tree (R-TREE-2).
         log_node(ctx, leaf, Provisional.YES)
         assert leaf.parent is not None
         log_node(ctx, leaf.parent, Provisional.NO)
+        # The MapLN has to name the root.
         db.dirty = True
         return leaf
     while True:
         node = root_of(ctx, db)
         assert node is not None
+        # Before the descent: a split below may need a slot in the root (R-TREE-11).
         if node.needs_split():
             _split_root(ctx, db, node, key)
             continue
@@ -67,6 +70,7 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
             assert isinstance(node, BIN)
             ctx.ticks += 1
             node.touched = ctx.ticks
+            # Before the insertion reaches the log: a crash must not show the record under the old bounds (D-14).
             if widened and ctx.writer is not None and not db.temporary:
                 _log_widened(ctx, db, key)
             return node
@@ -77,6 +81,7 @@ def _log_widened(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
     """Log the path from the lowest node that a branch was pruned from up to the root; see the module."""
     path = _descend(ctx, db, key).nodes
     lowest = max(index for index, node in enumerate(path) if node.pruned)
+    # Bottom-up, the root last and NO: until that is logged recovery sees nothing of it.
     for node in reversed(path[1 : lowest + 1]):
         log_node(ctx, node, Provisional.YES)
     log_node(ctx, path[0], Provisional.NO)
@@ -102,13 +107,16 @@ def _split_path(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
     just_logged: IN | None = None
     any_split = False
     for node in reversed(path.nodes[1:]):
+        # Deleted slots first: a BIN that gets room is not split (R-TREE-12).
         if isinstance(node, BIN) and node.needs_split() and compress_for_split(ctx, node):
             continue
+        # A split below may just have filled this node.
         if node.needs_split():
             assert node.parent is not None
             _split(ctx, node, key, path)
             just_logged, any_split = node.parent, True
         elif any_split and node is not just_logged:
+            # Its slot names a node that was split or logged below; recovery must find the whole path (R-TREE-15).
             log_node(ctx, node, Provisional.YES)
     root = path.nodes[0]
     if any_split and just_logged is not root:
@@ -134,6 +142,7 @@ def _split_root(ctx: TreeContext, db: DatabaseState, root: IN, key: Key) -> None
     _split(ctx, root, key, path)
     db.dirty = True
     if ctx.root_logged is not None:
+        # The MapLN in the log names the old root, which is a child now (R-TREE-11).
         ctx.root_logged(db)
 
 
@@ -143,10 +152,12 @@ def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
     assert parent is not None
     index = _split_index(node, key, path)
     sibling = _divide(ctx, node, parent, index)
+    # Sibling, node, parent: only the parent makes both halves visible, so a crash in between changes nothing.
     log_node(ctx, sibling, Provisional.YES)
     log_node(ctx, node, Provisional.YES)
     log_node(ctx, parent, Provisional.NO if parent.is_root else Provisional.YES)
     for watcher in ctx.splits_watch:
+        # Its dirty BINs are not in the checkpoint's map yet (R-TREE-17).
         watcher.split(sibling)
 
 
@@ -156,6 +167,7 @@ def _split_index(node: IN, key: Key, path: _Path) -> int:
     lowest = 0 if isinstance(node, BIN) else 1
     position = node.find(key)[0] if isinstance(node, BIN) else node.position(key)
     if path.leftmost and position <= lowest:
+        # Otherwise a load in descending order would leave nodes half empty.
         return 1
     if path.rightmost and not path.leftmost and position >= count:
         return count - 1
@@ -165,6 +177,7 @@ def _split_index(node: IN, key: Key, path: _Path) -> int:
 def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
     """Move one half into a new sibling (R-TREE-14); returns the sibling."""
     place = parent.slot_of(node)
+    # The half with the identifier key stays: by that key recovery finds the node (R-TREE-14).
     ident_slot = node.find(node.ident)[0] if isinstance(node, BIN) else node.slot_for(node.ident)
     ident_is_low = ident_slot < index
     low, high = (index, len(node)) if ident_is_low else (0, index)
@@ -200,6 +213,7 @@ def _move(node: IN, sibling: IN, low: int, high: int) -> None:
         moved = sum(len(value) for value in sibling.values if value is not None)
         sibling.data_bytes = moved
         node.data_bytes -= moved
+        # The full versions in the log have other slots, to which a delta could not be applied.
         node.no_delta = sibling.no_delta = True
         return
     sibling.keys, node.keys[low:high] = node.keys[low:high], []

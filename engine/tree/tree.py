@@ -49,6 +49,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
     if entry.type_number == BIN_TYPE:
         usual = decode_usual(db, entry.body, entry.version)
         if usual is not None:
+            # The entry says where the versions before it are, not where it is itself.
             usual.full_lsn, usual.full_size = entry.lsn, entry.total_bytes
             _check_order(db, usual, entry)
             return usual
@@ -57,6 +58,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
         node = node_from(db, record)
         node.full_lsn, node.full_size = entry.lsn, entry.total_bytes
     elif isinstance(record, NodeRecord) and entry.type_number == DELTA_TYPE:
+        # A delta is a node of its own in the log only; in memory nodes are complete (R-TREE-35).
         node = _full_version(ctx, db, record.prev_full_lsn)
         apply_delta(node, record)
         node.delta_lsn, node.delta_size = entry.lsn, entry.total_bytes
@@ -67,6 +69,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
     else:
         raise _not_a_node(db, entry)
     _check_order(db, node, entry)
+    # The checksum is right, so this is a reference that leads to the wrong place.
     if record.db_id != db.id or (entry.type_number == IN_TYPE and (isinstance(node, BIN) or not len(node))):
         raise _not_a_node(db, entry)
     return node
@@ -75,6 +78,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
 def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
     """Refuse a node in which nothing could be found."""
     keys = node.keys
+    # The key of slot 0 of an upper node means nothing (R-TREE-6).
     for at in range(1 if isinstance(node, BIN) else 2, len(keys)):
         if not keys[at - 1] < keys[at]:
             raise DamageError(
@@ -130,9 +134,11 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
         lsn = parent.lsns[index]
         if is_spilled(lsn):
             assert ctx.spill is not None
+            # The slot has its LSN again: no mark may reach the log.
             child, parent.lsns[index] = ctx.spill.back(parent.db, lsn)
         else:
             child = fetch_node(ctx, parent.db, lsn)
+            # Before it is linked: a child of the wrong level would make searches go astray or never end.
             check_level(parent.db, child, lsn, parent.level - 1)
         parent.attach(index, child)
         enlist(ctx, child)
@@ -146,6 +152,7 @@ def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
         node = child_of(ctx, node, node.slot_for(key))
     if node is not None:
         ctx.ticks += 1
+        # For the evictor, which takes what was not touched for longest.
         node.touched = ctx.ticks
     return node
 
@@ -161,6 +168,7 @@ def edge_bin(ctx: TreeContext, db: DatabaseState, *, last: bool = False) -> BIN 
 def next_bin(ctx: TreeContext, node: BIN, *, backward: bool = False) -> BIN | None:
     """The neighbour of a BIN in key order; None at the end."""
     current: IN = node
+    # Up to the first ancestor with a neighbour on that side, then down its near edge.
     while current.parent is not None:
         parent = current.parent
         index = parent.slot_of(current) + (-1 if backward else 1)
@@ -194,10 +202,12 @@ def find_parent(ctx: TreeContext, db: DatabaseState, node_id: int, level: int, i
         the child is the one that it means.
     """
     node = root_of(ctx, db)
+    # The node is the root itself, or of a level that the tree does not have (R-REC-22).
     if node is None or node.level <= level or node.node_id == node_id:
         return None
     for _ in range(_MAX_LEVELS):
         index = node.slot_for(ident)
+        # Stop above the child: it may be the very version whose file is gone.
         if node.level == level + 1:
             return node, index
         node = child_of(ctx, node, index)
@@ -249,11 +259,14 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
     value = node.values[index]
     if value is not None:
         return value
+    # The key is the whole record (R-TREE-19).
     if node.db.duplicates:
         return b""
     if node.states[index] & SLOT_EMBEDDED:
+        # Embedded without a value: its data is empty.
         return b""
     lsn, size = node.lsns[index], node.sizes[index]
+    # Without a size the entry has to be read in two steps: header, then body.
     data = _data_of(ctx, node.db, lsn, ctx.access.user_entry(lsn, size) if size else None)
     if cache and data is not None:
         node.values[index] = data
@@ -269,6 +282,7 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
     missing = [at for at in chosen if values[at] is None and not states[at] & SLOT_EMBEDDED]
     read: dict[int, bytes | None] = {}
     if missing:
+        # In log order neighbours can be read at once, and the disk is read forward.
         missing.sort(key=lsns.__getitem__)
         entries = ctx.access.user_entries([lsns[at] for at in missing], [sizes[at] for at in missing])
         for at, entry in zip(missing, entries, strict=True):
