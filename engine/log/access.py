@@ -172,7 +172,6 @@ class LogAccess:
                 data, version = self.handle(number).read(start & 0xFFFFFFFF, end - start), self.version_of(number)
                 self.reads += behind - at
                 for one in range(at, behind):
-                    # What is not intact is left to the caller's slower read, which reports it.
                     entry = data[lsns[one] - start : lsns[one] - start + sizes[one]]
                     found.append(entry if _is_user_entry(entry, sizes[one], version) else None)
             at = behind
@@ -288,7 +287,6 @@ class LogAccess:
         )
 
     def _name(self, number: int) -> str:
-        # The file may be gone: the name that it would have is still the best hint.
         file = self._files.get(number)
         return f"{self._storage.root}/{file.path if file is not None else f'{number:08x}.jdb'}"
 

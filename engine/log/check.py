@@ -243,7 +243,6 @@ class _CheckPass:
         window = self._reader.window
         base = window.base
         stopped, prev, stream = self._walk.check(window.data, offset - base, base, self._prev, self._stream)
-        # Nothing was passed, so that prev and the stream are still those of the last entry.
         if base + stopped == offset:
             return offset
         self._prev = self._last = prev
@@ -251,7 +250,6 @@ class _CheckPass:
         if stream != self._stream:
             self._stream = self._last_vlsn = stream
         for pair, (entries, total, least, most) in self._walk.take(self._with_sizes):
-            # The loop adds up bodies; headers have one length for all entries of a pair.
             length = self._lengths[pair] if self._with_sizes else 0
             self._add(pair, PairTotals(entries, total + length * entries, least + length, most + length))
         return base + stopped
@@ -328,7 +326,6 @@ class _CheckPass:
         self._totals[pair] = total if known is None else known.plus(total)
 
     def _evidence(self) -> Evidence:
-        # A snapshot: what stands after the damage is the difference to the end of the file.
         counts = dict.fromkeys(DURABLE_ENTRIES, 0)
         for pair, total in self._totals.items():
             if pair & 0xFF in counts:

@@ -195,7 +195,6 @@ def _dtvlsn(entry: LogEntry) -> int:
 
 def _has_empty_sector(handle: ReadFile, damage: Damage) -> bool:
     """Whether a whole sector of zeros lies in, or begins or ends in, the bad bytes."""
-    # Disks write whole sectors, so the one in which the damage begins counts from its own start.
     start = offset_of(damage.lsn) // _SECTOR * _SECTOR
     end = offset_of(damage.lsn) + min(damage.length, _MOST_BYTES)
     data = handle.read(start, -(-(end - start) // _SECTOR) * _SECTOR)

@@ -60,7 +60,6 @@ def header_version(start: bytes) -> int | None:
 def _version_of(storage: Storage, path: str) -> int | None:
     try:
         handle = storage.open(path)
-    # A neighbour is only asked for a hint; its own troubles are reported where it is read.
     except (NotFoundError, StorageError):
         return None
     try:

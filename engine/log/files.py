@@ -102,7 +102,6 @@ def list_log_files(storage: Storage) -> LogFiles:
         elif matched := _LOG_FILE.fullmatch(name):
             number = int(matched.group(1), 16)
             if number in by_number:
-                # The first one counts; the caller learns of the other.
                 twice.append(path)
                 continue
             state = storage.stat(path)
@@ -116,7 +115,6 @@ def list_log_files(storage: Storage) -> LogFiles:
             found="an empty directory" if not names else f"{len(names)} other files",
             hint="check the path; log files may be in another directory than the application's configuration",
         )
-    # It must not pass for the end of the log.
     marker = by_number.pop(MARKER_FILE_NUMBER, None)
     files = tuple(by_number[number] for number in sorted(by_number))
     return LogFiles(files, marker, tuple(set_aside), tuple(twice), len(directories))

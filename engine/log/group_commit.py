@@ -67,7 +67,6 @@ class GroupCommit:
                     # Also after a failure, or all that wait would wait for a leader that is gone.
                     self._leading = False
                 self.syncs += 1
-                # Several may sync at once after a timeout, and an earlier one may end later.
                 self._durable = max(self._durable, durable)
                 self._changed.notify_all()
 
@@ -106,7 +105,6 @@ class GroupCommit:
         until = time.monotonic() + self.interval_ms / 1000
         self._gathering = True
         try:
-            # The leader itself is one of the group.
             while self._waiting + 1 < self.threshold:
                 left = until - time.monotonic()
                 if left <= 0:

@@ -37,7 +37,6 @@ class LogReader:
 
     def __init__(self, storage: Storage, files: LogFiles) -> None:
         self._storage = storage
-        # Who reads a log wants to see the marker as well, though it is not part of it.
         self._files = files.with_marker()
         self._end_file = files.end_file()
 

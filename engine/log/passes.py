@@ -135,7 +135,6 @@ def backward_pieces(
         if above is not None and above.number != file.number + 1:
             if on_gap is None:
                 raise _missing(access, file.number + 1)
-            # The caller decides: a cleaned file may be missing, unless something still refers to it (R-LOG-44).
             on_gap()
         above = file
         start, end = _bounds(access, file, extent)
@@ -149,7 +148,6 @@ def positions(piece: RangePiece, wanted: frozenset[int] | None) -> list[int]:
     """Where the entries of some types begin in a piece, ascending; None for those of all types."""
     actions = _keeping.get(wanted)
     if actions is None:
-        # One row by type, repeated for all values of the flags: the walk looks actions up by both.
         row = [KEEP if wanted is None or number in wanted else 0 for number in range(TYPES)]
         actions = _keeping[wanted] = row * (PAIRS // TYPES)
     found: list[int] = []
@@ -217,7 +215,6 @@ def _corrupt(access: LogAccess, damage: Damage) -> DamageError:
 
 def _bounds(access: LogAccess, file: LogFile, extent: LogRange) -> tuple[int, int]:
     start = offset_of(extent.start) if extent.start != NULL_LSN and file.number == file_of(extent.start) else 0
-    # As long as it is now: the file may have grown since it was listed.
     size = access.handle(file.number).size()
     end = min(offset_of(extent.end), size) if file.number == file_of(extent.end) else size
     return max(start, FILE_HEADER_BYTES), end
@@ -230,7 +227,6 @@ def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[
     while start < end:
         data = handle.read(start, min(_PIECE_BYTES, end - start))
         if start + len(data) >= end:
-            # The last piece ends at the end of the range, which is an entry boundary.
             yield start, data
             return
         pos = sift(data, 0, len(data), _PASS_BY, lengths, [], [])

@@ -71,7 +71,6 @@ class FileReader:
         self.file = file
         self.is_last = is_last
         self._handle = storage.open(file.path)
-        # A live writer may have added to the file since it was listed.
         self.window = Window(self._handle, max(file.size_bytes, self._handle.size()), window_bytes)
         self._name = f"{storage.root}/{file.path}"
         self._budget = SearchBudget(self.window.size_bytes)
@@ -108,7 +107,6 @@ class FileReader:
         while offset < min(limit, window.size_bytes):
             pos = offset - window.base
             data = window.data
-            # In the buffer with a whole header of the longest kind; otherwise ``look`` moves the buffer.
             if 0 <= pos <= len(data) - HEADER_WITH_VLSN_BYTES:
                 checksum, pair, prev, size = unpack(data, pos)
                 length = lengths[pair]
@@ -131,7 +129,6 @@ class FileReader:
                     continue
             examined = look(window, offset, version, prev_offset)
             if examined.verdict in (GOOD, BAD_PREV):
-                # The entry itself is intact: report the link and go on with the entry.
                 if examined.verdict == BAD_PREV and (broken := self.broken_link(offset, examined)) is not None:
                     yield broken
                 entry_now = self._entry(offset, examined)

@@ -116,7 +116,6 @@ def next_good(
     pattern = _header_pattern(version, min(window.size_bytes >> 24, 255))
     start, length = bad + 1, _FIRST_PIECE_BYTES
     while start < window.size_bytes:
-        # A header may begin at the end of one piece and go on in the next.
         piece = window.bytes_at(start, length + HEADER_BYTES)
         for places, how in ((_linked_places(piece, link), BY_PREV_OFFSET), (_header_places(piece, pattern), BY_SEARCH)):
             for place in places:
@@ -183,7 +182,6 @@ def look(window: Window, offset: int, version: int, prev_offset: int) -> EntryCh
     An entry larger than the window is summed in pieces before a byte of it is kept, so that a damaged size costs no
     memory.
     """
-    # Near the end of the file a header may be shorter than the longest kind.
     if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
         window.reach(offset, HEADER_WITH_VLSN_BYTES)
     examined = _examine(window, offset, version, prev_offset)

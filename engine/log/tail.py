@@ -125,7 +125,6 @@ def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
     """The last CkptEnd of the whole log, and the newest root (R-REC-4, R-REC-5)."""
     notes = CheckpointNotes(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
     if notes.ckpt_end_lsn == NULL_LSN:
-        # The last file was read from its start, so the search goes on from the file before.
         before = LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES))
         for raw in backward(access, before, CKPT_ENTRIES):
             if notes.before(raw.lsn, raw.type_number):
@@ -219,7 +218,6 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, h
                     "wrong file number in a log file header", file=name, expected=item.expected, found=item.found
                 )
         size = reader.window.size_bytes
-        # The file is only read again for its sectors when commits are at stake.
         after = AfterDamage()
         if seen.damage is not None and seen.after.commits:
             with closing(storage.open(file.path)) as handle:

@@ -42,7 +42,6 @@ class Window:
         self.data = self._file.read(offset, max(wanted, 0))
         self.base = offset
         if len(self.data) < wanted:
-            # Somebody has cut the file meanwhile: it ends here for the whole pass.
             self.size_bytes = offset + len(self.data)
 
     def holds(self, offset: int, length: int) -> bool:

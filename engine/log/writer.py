@@ -275,7 +275,6 @@ class LogWriter:
     def force_new_file(self) -> None:
         """The next entry begins a new file."""
         with self.latch:
-            # A file that holds only its header is new enough.
             self._flip_next = self._offset > FILE_HEADER_BYTES
 
     def go_behind(self, files: Sequence[LogFile], last_offset: int) -> None:
@@ -294,7 +293,6 @@ class LogWriter:
             for file in files:
                 self._access.add(file, self.version)
             self._number, self._offset = files[-1].number, files[-1].size_bytes
-            # The header of the next file says where the last entry of this one begins (R-LOG-9).
             self._buffer_start, self._prev_offset = self._offset, last_offset
             self._flip_next = True
 
@@ -395,7 +393,6 @@ class LogWriter:
             self._file = storage.open_rw(path, create=True)
             # A crash may have left a stub of this number, with an old pointer to the file before (R-LOG-16).
             self._file.truncate(0)
-            # Readers may still hold the stub open.
             self._access.forget(number)
             self._access.add(LogFile(number, path, FILE_HEADER_BYTES), self.version)
             self._append(FILE_HEADER, 0, encode_file_header(header, self.version))
