@@ -88,7 +88,6 @@ class TxnEndLog:
 
     def add_other(self, raw: RawEntry) -> None:
         """One more of another type."""
-        # In the arrays as well, so that the order of all ends is kept.
         self.add(raw.lsn, raw.type_number, 0)
         self._others[raw.lsn] = raw
 
@@ -201,7 +200,6 @@ class Analysis:
         if isinstance(record.content, MapLN):
             self._result.ids.saw_db(record.content.database.db_id)
             if record.content.database.temporary:
-                # It does not outlive its process: recovery removes it (R-REC-60).
                 self._result.temporary.add(record.content.database.db_id)
         elif isinstance(record.content, NameLN):
             self._result.ids.saw_db(record.content.db_id)

@@ -105,7 +105,6 @@ class LegacyDuplicates:
                 versions.items[item] = raw.lsn
         elif record.data is None:
             if versions.items:
-                # Items that were written after this deletion stay.
                 versions.items = {item: lsn for item, lsn in versions.items.items() if lsn > raw.lsn}
             elif versions.single < raw.lsn:
                 versions.single = raw.lsn
@@ -192,7 +191,6 @@ class LegacyDuplicates:
         # The parent was not logged again after this node was.
         if newest > lsn:
             lsn, record = newest, self._node(newest)
-        # A damaged tree may lead back to itself.
         if depth > _MAX_DEPTH:
             raise DamageError("a duplicates tree is too deep", lsn=format_lsn(lsn))
         entry = self._ctx.access.read(lsn)
@@ -206,7 +204,6 @@ class LegacyDuplicates:
             delta = self._ctx.access.read(delta_lsn).record()
             assert isinstance(delta, OldDelta)
             for changed in delta.slots:
-                # An item that the delta deletes, or moves to a newer LSN.
                 items.pop(changed.key, None)
                 if changed.lsn != NULL_LSN and not changed.state & KNOWN_DELETED:
                     items[changed.key] = changed.lsn

@@ -116,7 +116,6 @@ class Recovery:
         self._redo_map_lns(catalog)
         self._replay(catalog, "REDO_DATA_INFO", mapping=False)
         legacy = LegacyDuplicates(self._ctx, catalog, self._seen.nodes, self._tail.version)
-        # Nobody asks for them any more, and the LN passes need the memory.
         self._seen.nodes = NodeLog()
         lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook, self._keeper)
         lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
@@ -194,7 +193,6 @@ class Recovery:
             if number == COMMIT:
                 # A replicated commit in a rolled-back stretch contradicts the log (R-RB-20).
                 tracker.check_commit(txn_id, lsn)
-                # An id has one Commit; should a damaged log have two, the later one counts.
                 committed.setdefault(txn_id, lsn)
             elif number == ABORT:
                 aborted.setdefault(txn_id, lsn)
@@ -219,7 +217,6 @@ class Recovery:
         """MapLNs into the mapping tree (pass 4)."""
         count = self._count("REDO_MAP_LNS")
         for lsn in self._seen.map_lns:
-            # Read again: from pass 1 only the LSNs were kept.
             entry = self._ctx.access.read(lsn, allow_invisible=True)
             # Rolled back; old MapLNs were transactional (R-RB-37).
             if entry.invisible:

@@ -97,7 +97,6 @@ def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
         drop_subtree(ctx, root)
         db.root = None
     db.root_lsn = node.lsn
-    # The MapLN in the log still names the old root.
     db.dirty = True
     return True
 

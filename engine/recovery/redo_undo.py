@@ -54,7 +54,6 @@ def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) 
     content = record.content
     # MapLNs and NameLNs say in their content that they are gone.
     deleted = record.data is None or bool(getattr(content, "deleted", 0))
-    # In a duplicates database the key is the whole record.
     data = record.data if embedded and not deleted and not db.duplicates else None
     times, tombstone = UNTIMED, False
     if raw.version >= LN_KEY_FIRST:
@@ -127,7 +126,6 @@ class LNPasses:
         for pos in reversed(positions(piece, UNDO_LNS)):
             self._ctx.access.at_lsn = lsn + pos
             flags = data[pos + FLAGS_AT]
-            # Provisional entries and rollback periods need a closer look.
             if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
                 # Most entries are of committed transactions: their id is enough.
                 count.read += 1
@@ -146,7 +144,6 @@ class LNPasses:
         committed, aborted, prepared = result.fate
         record = _decode(raw)
         txn_id = record.txn_id
-        # Without a transaction it has counted from the moment that it was logged.
         if txn_id is None:
             return
         # Also of transactions without an end: their ids are used up (R-REC-15).
@@ -191,7 +188,6 @@ class LNPasses:
                     self._redo_one(piece, pos, count)
             else:
                 self._redo_piece(piece, found, count)
-        # The rest, which did not fill a batch.
         self._apply_batch()
 
     def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:
@@ -208,7 +204,6 @@ class LNPasses:
             at = pos + lengths[number | header_flags << 8]
             end = at + item_size(data, pos)
             flags, db_id, txn_id, length, in_txn = -1, 0, 0, 0, False
-            # Deletions, embedded and internal records go the long way.
             if number in COMMON_PUTS and not header_flags & _INVISIBLE_OR_PROVISIONAL:
                 in_txn = number in TRANSACTIONAL
                 flags, db_id, txn_id, length, at = plain_fields(data, at, end, version, in_txn)
@@ -294,7 +289,6 @@ class LNPasses:
         ctx.used_bytes += waiting
         for db_id, batch in batches.items():
             db = self._catalog.by_id(db_id)
-            # It may have been removed since its records were collected.
             if db is not None:
                 redo_sorted(ctx, db, batch, self._keep_room)
         ctx.used_bytes -= waiting
@@ -328,7 +322,6 @@ class LNPasses:
             self._result.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
 
     def _is_replay(self, raw: RawEntry, txn_id: int, aborted: TxnLsns) -> bool:
-        # Its master may still finish it; a stand-alone open has no master to wait for (R-REC-43).
         return (
             self.replicated
             and bool(raw.flags & REPLICATED)
@@ -340,10 +333,8 @@ class LNPasses:
         txn = self._result.resurrected.get(txn_id)
         if txn is None:
             txn = ResurrectedTxn(txn_id, self._result.fate.prepared.get(txn_id))
-            # The pass goes backwards: the first LN that it meets is the last of the transaction.
             txn.last_lsn = raw.lsn
             self._result.resurrected[txn_id] = txn
-        # Set again with every LN, until the earliest one stands.
         txn.first_lsn = raw.lsn
         txn.lns.append(raw.lsn)
 

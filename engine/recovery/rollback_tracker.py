@@ -195,7 +195,6 @@ class RollbackTracker:
         return "; ".join(shown) or "none"
 
     def _attach(self, period: RollbackPeriod) -> None:
-        # ``_innermost`` has left only periods on the path that contain this one.
         (self._path[-1].children if self._path else self.periods).append(period)
         self._path.append(period)
 
@@ -254,7 +253,6 @@ class RollbackScanner:
         self._check_bracket(lsn, txn_id)
         found = None
         period = self._top.find(lsn)
-        # All the way down: an inner period that lists the transaction wins over an outer one (R-RB-4).
         while period is not None:
             if period.lists(txn_id):
                 found = period
@@ -309,7 +307,6 @@ class _Row:
     __slots__ = ("_matchpoints", "_periods")
 
     def __init__(self, periods: list[RollbackPeriod]) -> None:
-        # Periods come latest first; bisection needs them ascending.
         self._periods = periods[::-1]
         self._matchpoints = [period.matchpoint_lsn for period in self._periods]
 
