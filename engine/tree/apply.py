@@ -108,7 +108,6 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
     if not exact:
-        # What is not there need not be deleted.
         if leaf.known_deleted:
             return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
         if node.needs_split():

@@ -185,7 +185,6 @@ class BIN(IN):
         Arguments:
             percent: je.tree.binDelta.
         """
-        # A delta without a full version in the log could not be read (R-TREE-30).
         if self.full_lsn == NULL_LSN or self.no_delta or self.db.deferred:
             return False
         return 0 < self.dirty_slots() <= len(self.keys) * percent // 100

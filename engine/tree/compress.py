@@ -26,7 +26,6 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
         How many slots went.
     """
     removed = 0
-    # From the end, since slots are taken out on the way.
     for index in range(len(node) - 1, -1, -1):
         state = node.states[index]
         lsn = node.lsns[index]
@@ -54,7 +53,6 @@ def _is_held(ctx: TreeContext, lsn: int, state: int) -> bool:
 
 def compress_for_split(ctx: TreeContext, node: BIN) -> bool:
     """Make room before a split; True when that was enough (R-TREE-12)."""
-    # Cursors remember slots of this node.
     if node.pins:
         return False
     return compress(ctx, node, dirty_slots=True) > 0 and not node.needs_split()

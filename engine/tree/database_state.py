@@ -64,7 +64,6 @@ class DatabaseState:
         )
         self.prefixing = bool(impl.flags & KEY_PREFIXING)
         self.max_entries = impl.max_entries or DEFAULT_MAX_ENTRIES
-        # Temporary databases are deferred-write (R-TREE-60).
         self.deferred = impl.temporary
         self.transactional = False
         self.dirty = False

@@ -39,13 +39,11 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
         version, delta, with_filter: as for ``node_codec.node_to``.
     """
     db, keys = node.db, node.keys
-    # Layouts of other versions, and keys in a form of their own, are the general codec's.
     if version != WRITTEN_VERSION or not db.order.plain:
         return None
     chosen = list(range(len(keys)))
     delta_lsn, bases, flags = NULL_LSN, b"", ROOT if node.is_root else 0
     if isinstance(node, BIN):
-        # Any of these needs fields that the usual form does not have.
         if node.vlsns or (delta and with_filter) or any(node.expirations):
             return None
         if delta:
@@ -82,7 +80,6 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
         node = BIN(db, head.node_id, head.level, head.ident, head.max_entries)
         states = bytearray()
         data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes)
-    # The general decoder reads it again and says what is wrong with it.
     except (FormatError, IndexError):
         return None
     if data_bytes < 0:

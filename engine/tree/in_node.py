@@ -133,7 +133,6 @@ class IN(Node):
     def lsn(self) -> int:
         """Where the node was last logged: in its parent's slot, or the database's root LSN."""
         if self.parent is None:
-            # A node without a parent is the root; the database knows where that was logged (R-TREE-3).
             return self.db.root_lsn
         index = self.parent.slot_of(self)
         return self.parent.lsns[index] if index >= 0 else NULL_LSN

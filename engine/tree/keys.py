@@ -201,7 +201,6 @@ def key_order(
     if names == (None, None):
         return TWO_PART if duplicates else PLAIN
     label = ", ".join(name for name in names if name)
-    # Orders that the caller registers win over those that are built in.
     registered = {**BUILT_IN, **registered}
     unknown = any(name is not None and name not in registered for name in names)
     learned: LearnedOrder | None = LearnedOrder(label) if unknown else None

@@ -85,7 +85,6 @@ def apply_old_delta(node: BIN, delta: OldDelta) -> None:
         key = order.wrap(slot.key)
         index, exact = node.find(key)
         node.put(index, key, exact, slot.lsn, slot.state & PERSISTENT, None, 0, 0)
-    # The node is as it is in the log, though its slots were put one by one.
     node.dirty = False
 
 
@@ -223,11 +222,9 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
     state = (slot.state & PERSISTENT) | dirt
     value_now = slot.data
     if slot.state & SLOT_EMBEDDED and slot.state & SLOT_NO_DATA:
-        # Embedded with empty data: the slot has no data field for it.
         value_now = b""
     if slot.vlsn is not None and slot.vlsn != -1:
         node.vlsns[key] = slot.vlsn
-    # A full version: its slots come in order and need no search.
     if not dirt:
         node.keys.append(key)
         node.lsns.append(slot.lsn)
@@ -272,7 +269,6 @@ def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours
         data = node.values[index]
         if not data:
             state |= SLOT_NO_DATA
-            # Empty data has a bit of its own in place of a field.
             data = None
     offset = None
     if base != -1:

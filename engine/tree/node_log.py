@@ -38,14 +38,12 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     """
     writer = ctx.writer
     if writer is None:
-        # Nothing can be logged: the change must not be lost when the node leaves memory.
         node.dirty = True
         return NULL_LSN
     if node.db.deferred and isinstance(node, BIN):
         # Before the BIN is encoded: its slots need real LSNs (R-TREE-60).
         _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
-    # Before the node takes the new LSN.
     previous = _previous(node, delta)
     number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
     # After a crash the old versions are the ones that count again, until an ancestor is logged (R-CKPT-31).
@@ -58,7 +56,6 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         obsolete_nodes=[(old.lsn, old.is_delta) for old in counted],
     )
     if provisional is not Provisional.YES:
-        # Counted with the entry that was just logged.
         node.provisional_obsolete = []
     elif node.pruned and node.parent is not None:
         # Recovery sees this version through the parent only.
@@ -75,7 +72,6 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
 
 def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: bool) -> tuple[bytes, bool]:
     """The entry body of a node, and whether slots of it expire."""
-    # Almost all nodes; the general codec takes the rest.
     usual = encode_usual(node, version, delta=delta, with_filter=with_filter)
     if usual is not None:
         return usual, False
@@ -109,7 +105,6 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
         )  # fmt: skip
         old = writer.version < LN_KEY_FIRST
         body = encode_user_ln(record) if old else encode_body(INS_LN, writer.version, record)
-        # Nobody will read these LNs by their LSN (R-CLN-5).
         born = bool(node.states[index] & SLOT_EMBEDDED) or node.db.duplicates
         node.lsns[index] = writer.log(INS_LN, body, provisional=provisional, born_obsolete=born)
         node.sizes[index] = HEADER_BYTES + len(body)

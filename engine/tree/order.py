@@ -55,7 +55,6 @@ def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
     seen: set[int] = set()
     while todo and len(after) < _MOST_KEYS:
         part = todo.pop()
-        # A damaged tree may lead back to itself.
         if is_null(part.lsn) or part.lsn in seen:
             continue
         seen.add(part.lsn)
@@ -67,7 +66,6 @@ def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
             continue
         if isinstance(record, OldDelta):
             after.add([slot.key for slot in record.slots], part)
-            # Bounds of a delta hold for its full version, which has the other keys.
             todo.append(_Part(record.last_full_lsn, part.low, part.high))
         elif isinstance(record, NodeRecord):
             todo += _look(record, part, after, is_delta=entry.type_number == DELTA_TYPE)

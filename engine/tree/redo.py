@@ -66,7 +66,6 @@ def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_roo
                 # The slot may have gone to a sibling, and the bound with it.
                 node = None
             continue
-        # Keys ascend, so the search goes on from the slot before.
         at = bisect_left(keys, key, at)
         if at < len(keys) and keys[at] == key:
             tree_lsn = node.lsns[at]
@@ -87,7 +86,6 @@ def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_roo
 
 def _put(node: BIN, index: int, key: Key, exact: bool, lsn: int, size: int) -> None:
     if node.vlsns:
-        # A plain version is not embedded, and only embedded ones keep their VLSN.
         node.vlsns.pop(key, None)
     node.put(index, key, exact, lsn, 0, None, size, 0)
 

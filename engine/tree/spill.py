@@ -72,7 +72,6 @@ class Spill:
         """Take a node back: the node, and what its parent's slot held."""
         offset = offset_of_mark(mark)
         data = self._scratch.get(offset)
-        # The node may change now; when it leaves again it is put in anew.
         self._scratch.free(offset, len(data))
         lsn, frozen = marshal.loads(data)
         return _thawed(db, frozen), lsn
@@ -125,13 +124,11 @@ def _thawed(db: DatabaseState, frozen: tuple[Any, ...]) -> IN:
     node.keys = frozen[2] if db.order.comparator is None else [wrap(key) for key in frozen[2]]
     node.provisional_obsolete = [ObsoleteNode(lsn, is_delta) for lsn, is_delta in frozen[3]]
     if not isinstance(node, BIN):
-        # Only nodes without children in memory are spilled.
         node.kids = [None] * len(node.keys)
     else:
         node.states = bytearray(frozen[5])
         node.vlsns = {wrap(key): vlsn for key, vlsn in frozen[6]}
         node.times = {wrap(key): Times(modified, created) for key, modified, created in frozen[7]}
-    # Last, since the constructor and the lists above have left their own values in these.
     for name, value in zip(PLAIN + PLAIN_OF_BIN if frozen[0] else PLAIN, frozen[4], strict=True):
         setattr(node, name, value)
     return node

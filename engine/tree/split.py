@@ -46,7 +46,6 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
         log_node(ctx, leaf, Provisional.YES)
         assert leaf.parent is not None
         log_node(ctx, leaf.parent, Provisional.NO)
-        # The MapLN has to name the root.
         db.dirty = True
         return leaf
     while True:
@@ -157,7 +156,6 @@ def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
     log_node(ctx, node, Provisional.YES)
     log_node(ctx, parent, Provisional.NO if parent.is_root else Provisional.YES)
     for watcher in ctx.splits_watch:
-        # Its dirty BINs are not in the checkpoint's map yet (R-TREE-17).
         watcher.split(sibling)
 
 

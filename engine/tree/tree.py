@@ -49,7 +49,6 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
     if entry.type_number == BIN_TYPE:
         usual = decode_usual(db, entry.body, entry.version)
         if usual is not None:
-            # The entry says where the versions before it are, not where it is itself.
             usual.full_lsn, usual.full_size = entry.lsn, entry.total_bytes
             _check_order(db, usual, entry)
             return usual
@@ -152,7 +151,6 @@ def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
         node = child_of(ctx, node, node.slot_for(key))
     if node is not None:
         ctx.ticks += 1
-        # For the evictor, which takes what was not touched for longest.
         node.touched = ctx.ticks
     return node
 
@@ -168,7 +166,6 @@ def edge_bin(ctx: TreeContext, db: DatabaseState, *, last: bool = False) -> BIN 
 def next_bin(ctx: TreeContext, node: BIN, *, backward: bool = False) -> BIN | None:
     """The neighbour of a BIN in key order; None at the end."""
     current: IN = node
-    # Up to the first ancestor with a neighbour on that side, then down its near edge.
     while current.parent is not None:
         parent = current.parent
         index = parent.slot_of(current) + (-1 if backward else 1)
@@ -263,10 +260,8 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
     if node.db.duplicates:
         return b""
     if node.states[index] & SLOT_EMBEDDED:
-        # Embedded without a value: its data is empty.
         return b""
     lsn, size = node.lsns[index], node.sizes[index]
-    # Without a size the entry has to be read in two steps: header, then body.
     data = _data_of(ctx, node.db, lsn, ctx.access.user_entry(lsn, size) if size else None)
     if cache and data is not None:
         node.values[index] = data
