@@ -94,8 +94,10 @@ class TxnChain:
         while lsn != NULL_LSN:
             entry = self._read(lsn, log)
             database = log.database(entry.ln.db_id)
+            # Of a database that is gone there is nothing to take back, but the chain leads on (R-RB-31).
             if database is not None:
                 self._add(lsn, entry, database, matchpoint_lsn, waiting)
+            # A chain that does not go backwards would never end.
             if entry.ln.last_lsn >= lsn:
                 raise self._damaged(lsn, f"it names {format_lsn(entry.ln.last_lsn)} as the entry before it")
             lsn = entry.ln.last_lsn
@@ -124,6 +126,7 @@ class TxnChain:
             entry = log.read_ln(lsn)
         except (DamageError, NotFoundError) as error:
             raise self._damaged(lsn, f"it cannot be read: {error}") from error
+        # A damaged link may lead to an intact LN of another transaction.
         if entry.ln.txn_id != self.txn_id:
             raise self._damaged(lsn, f"it belongs to transaction {entry.ln.txn_id}")
         return entry
@@ -133,10 +136,12 @@ class TxnChain:
     ) -> None:
         ln = entry.ln
         record = waiting.name(ln, database)
+        # A later LN of the same record returns to this one, not to the version before the transaction (R-RB-41).
         later = waiting.latest.pop(record, None)
         if later is not None:
             self._reverts[later] = RecordVersion(
                 lsn=lsn,
+                # Not known deleted: a later step may bring the record back (R-RB-43).
                 pending_deleted=ln.data is None,
                 key=ln.key if database.key_updates else None,
                 data=ln.data if ln.embedded else None,
@@ -146,6 +151,7 @@ class TxnChain:
                 tombstone=bool(ln.flags2 & TOMBSTONE),
             )
         if lsn > matchpoint_lsn:
+            # For the time being; an earlier LN of the record corrects it.
             self._reverts[lsn] = version_before(ln, lsn)
             waiting.latest[record] = lsn
             return

@@ -53,6 +53,7 @@ def find_cycle(start: Waiter, waiting: WaitingGroups) -> list[Waiter]:
 def choose_victim(cycle: Sequence[Waiter]) -> Waiter:
     """The request of a cycle that fails: the youngest locker that is not importunate."""
     candidates = [waiter for waiter in cycle if not waiter.locker.importunate] or cycle
+    # Replicated ids count down, so the youngest has the largest absolute value.
     return max(candidates, key=lambda waiter: (abs(waiter.locker.id), waiter.locker.id))
 
 

@@ -127,6 +127,7 @@ class LockEntry:
 
     def set_owner(self, locker: Locker, lock_type: LockType) -> None:
         """Make the locker an owner, or change the type that it holds."""
+        # The first field may be free while others own the lock, and the locker may be one of these.
         if self._first is locker or (self._first is None and not (self._others and locker in self._others)):
             self._first, self._first_type = locker, lock_type
         elif self._others is None:
@@ -135,7 +136,7 @@ class LockEntry:
             self._others[locker] = lock_type
 
     def drop_owner(self, locker: Locker) -> bool:
-        """Take an owner away; False when it is none."""
+        """Take an owner away; False when the locker does not own the lock."""
         if self._first is locker:
             self._first = None
             return True
@@ -159,6 +160,7 @@ class LockEntry:
         if held is None:
             if block is Conflict.RESTART:
                 return Grant.RESTART
+            # A waiter would starve if newcomers that the owners allow could pass it (R-TXN-5).
             if block is Conflict.BLOCK or not (in_line or self._only_group(locker)):
                 return None
             self.set_owner(locker, lock_type)
@@ -170,6 +172,7 @@ class LockEntry:
             raise JetoolError("lock upgrade that no operation asks for", expected=held.name, found=lock_type.name)
         if block is Conflict.RESTART:
             return Grant.RESTART
+        # The lock that is held stays while the promotion waits (R-TXN-7).
         if upgrade.kind is UpgradeKind.WAIT and block is Conflict.BLOCK:
             return None
         self.set_owner(locker, upgrade.result)
@@ -177,6 +180,7 @@ class LockEntry:
 
     def retry(self, waiter: Waiter) -> Grant | None:
         """Grant what a waiter asked for, if that is possible now; it counts as first in line."""
+        # It waits for the insertion to end and then looks at the range anew; it is granted nothing (R-TXN-3).
         if waiter.restarts:
             return None if self.in_the_way(waiter) else Grant.RESTART
         granted = self.try_grant(waiter.locker, waiter.lock_type, in_line=True)
@@ -199,6 +203,7 @@ class LockEntry:
         if self.waiters is None:
             self.waiters = []
         if waiter.promotes:
+            # Others may wait for the lock that it holds: at the end of the queue it would wait for ever (R-TXN-5).
             self.waiters.insert(0, waiter)
         else:
             self.waiters.append(waiter)

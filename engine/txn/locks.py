@@ -109,9 +109,11 @@ class LockTable:
             granted = entry.try_grant(locker, lock_type, in_line=jump_ahead or not entry.waiters)
             if granted is not None and granted is not Grant.RESTART:
                 return granted
+            # The caller holds a latch; it lets go and asks again (R-TXN-10).
             if not wait:
                 return Grant.DENIED
             waiter = Waiter(entry, locker, lock_type, threading.Condition(self._mutex))
+            # Waiting insertions count as if they were owners (R-TXN-6).
             waiter.restarts = granted is Grant.RESTART or entry.insertion_waits(locker, lock_type)
             waiter.promotes = not waiter.restarts and entry.held(locker) is not None
             return self._wait(waiter)
@@ -157,8 +159,10 @@ class LockTable:
             JetoolError: the new version is locked already, which cannot be if the caller holds the node's latch.
         """
         with self._mutex:
+            # Nobody can have seen the new version yet: the node is still latched.
             if new_lsn in self._locks:
                 raise JetoolError("a new version is locked by somebody else", lsn=format_lsn(new_lsn))
+            # Under one hold of the mutex: no waiter may be granted in between.
             old = self._locks.get(old_lsn)
             if old is None:
                 return []
@@ -221,6 +225,7 @@ class LockTable:
         while entry.waiters:
             waiter = entry.waiters[0]
             granted = entry.retry(waiter)
+            # Those after it stay in line, even where they are compatible (R-TXN-8).
             if granted is None:
                 break
             self._settle(waiter, granted)
@@ -269,6 +274,7 @@ class LockTable:
         lock_deadline = self._lock_deadline(locker, started)
         while waiter.outcome is None:
             now = self._clock()
+            # Replay cannot be given up: for an importunate locker the transaction timeout does not count.
             deadlines = [lock_deadline, None if locker.importunate else locker.txn_deadline, detect_at]
             deadline = min((moment for moment in deadlines if moment is not None), default=None)
             if deadline is None or now < deadline:
@@ -279,6 +285,7 @@ class LockTable:
                 if self._break_deadlocks(waiter):
                     lock_deadline = self._lock_deadline(locker, now)
             elif locker.importunate:
+                # Readers had their lock timeout; the stream of the master goes before them (R-TXN-26).
                 self._steal(waiter)
                 lock_deadline = self._lock_deadline(locker, now)
             else:
@@ -306,6 +313,7 @@ class LockTable:
     def _break_deadlocks(self, waiter: Waiter) -> bool:
         """Choose a victim for each cycle through a request until there is none. True when there was one."""
         before = self._deadlocks
+        # One request may close several cycles, and its own failure ends all of them.
         while waiter.outcome is None and (cycle := find_cycle(waiter, self._waiting)):
             victim = choose_victim(cycle)
             self._deadlocks += 1
@@ -335,6 +343,7 @@ class LockTable:
             )
             entry.drop_owner(owner)
             owner.set_preempted(error)
+        # Before the sweep: the lock was taken away for this one, not for the head of the queue.
         granted = entry.retry(waiter)
         if granted is not None:
             self._settle(waiter, granted)

@@ -118,6 +118,7 @@ class TxnManager:
             if replicated:
                 txn.vlsn = NEXT_VLSN
             if transactional:
+                # Under the mutex with its id: a checkpoint must not miss it between the two (R-TXN-43).
                 self.registered[txn.id] = txn
             self.serializable += isolation is Isolation.SERIALIZABLE
         return txn
@@ -129,6 +130,7 @@ class TxnManager:
     def adopt(self, txn: Txn) -> None:
         """Register a transaction that recovery left open, or that a master has begun."""
         with self._mutex:
+            # When this node becomes the master it goes on after the ids of the stream.
             self.last_replicated_id = min(self.last_replicated_id, txn.id)
             self.registered[txn.id] = txn
 
@@ -149,6 +151,7 @@ class TxnManager:
             StorageError: the Commit could not be written or synced. Then, and when it was interrupted, the transaction
                 is possibly committed and the environment invalid (R-TXN-45).
         """
+        # A prepared transaction has promised to commit; nothing may stop it now (R-TXN-44).
         if txn.state is not TxnState.PREPARED:
             txn.check_usable()
         lsn = NULL_LSN
@@ -156,6 +159,7 @@ class TxnManager:
         gate = self.gate if txn.vlsn == NEXT_VLSN else None
         if txn.last_lsn != NULL_LSN and writer is not None:
             if gate is not None:
+                # The group refuses before anything is logged; afterwards the Commit could not be taken back.
                 gate.committing()
             # Most are insertions, for which there is nothing to ask.
             old = [
@@ -165,10 +169,12 @@ class TxnManager:
             ]
             wanted = durability or txn.durability
             try:
+                # Obsolete versions are counted with the Commit: an abort would still need them (R-TXN-41).
                 lsn = self._log_end(writer, COMMIT, txn, old)
                 if wanted is not Durability.NO_SYNC:
                     writer.flush(sync=wanted is Durability.SYNC)
             except BaseException as error:
+                # The Commit may be on disk: undo would contradict it after a restart (R-TXN-45).
                 txn.state = TxnState.POSSIBLY_COMMITTED
                 writer.invalidate(error if isinstance(error, JetoolError) else _interrupted(error))
                 raise
@@ -178,6 +184,7 @@ class TxnManager:
             self.compress_later(txn)
         try:
             if gate is not None and lsn != NULL_LSN:
+                # With the locks held: nobody here reads what the group may yet lose.
                 gate.committed(txn)
         finally:
             self._finish(txn)
@@ -196,12 +203,14 @@ class TxnManager:
             txn.state = TxnState.ABORTED
             return
         if txn.last_lsn != NULL_LSN and writer is not None:
+            # The entry first: with a crash in the undo recovery undoes the rest (R-TXN-42).
             self._log_end(writer, ABORT, txn)
             undo_txn(self._ctx, self._find, txn)
         txn.state = TxnState.ABORTED
         self.aborts += 1
         if txn.last_lsn != NULL_LSN and self.compress_later is not None:
             self.compress_later(txn)
+        # Last: until the undo is done a checkpoint must see its first LSN (R-TXN-43).
         self._finish(txn)
 
     def forget(self, txn: Txn) -> None:
@@ -228,6 +237,7 @@ class TxnManager:
             )
         record = Prepare(txn.id, self._clock(), format_id, gtrid, bqual)
         lsn = writer.log(PREPARE, encode_prepare(record, writer.version))
+        # The coordinator may decide as soon as this returns: the vote has to be durable.
         writer.flush(sync=True)
         txn.state = TxnState.PREPARED
         return lsn
@@ -245,6 +255,7 @@ class TxnManager:
         if txn.vlsn == NULL_VLSN:
             body = encode_local_end(txn.last_lsn, txn.id, self._clock(), writer.version)
             return writer.log(type_number, body, obsolete_lns=obsolete_lns)
+        # Encoded under the log write latch, where the VLSN is known (R-LOG-8).
         return writer.log_in_stream(type_number, lambda: self._stamped_end(txn), txn.vlsn, obsolete_lns=obsolete_lns)
 
     def _stamped_end(self, txn: Txn) -> bytes:

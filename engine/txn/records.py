@@ -179,6 +179,7 @@ class Records:
                 wait_lsn = NULL_LSN if node is None else self._lock_slot(node, index, exact, locker, lock_type)
                 live = node is not None and exact and node.is_live(index)
                 if wait_lsn == NULL_LSN and not live and lock_type in _RANGES:
+                    # A serializable read of nothing must find nothing again: it locks the gap.
                     gap = end_marker(db) if node is None else gap_lsn(self._ctx, node, index + exact)
                     wait_lsn = self._lock_absence(gap, locker, lock_type)
                 if wait_lsn == NULL_LSN:
@@ -187,6 +188,7 @@ class Records:
                     data = slot_data(self._ctx, node, index, cache=True)
                     self._ctx.account(node)
                     return data
+            # The latch is released; afterwards the slot is looked up again, as its LSN may have changed.
             self.wait_for(wait_lsn, locker, lock_type)
 
     def put(self, db: DatabaseState, key: Key, payload: Payload, locker: Txn, mode: PutMode) -> bool:
@@ -203,14 +205,17 @@ class Records:
         locker.check_usable()
         while True:
             with ctx.latch:
+                # Also for an update: whether the key exists is known only in the BIN (R-TREE-11).
                 node = bin_for_insert(ctx, db, key)
                 index, exact = node.find(key)
                 gap = False
                 wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
+                # Into a deleted slot too: a serializable scan has passed it as a part of the gap.
                 if wait_lsn == NULL_LSN and self.guards_gaps() and not (exact and node.is_live(index)):
                     gap = True
                     wait_lsn = self._ask_gap(node, index + exact, locker)
                 if wait_lsn == NULL_LSN:
+                    # Only now, with the lock: before, the state may be that of an open transaction.
                     exists = exact and node.is_live(index)
                     if exists if mode is PutMode.INSERT_ONLY else not exists and mode is PutMode.UPDATE_ONLY:
                         return False
@@ -234,6 +239,7 @@ class Records:
                 index, exact = node.find(key)
                 wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
                 if wait_lsn == NULL_LSN:
+                    # Only now, with the lock: the deletion of an open transaction may yet be taken back.
                     if not exact or not node.is_live(index):
                         return False
                     self.write_slot(node, index, True, key, payload, locker)
@@ -252,10 +258,12 @@ class Records:
             return self._write_deferred(node, index, exact, key, payload, locker)
         old_lsn = node.lsns[index] if exact else NULL_LSN
         old_state = node.states[index] if exact else KNOWN_DELETED
+        # Abort information is that of the transaction's first write of the record (R-TXN-32).
         mine = locker.writes.get(old_lsn) if old_lsn != NULL_LSN else None
         before = mine[1] if mine is not None else _before(node, index, exact)
         embedded = payload.data is not None and payload.kind.embeds and self._embeds(db, payload.data)
         exists = exact and not old_state & DELETED and old_lsn != NULL_LSN
+        # Nobody reads such an LN by its LSN (R-CLN-5).
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = _type_of(payload, exists, locker)
@@ -270,7 +278,9 @@ class Records:
             if timed:
                 record = _with_times(record, number, writer.version, times, before)
             body, marshal = _marshalled(number, writer.version, record, payload.refresh)
+        # A version from before the transaction counts at commit only: an abort needs it (R-CLN-6).
         obsolete = ((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else ()
+        # The entry is logged before the slot changes, under one latch: no BIN without its LN (R-TXN-35).
         if locker.vlsn == NULL_VLSN:
             lsn = writer.log(
                 number, body if marshal is None else marshal, obsolete_lns=obsolete, born_obsolete=born_obsolete
@@ -282,8 +292,10 @@ class Records:
         if payload.expiration and ctx.expiring is not None:
             ctx.expiring.expires(lsn, payload.expiration, size)
         if locker.transactional:
+            # Before the latch is released: whoever finds the new LSN finds it locked (R-TXN-1).
             self._move_lock(locker, db, old_lsn, lsn, before)
         if payload.data is None:
+            # The slot stays until the transaction has ended and the compressor takes it (R-TREE-21).
             node.put(index, key, exact, lsn, PENDING_DELETED, None, size, 0)
             locker.deleted.append((db, key))
         else:
@@ -303,6 +315,7 @@ class Records:
         if exists and ctx.log_version >= CREATION_TIMES and payload.kind is USER and not db.internal:
             created = node.times_of(index).created
             lsn = node.lsns[index]
+            # Where the file of the old LN is missing only the creation time is lost; the record can still be replaced.
             if not node.states[index] & SLOT_EMBEDDED and not is_null(lsn) and ctx.access.has_file(file_of(lsn)):
                 created = read_ln(ctx, db, lsn).creation_time
         return times_from(self._clock(), created)
@@ -344,9 +357,11 @@ class Records:
         return granted
 
     def _lock_slot(self, node: BIN, index: int, exact: bool, locker: Txn | None, lock_type: LockType | None) -> int:
+        # Deferred-write databases have no transactions, and their LSNs are made up.
         if not exact or locker is None or lock_type is None or node.db.deferred:
             return NULL_LSN
         lsn = node.lsns[index]
+        # A version of its own is locked already, but not the gap in front of it (R-TXN-11).
         if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or (lsn in locker.writes and lock_type not in _RANGES):
             return NULL_LSN
         granted = self._locks.lock(lsn, locker, lock_type, wait=False)
@@ -371,6 +386,7 @@ class Records:
         Nothing is held afterwards: the record is inserted before the latch is given up, and its own lock does the rest.
         """
         lsn = gap_lsn(self._ctx, node, index)
+        # A locker of its own: what the transaction holds on that record must not be widened (R-TXN-4).
         helper = GapLocker(locker)
         if self._locks.lock(lsn, helper, LockType.RANGE_INSERT, wait=False) not in _GRANTED:
             return lsn
@@ -384,13 +400,16 @@ class Records:
 
     def _move_lock(self, locker: Txn, db: DatabaseState, old_lsn: int, lsn: int, before: RecordVersion) -> None:
         locker.wrote(lsn)
+        # Others of the group, or readers of the old version, may share the lock (R-TXN-1).
         given = self._locks.transfer(old_lsn, lsn, write=True) if old_lsn in locker.locks else []
         for owner, _ in given:
             if isinstance(owner, Txn):
                 owner.locks[lsn] = None
         if not given:
+            # A new record, or a slot without a lock: the new LSN is nobody's yet, so this is granted.
             self._locks.lock(lsn, locker, LockType.WRITE, wait=False)
             locker.locks[lsn] = None
+        # What this version replaces goes from version to version (R-TXN-32).
         locker.writes.pop(old_lsn, None)
         locker.writes[lsn] = (db, before)
 
@@ -424,8 +443,10 @@ def _marks(
     flags |= ln_codec.HAS_EXPIRATION if payload.expiration else 0
     flags2 = 0
     prior_size = node.sizes[index] if exact else 0
+    # Who redoes this LN counts the prior version obsolete by size and file (R-REC-57).
     if prior_size and not old_state & (DELETED | SLOT_EMBEDDED) and not node.db.duplicates:
         flags2 |= ln_codec.HAS_PRIOR_SIZE
+        # When the prior version is the abort version its file is that of the abort LSN.
         if not locker.transactional or before.lsn != old_lsn:
             flags2 |= ln_codec.HAS_PRIOR_FILE
     if locker.transactional:
@@ -488,6 +509,7 @@ def _marshalled(
     def marshal() -> bytes:
         return encode_body(number, version, record._replace(content=refresh()))
 
+    # Encoded now for the size; under the latch the content is up to date.
     return marshal(), marshal
 
 
@@ -501,6 +523,7 @@ def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
     current: BIN | None = node
     while current is not None:
         for at in range(index, len(current)):
+            # Deleted for good: no lock can guard it (R-TXN-11).
             if current.lsns[at] != NULL_LSN and not current.states[at] & KNOWN_DELETED:
                 return current.lsns[at]
         current, index = next_bin(ctx, current), 0
@@ -516,10 +539,12 @@ def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
 
 def _before(node: BIN, index: int, exact: bool) -> RecordVersion:
     """The version that is in a slot now, as a transaction's first write of the record finds it (R-TXN-33)."""
+    # No abort LSN: undo makes the slot known deleted (R-TXN-33).
     if not exact or node.lsns[index] == NULL_LSN:
         return _NO_RECORD
     state = node.states[index]
     deleted = bool(state & DELETED)
+    # Its data goes into the LN, since its own entry may be cleaned before an abort (R-TREE-42).
     embedded = bool(state & SLOT_EMBEDDED) and not deleted
     return record_version(
         lsn=node.lsns[index],

@@ -86,10 +86,12 @@ def visible_matchpoints(access: LogAccess, matchpoint_lsn: int, end_lsn: int) ->
     Arguments:
         matchpoint_lsn: where a rollback went back to; its file may have been deleted since.
     """
+    # The matchpoint's file may be gone; then the log is read from its beginning.
     there = any(file.number == file_of(matchpoint_lsn) for file in access.files())
     extent = LogRange(matchpoint_lsn if there else NULL_LSN, end_lsn)
     return [
         raw.lsn
+        # Gaps are files that the cleaner deleted, in which nothing was left to roll back.
         for raw in forward(access, extent, _MATCHPOINTS, gaps=True)
         if raw.lsn > matchpoint_lsn and not is_invisible(raw.flags, raw.version)
     ]
@@ -102,9 +104,11 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
         by_file.setdefault(file_of(lsn), []).append(offset_of(lsn))
     paths = {file.number: file.path for file in access.files()}
     for number, offsets in by_file.items():
+        # Each file once, in order: one fsync for all of its entries (R-LOG-46).
         file = access.storage.open_rw(paths[number])
         for offset in offsets:
             flags = file.read(offset + FLAGS_AT, 1)[0]
+            # In place; the bit is masked out before the checksum is computed (R-LOG-41).
             file.write(offset + FLAGS_AT, bytes((flags | INVISIBLE,)))
         file.sync()
         file.close()
@@ -112,6 +116,7 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
 
 def relock(locks: LockTable, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
     """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
+    # Nobody else is there yet, so it is granted at once (R-REC-51).
     locks.lock(lsn, txn, LockType.WRITE, wait=False)
     txn.locks[lsn] = None
     txn.writes[lsn] = (db, version_before(record, lsn)._replace(size=record.prior_size))

@@ -137,6 +137,7 @@ class Txn:
     def set_abort_only(self, cause: LockConflictError) -> None:
         """The transaction can only be aborted from now on."""
         self._cause = cause
+        # A prepared transaction stays so: only its coordinator decides.
         if self.state is TxnState.OPEN:
             self.state = TxnState.ABORT_ONLY
 
@@ -161,6 +162,7 @@ class Txn:
 
     def wrote(self, lsn: int) -> None:
         """An LN of the transaction has been logged (R-LOG-4 l)."""
+        # A checkpoint takes the smallest of these as firstActive (R-CKPT-10).
         if self.first_lsn == NULL_LSN:
             self.first_lsn = lsn
         self.last_lsn = lsn

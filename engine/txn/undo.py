@@ -37,6 +37,7 @@ def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
     """
     lsn, count = txn.last_lsn, 0
     while lsn != NULL_LSN:
+        # One LN at a time, so that others go on in between; the locks keep the records from them.
         with ctx.latch:
             entry = ctx.access.read(lsn)
             record = entry.record()
@@ -60,5 +61,6 @@ def count_undone(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, size
     born = record.data is None or bool(record.flags & EMBEDDED) or db.duplicates
     writer = ctx.writer
     if not born and writer is not None and writer.observer is not None:
+        # Counters change under the log write latch only.
         with writer.latch:
             writer.observer.obsolete_ln(lsn, size)
