@@ -50,8 +50,10 @@ class Compressor:
         """
         removed = 0
         with self._mutex:
+            # Taken whole: what is queued meanwhile waits for the next round.
             queue, self._queue = self._queue, []
         for db, key in queue:
+            # One BIN at a time, so that operations get the latch in between.
             with self._ctx.latch:
                 removed += self._one(db, key)
         return removed
@@ -68,6 +70,7 @@ class Compressor:
         wants_delta = node.wants_delta(self._ctx.delta_percent)
         removed = compress(self._ctx, node, dirty_slots=not wants_delta or self._all_deleted(node))
         if not len(node):
+            # The branch must go too, or scans would pass empty nodes for ever (R-TREE-52).
             prune(self._ctx, node)
         if node.in_tree:
             self._ctx.account(node)

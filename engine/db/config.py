@@ -210,6 +210,7 @@ def read_properties(storage: Storage) -> dict[str, str]:
         file = storage.open(PROPERTIES_FILE)
     except NotFoundError:
         return {}
+    # Java writes these files in this encoding.
     text = file.read(0, file.size()).decode("latin-1")
     file.close()
     found = {}

@@ -84,6 +84,7 @@ class Cursor:
         here = self.current()
         if here is None:
             raise self._nowhere()
+        # The key with a zero byte is the next possible key, so all data items lie before it.
         low, high = comparable_key(self._state, here[0]), comparable_key(self._state, here[0] + b"\0")
         return sum(map(len, records_between(self._engine, self._state, low, high, locker=inner_of(self._txn))))
 
@@ -141,6 +142,7 @@ class Cursor:
         found = walker_of(self._engine, self._state, locker, backward=backward).step(key, inclusive=inclusive, limit=1)
         if not found:
             return None
+        # Only after the new record is locked: without a record the cursor keeps its place and its lock.
         self._release()
         self._at = found[0]
         self._held = found[0].lsn
@@ -159,6 +161,7 @@ class Cursor:
     def _release(self) -> None:
         """Under read-committed the lock on the record that is left is given back."""
         locker = inner_of(self._txn)
+        # A write lock is held to the end of the transaction (R-TXN-20).
         if locker is not None and locker.isolation is Isolation.READ_COMMITTED and self._held not in locker.writes:
             self._engine.locks.release(self._held, locker)
             locker.locks.pop(self._held, None)

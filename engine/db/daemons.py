@@ -87,10 +87,12 @@ class Daemon:
             self._woken.wait(self._period_s)
             if self._stopping:
                 return
+            # Before the work: what wakes it meanwhile asks for another round.
             self._woken.clear()
             try:
                 self._work()
                 self.rounds += 1
+            # Nobody waits for this thread: what it does not report is lost.
             except BaseException as error:
                 self._failed(self.name, error)
                 return
@@ -149,11 +151,13 @@ class Daemons:
 
     def _checkpoint(self) -> None:
         checkpointer = self._parts.checkpointer
+        # A writer may have woken it just as a checkpoint ended.
         if checkpointer.is_due():
             self._parts.compressor.run()
             checkpointer.run("daemon", wait=False)
 
     def _failed(self, name: str, error: BaseException) -> None:
+        # The first failure is the cause; the others follow from it.
         if self.failure is None:
             self.failure = error if isinstance(error, JetoolError) else _bug(name, error)
         if self._parts.writer is not None:
@@ -196,6 +200,7 @@ class Flusher:
             self._last_sync = self._last_write = now
             if commits != self._synced:
                 self._writer.flush(sync=True)
+                # The number from before the flush: a commit in between is taken along next time.
                 self._synced = self._written = commits
         elif _is_due(now, self._last_write, self._no_sync_ms):
             self._last_write = now

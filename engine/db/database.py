@@ -33,6 +33,7 @@ class Database:
         self._open = True
         self.state = state
         self._plain = state.order.plain
+        # The log does not say it: as in JE each handle declares it anew.
         if not engine.read_only and not state.internal:
             state.transactional = engine.config.transactional and not state.deferred
         state.handles += 1
@@ -70,10 +71,12 @@ class Database:
             return next((data for _, data in self.items(start=key, end=key + b"\0", txn=txn)), None)
         self._check()
         learned = self.state.order.learned
+        # Nothing has shown this key, so there is no such record; a search would give the key a place.
         if learned is not None and learned.places is not None and not learned.knows(key):
             return None
         locker = txn.inner if txn is not None else None
         if locker is None:
+            # Without a transaction of its own the read waits for a writer, but keeps no lock.
             found = walker_of(self._engine, self.state, None).exact(self._key(key))
             self._engine.keep_budget()
             return None if found is None else found.data
@@ -199,5 +202,6 @@ class Database:
 
 def _after_prefix(prefix: bytes) -> bytes | None:
     """The smallest key that is larger than all keys with a prefix; None when there is none."""
+    # A byte 0xff cannot be raised: the one before it is.
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None

@@ -88,6 +88,7 @@ class Engine:
 
     def __init__(self, storage: Storage, config: EnvironmentConfig, listener: Listener) -> None:
         self.storage = storage
+        # What the environment's own file says wins over the caller, as in JE.
         self.config = config.with_params(read_properties(storage)) if is_directory(storage) else config
         self._lock: WriterLock | None = None
         self.stopped = False
@@ -112,6 +113,7 @@ class Engine:
         # Whether records may be written here without asking a replication group.
         self._on_its_own = not self.config.read_only and not self.replicated
         self.daemons = Daemons(self.config, parts)
+        # Last: from here on other threads use the parts.
         self.daemons.start()
 
     @property
@@ -201,8 +203,10 @@ class Engine:
                 consequence="records cannot be written here without losing them",
             )
         self.txns.gate, self.txns.master_term = gate, self.now_ms()
+        # The Aborts are part of the stream, so that replicas end these transactions as well.
         for txn in [txn for txn in self.open_transactions() if txn.id < 0]:
             txn.vlsn, txn.end = NEXT_VLSN, None
+            # Recovery has noted nothing; without this a database that the transaction made would stay.
             self.restore_actions(txn)
             self.abort(txn)
 
@@ -261,13 +265,16 @@ class Engine:
         if self.stopped:
             return
         self.stopped = True
+        # First: no thread may begin a checkpoint while the parts are taken down.
         self.daemons.stop()
         left: list[int] = []
         try:
             writer = self.writer
             if writer is not None and not writer.failed:
+                # Before the checkpoint, so that the log ends with nothing left to undo.
                 left = self._end_transactions()
                 self._remove_temporary()
+                # Nothing was logged after the last CkptEnd: another one would say the same.
                 if writer.last_lsn != self.checkpointer.last_end:
                     self.compressor.run()
                     self.checkpointer.run("close", force=True, minimize=True)
@@ -276,6 +283,7 @@ class Engine:
         finally:
             self._release()
         if self.daemons.failure is not None:
+            # Only now: the lock has to be released whatever the thread has met.
             raise self.daemons.failure
         if left:
             raise RefusedError(
@@ -288,6 +296,7 @@ class Engine:
         """Stop without a word, as a crash would: nothing is written any more. For drills."""
         self.stopped = True
         if self.writer is not None:
+            # Before the threads end: what they still have in hand must not reach the log.
             self.writer.invalidate(RefusedError("the environment has been stopped"))
         self.daemons.stop()
         if self.writer is not None:
@@ -348,6 +357,7 @@ class Engine:
         """Abort a transaction, and run what waits for that."""
         actions = self._ends.pop(locker.id, [])
         self.txns.abort(locker)
+        # After a failed write nothing was taken back, and nothing may be finished.
         if self.writer is not None and not self.writer.failed:
             for action in actions:
                 action.aborted()
@@ -358,6 +368,7 @@ class Engine:
         if self.config.run_checkpointer is False or not self.checkpointer.is_due():
             return
         if self.daemons.checkpointer is not None:
+            # A writer does not wait for the checkpoint that it has made due.
             self.daemons.checkpointer.wake()
             return
         self.compressor.run()
@@ -370,6 +381,7 @@ class Engine:
             return
         if self.daemons.evictor is not None:
             self.daemons.evictor.wake()
+            # Far over the budget the thread alone would not keep up (R-EVT-1).
             if not self.evictor.is_critical():
                 return
         self.evictor.run()
@@ -437,6 +449,7 @@ class Engine:
     def _end_transactions(self) -> list[int]:
         left = []
         for txn in self.open_transactions():
+            # Prepared ones wait for their coordinator, replicated ones for their master (R-TXN-46).
             if txn.state in (TxnState.OPEN, TxnState.ABORT_ONLY) and (txn.id > 0 or self.leads):
                 left.append(txn.id)
                 self.abort(txn)

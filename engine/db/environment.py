@@ -143,6 +143,7 @@ class Environment:
         # The name of a temporary database has none either: recovery removes the database by its name (R-REC-60).
         with engine.operation(inner_of(txn), transactional=not options.temporary) as locker:
             state = engine.naming.create(name, options, locker)
+            # The MapLN is not transactional: an abort takes back the name only (R-TREE-4).
             engine.at_end(locker, aborted=lambda: engine.naming.finish_removal(state))
         return Database(engine, state)
 
@@ -151,6 +152,7 @@ class Environment:
         engine = self.engine
         with engine.operation(inner_of(txn)) as locker:
             state = engine.naming.remove(name, locker)
+            # Only with the commit: until then an abort must find the records again.
             engine.at_end(locker, committed=lambda: engine.naming.finish_removal(state))
 
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
@@ -181,6 +183,7 @@ class Environment:
         """Prepared transactions by their XID (format id, gtrid, bqual), to be committed or aborted (R-TXN-44)."""
         found, resurrected = {}, self.engine.recovery.resurrected
         for txn in self.engine.open_transactions():
+            # The XID is in the Prepare entry, which only recovery has read.
             left = resurrected.get(txn.id)
             if txn.state is TxnState.PREPARED and left is not None and left.prepare is not None:
                 xid = (left.prepare.format_id, left.prepare.gtrid or b"", left.prepare.bqual or b"")

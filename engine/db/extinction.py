@@ -37,10 +37,12 @@ def finish_extinctions(parts: EnvironmentParts) -> None:
         scans = parts.catalog.by_name(DATABASE_NAME)
         found = [] if scans is None else _databases(parts, scans)
     for key, db_id in found:
+        # Still named: the removal has not committed, and the database stays.
         if scans is None or parts.naming.is_named(db_id):
             continue
         db = parts.catalog.by_id(db_id)
         if db is not None:
+            # The MapLN before the task: a crash in between leaves the task, which finds nothing left to do.
             parts.naming.finish_removal(db)
         txn = parts.txns.begin(durability=Durability.NO_SYNC)
         parts.records.delete(scans, key, txn, Payload(None, _EXTINCT_SCAN))

@@ -89,6 +89,7 @@ class WriterLock:
         """Give it back. Releasing twice is harmless."""
         if self._lock is None:
             return
+        # Before the name is struck out: in between a second writer of this process is still refused.
         self._lock.release()
         self._lock = None
         with _open_mutex:
@@ -106,6 +107,7 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
             raise NotFoundError("no such directory", file=storage.root, hint="check the path of the environment")
         storage.make_directory("")
     if not config.create:
+        # Refuse before a lock file is left in a directory that is no environment.
         list_log_files(storage)
     return WriterLock(storage)
 
@@ -134,11 +136,14 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         return _create(storage, config, listener)
     tail = find_end(storage, files)
     if may_create and tail.entries <= 1 and len(files.files) == 1:
+        # Only a header was written: the crash came before the first entry.
         return _create(storage, config, listener)
     if not config.read_only:
+        # Before recovery, which may take long, and before anything on disk is changed.
         _check_tail(storage, config, tail)
     ctx = make_context(config, LogAccess(storage, files.files))
     if not config.read_only:
+        # Never older than what is there: versions ascend with file numbers (je-log-format.md 3.6).
         ctx.log_version = continued_in(tail.version)
     utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
     recovery = Recovery(
@@ -148,6 +153,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         listener,
         resurrect=not config.read_only,
         hook=None if config.read_only else HookGroup(utilization, stream),
+        # It has no checkpoint to ask: during recovery changed nodes go to the scratch file.
         keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
     )
     try:
@@ -155,6 +161,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
         parts.tail = tail
         if not config.read_only:
+            # The first change on disk; everything before can be repeated after a crash.
             _make_writable(parts, tail, stream, files.data_directories)
             if config.mark_damage:
                 ctx.access.on_damage = partial(_mark_damaged, parts)
@@ -170,6 +177,7 @@ def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
     """A bad entry was met in a file: nothing more is written, and nobody opens the environment as if it were whole."""
     if parts.writer is None or parts.writer.failed:
         return
+    # First: while the marker is being written nothing more may go to the log.
     parts.writer.invalidate(error)
     now_ms = parts.clock()
     said = f"#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime(now_ms // 1000))}\nlsn={error.lsn}\n"
@@ -216,16 +224,22 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
 def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, data_directories: int) -> None:
     """Recovery has succeeded in memory; now the same on disk."""
     storage, found = parts.ctx.access.storage, parts.recovery
+    # Before anything is logged: the next recovery must not redo what this one has taken back (R-RB-32).
     set_invisible(parts.ctx.access, found.rolled_back)
     for path in tail.set_aside:
+        # Out of the way: the next file that is begun may get this number.
         storage.rename(path, bad_name(storage, path))
     if tail.cut_bytes:
         file = storage.open_rw(tail.last_file.path)
+        # Before the first write, or old bytes could follow the new entries as if they belonged to them (R-LOG-33).
         file.truncate(offset_of(tail.end_lsn))
+        # The cut is durable before anything is appended after it.
         file.sync()
         file.close()
+    # A file has one log version, and an ImmutableFile entry ends its file (R-LOG-34).
     new_file = tail.immutable or tail.version < parts.ctx.log_version or parts.config.force_new_file
     parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=data_directories)
+    # Before names are finished: these transactions may hold locks on them.
     _resurrect(parts)
     if tail.version < PRIOR_VERSION:
         _put_names_into_map_lns(parts)
@@ -234,6 +248,7 @@ def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, data_d
         _open_vlsn_index(parts, stream)
     changed = parts.writer is not None and parts.writer.entries > 0
     if changed or not found.last_entry_is_ckpt_end or parts.config.force_checkpoint:
+        # So that the next recovery begins here, and not with the same work once more (R-REC-64).
         parts.checkpointer.run("recovery", force=True, minimize=True)
 
 
@@ -253,8 +268,10 @@ def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
     if config.rebuild_vlsn_index:
         _rebuild(parts, stored)
     parts.vlsn_index = open_index(stored, config.vlsn_limits, recovered, cache_size=config.vlsn_cache_size)
+    # First: what it stores is counted by the utilization summaries that follow (R-CKPT-19).
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
     assert parts.writer is not None
+    # Only now: what was logged until here is not part of the stream.
     parts.writer.stream = EnvironmentStream(parts.vlsn_index)
 
 
@@ -285,6 +302,7 @@ def _put_names_into_map_lns(parts: EnvironmentParts) -> None:
 def _resurrect(parts: EnvironmentParts) -> None:
     """Transactions that recovery leaves open keep their locks and their place in firstActive (R-REC-47, 51)."""
     for found in parts.recovery.resurrected.values():
+        # No timeout: its master or coordinator may take its time (R-REC-42).
         txn = Txn(found.txn_id, lock_timeout_ms=0)
         txn.state = TxnState.PREPARED if found.prepare is not None else TxnState.OPEN
         txn.first_lsn, txn.last_lsn = found.first_lsn, found.last_lsn
@@ -299,6 +317,7 @@ def _resurrect(parts: EnvironmentParts) -> None:
 
 def _finish_naming(parts: EnvironmentParts) -> None:
     """Removals, truncations, renames that had committed; temporary databases (R-REC-60 to R-REC-62)."""
+    # The Commit is in the log, the MapLN is not: the crash came between the two (R-REC-61).
     for db_id in sorted(parts.recovery.databases_removed):
         state = parts.catalog.by_id(db_id)
         if state is not None:

@@ -118,6 +118,7 @@ class EnvironmentParts:
         self.ctx.expiring = expiration
         # What it writes is counted by the summaries that follow.
         self.checkpointer.participants += [expiration, self.utilization]
+        # Before the writer: what the summaries say must be there when the first entry is counted.
         self.utilization.load()
         self.writer = LogWriter(
             self.ctx.access,
@@ -134,12 +135,15 @@ class EnvironmentParts:
         self.writer.group.timeout_ms = config.fsync_timeout_ms
         self.writer.group.interval_ms = config.group_interval_ms
         self.writer.group.threshold = config.group_threshold
+        # Before ``ctx.writer``: no entry may be logged uncounted.
         self.writer.observer = self.utilization
         self.ctx.writer = self.writer
+        # Recovery has none; from now on transactions hold locks on slots.
         self.ctx.locks = self.compressor
         self.ctx.root_logged = self._root_logged
         self.naming.removed = self.utilization.count_removed
         roots = [root_in_memory(db) for db in self.catalog.loaded()]
+        # Last: it logs nodes, for which everything above has to be connected.
         settle(self.ctx, [root for root in roots if root is not None])
 
     def _root_logged(self, db: DatabaseState) -> None:

@@ -25,6 +25,7 @@ def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
     if state.order.plain:
         return key
     learned = state.order.learned
+    # Comparing would give it a place at the end, which a later read would take for known.
     if learned is not None and not learned.knows(join_two_part_key(key, data) if state.duplicates else key):
         raise unknown_order(learned.name)
     if not state.duplicates:
@@ -63,6 +64,7 @@ def records_between(
 ) -> Iterator[list[ScannedRecord]]:
     """Records with ``low <= key < high``, some at a time; with locks to take, one at a time."""
     walker = walker_of(engine, state, locker, backward=backward, bound=low if backward else high)
+    # Locks are kept: no record may be locked that the caller never asked for.
     limit = 1 if locker is not None else _BATCH
     key, inclusive = (high, False) if backward else (low, True)
     while found := walker.step(key, inclusive=inclusive, limit=limit):

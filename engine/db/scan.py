@@ -91,6 +91,7 @@ class RecordWalker:
         while True:
             with self._engine.ctx.latch:
                 step = self._step(key, inclusive, limit)
+            # Without the latch, and when no node is in use: the evictor may take any.
             self._engine.keep_budget()
             if step.records and key is not None and not self._goes_on(key, step.records[-1].key, inclusive):
                 raise DamageError(
@@ -101,6 +102,7 @@ class RecordWalker:
             if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
                 return step.records
             if step.wait_lsn != NULL_LSN:
+                # Without the latch; then the place is found anew, since the tree may have changed.
                 self._wait(step.wait_lsn)
 
     def exact(self, key: Key) -> ScannedRecord | None:
@@ -114,6 +116,7 @@ class RecordWalker:
                     return None
                 expiration = node.expirations[index]
                 live = node.is_live(index) and not (expiration and is_expired(expiration, self._engine.now_ms()))
+                # A pending deletion may be taken back: wait for its transaction.
                 if not live and (node.lsns[index] == NULL_LSN or not self._is_pending(node, index)):
                     return None
                 wait_lsn = self._lock(node, index)
@@ -131,6 +134,7 @@ class RecordWalker:
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> ScanBatch:
         node, index = self._place(key, inclusive)
+        # A backward walk comes from after the gap, so it has to guard that before its first record.
         if self._backward and self._lock_type in _RANGES:
             wait_lsn = self._lock_range(end_marker(self._state) if node is None else self._gap(node, index + 1))
             if wait_lsn != NULL_LSN:
@@ -155,6 +159,7 @@ class RecordWalker:
                 if node.is_live(index) and not is_expired(node.expirations[index], now):
                     wait_lsn = self._lock(node, index)
                     if wait_lsn != NULL_LSN:
+                        # What was found so far is handed out first; the wait comes with the next step.
                         return ScanBatch(found, False, wait_lsn)
                     data = slot_data(self._engine.ctx, node, index)
                     if data is not None:
@@ -183,6 +188,7 @@ class RecordWalker:
 
     def _lock_beyond(self, node: BIN, index: int) -> int:
         """The lock on the record after the last one, which only guards the gap before it."""
+        # Backward the gap was locked with the record after it.
         if self._backward or self._lock_type not in _RANGES:
             return NULL_LSN
         return self._lock_range(self._gap(node, index))
@@ -212,12 +218,14 @@ class RecordWalker:
         locks, lsn = self._engine.locks, node.lsns[index]
         if self._locker is not None:
             return self._engine.records.lock_slot(node, index, self._locker, self._lock_type)
+        # Nobody owns the version, and under the latch nobody can write it.
         if self._lock_type is None or locks.is_idle() or not locks.owners(lsn):
             return NULL_LSN
         passing = self._engine.passing_locker()
         granted = locks.lock(lsn, passing, self._lock_type, wait=False)
         if granted is Grant.DENIED:
             return lsn
+        # Granted means committed: that was all there was to ask.
         locks.release(lsn, passing)
         return NULL_LSN
 

@@ -41,6 +41,7 @@ class EnvironmentStream:
 
     def logged(self, vlsn: int, lsn: int, type_number: int, body: bytes) -> None:
         """Register an entry, and hand it to feeders that wait for it."""
+        # May come out of order; the index waits for what is missing (R-VLSN-10).
         self._index.put(vlsn, lsn, type_number, LogItem(vlsn, lsn, type_number, body))
 
     def fail(self, error: JetoolError) -> None:
@@ -65,6 +66,7 @@ class AloneGate:
 
     def stamp(self) -> Stamp:
         """What a majority of one has is durable."""
+        # Called under the log write latch: this is the VLSN of the entry itself.
         vlsn = self._index.latest_allocated
         return Stamp(vlsn, self._master_id, vlsn)
 

@@ -53,6 +53,7 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Ended in the block, or prepared: its coordinator decides.
         if self.inner.state not in (TxnState.OPEN, TxnState.ABORT_ONLY):
             return
         if kind is not None or self.inner.state is TxnState.ABORT_ONLY:

@@ -76,6 +76,7 @@ class _StoreTxn:
     def __init__(self, parts: EnvironmentParts, state: DatabaseState) -> None:
         self._parts = parts
         self._state = state
+        # Local: every node has an index of its own, which is no part of the stream (R-VLSN-40).
         self._txn: Txn = parts.txns.begin(durability=Durability.NO_SYNC)
 
     def put(self, key: bytes, data: bytes) -> None:
