@@ -25,6 +25,7 @@ from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, environment, run
 from tests.oracle.environments import named
 from tests.support.killing import run_killed
+from tests.tools import needs
 
 CORRUPT: Final = "je-18.3.20/corrupt-middle"
 TORN: Final = "je-18.3.20/torn-garbage-tail"
@@ -236,6 +237,7 @@ def test_a_file_that_undo_makes_again_is_like_the_others(tmp_path: Path) -> None
 
 
 def test_rejects_have_the_permissions_of_the_environment(tmp_path: Path) -> None:
+    needs("Spark")
     env = tmp_path / "env"
     assert run("create", env, "--db", "t").code == 0
     env.chmod(0o700)
