@@ -95,7 +95,7 @@ class JetoolError(Exception):
 
 
 class UsageError(JetoolError):
-    """The request makes no sense: an address that is none, options that exclude each other."""
+    """The request makes no sense: an address in no known form, options that exclude each other."""
 
     exit_code = 2
     kind = "usage"

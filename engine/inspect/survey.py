@@ -109,7 +109,7 @@ class Survey(NamedTuple):
     Attributes:
         last_lsn: the last entry of the log.
         end_of_log: LSN after it.
-        tail: the bytes from there to the end of the file, which are not entries or stand after what is none; or None.
+        tail: the bytes from there to the end of the file, which are not entries or follow bytes that are not; or None.
         closed_cleanly: the last thing that was written is the checkpoint of a close.
         partial_checkpoint: LSN of a CkptStart after the last CkptEnd, or NULL_LSN.
         replicated: the root says that the environment is replicated.

@@ -61,7 +61,7 @@ def parse_conf(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         texts: such as ``spark.driver.memory=4g``.
 
     Raises:
-        UsageError: no ``=``, or a name that is none of Spark's.
+        UsageError: no ``=``, or not a name of Spark's.
     """
     pairs = []
     for text in texts:
