@@ -8,6 +8,7 @@ Modules:
 * ``acks``: acknowledgements
 * ``election``: elections of a master, by Raft
 * ``feeder``: the master's side of one replica: syncup, the stream, acknowledgements, files
+* ``frames``: frames between two nodes of jetool
 * ``group``: the members of a replication group, kept in the replicated database ``_jeRepGroupDB``
 * ``handshake``: how two nodes come to trust each other before anything else is said
 * ``mastership``: one term of a master: the gate of its commits, and the replicas that it feeds
@@ -27,5 +28,4 @@ Modules:
 * ``syncup``: syncup: where replica and master agree, and what the replica does to get there
 * ``terms``: terms of masters, and where in the stream each began
 * ``voting``: what a node and the election of its master ask of each other
-* ``wire``: frames between two nodes
 """

@@ -18,11 +18,11 @@ from engine.db.engine import Engine
 from engine.errors import FormatError, JetoolError, NotFoundError
 from engine.rep import messages
 from engine.rep.acks import GroupGate
+from engine.rep.frames import Channel, DisconnectedError, Frame
 from engine.rep.messages import Heartbeat, Message, nonsense
 from engine.rep.restore import send_files
 from engine.rep.stream import StreamEntry, StreamReader, entry_at, of_item
 from engine.rep.syncup import Answer, AnswerKind, Feeder
-from engine.rep.wire import Channel, DisconnectedError, Frame
 from engine.vlsn.entry_waiters import WaitTimeoutError
 
 _BATCH_BYTES: Final = 1 << 18

@@ -14,7 +14,7 @@ REFUSED  who answers  why, as text, the address of the master where that is the 
   compared; nodes whose clocks differ by more than the limit must not work together, since expiration and the times of
   commits would mean different things on them.
 * The caller checks the answerer's proof in the same way: a stranger cannot pose as the master.
-* Both nonces make the keys of this connection (``engine.rep.wire``).
+* Both nonces make the keys of this connection (``engine.rep.frames``).
 
 The connection is authenticated, not encrypted: on networks that are not trusted it belongs into a tunnel.
 """
@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError, UsageError
 from engine.format.bytecursor import ByteReader, ByteWriter
-from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError, address_text
+from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError, address_text
 
 PROTOCOL_VERSION: Final = 1
 LEAST_SECRET_BYTES: Final = 16

@@ -28,13 +28,13 @@ from engine.format.vlsn import NEXT_VLSN
 from engine.rep import messages
 from engine.rep.acks import GroupGate
 from engine.rep.feeder import FeederSession
+from engine.rep.frames import Channel
 from engine.rep.group import Membership, add_member, check_name, read_membership
 from engine.rep.handshake import Identity
 from engine.rep.messages import Message, ReplicaProgress
 from engine.rep.settings import NodeConfig
 from engine.rep.terms import NO_TERMS, Terms, encode_terms
 from engine.rep.voting import Election
-from engine.rep.wire import Channel
 
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.02

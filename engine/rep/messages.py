@@ -35,8 +35,8 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.rep.frames import PeerError
 from engine.rep.stream import StreamEntry
-from engine.rep.wire import PeerError
 
 
 class Message(IntEnum):

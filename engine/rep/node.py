@@ -31,6 +31,7 @@ from engine.log.marker import MARKER
 from engine.rep.election.ballot import refuse_voter
 from engine.rep.election.elections import Elections
 from engine.rep.election.raft import require_library
+from engine.rep.frames import Channel, DisconnectedError, PeerError, address_text
 from engine.rep.group import Membership, check_name, form_group, read_membership
 from engine.rep.handshake import (
     NO_UUID,
@@ -49,7 +50,6 @@ from engine.rep.service_dispatcher import ServiceDispatcher
 from engine.rep.settings import Address, NodeConfig, Role
 from engine.rep.terms import NO_TERMS, Terms
 from engine.rep.voting import Election, Position
-from engine.rep.wire import Channel, DisconnectedError, PeerError, address_text
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.vlsn.vlsn_range import EMPTY_RANGE

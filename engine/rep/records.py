@@ -26,10 +26,10 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
+from engine.rep.frames import Frame
 from engine.rep.handshake import NotMasterError
 from engine.rep.messages import Message, NodeStatus, decode_text, encode_text
 from engine.rep.settings import Role
-from engine.rep.wire import Frame
 from engine.txn.records import PutMode
 
 INCOMPLETE: Final = 7

@@ -19,6 +19,7 @@ from engine.errors import (
     UsageError,
 )
 from engine.rep.acks import InsufficientAcksError
+from engine.rep.frames import DisconnectedError, Frame
 from engine.rep.handshake import NotMasterError, Purpose, call, check_secret
 from engine.rep.messages import Message, nonsense
 from engine.rep.operator import OPERATOR
@@ -36,7 +37,6 @@ from engine.rep.records import (
     encode_get,
     encode_put,
 )
-from engine.rep.wire import DisconnectedError, Frame
 
 Address = tuple[str, int]
 _CONNECT_S: Final = 5.0

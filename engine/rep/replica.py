@@ -26,6 +26,7 @@ from engine.events import Listener
 from engine.format.codecs import decode_body
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep import messages
+from engine.rep.frames import Channel, DisconnectedError, Frame
 from engine.rep.messages import Message, nonsense
 from engine.rep.replay import Replay
 from engine.rep.restore import install_files, receive_files
@@ -40,7 +41,6 @@ from engine.rep.syncup import (
     refuse_without_restore,
 )
 from engine.rep.terms import NO_TERMS, Terms, decode_terms
-from engine.rep.wire import Channel, DisconnectedError, Frame
 from engine.storage.base import Storage
 
 _ACK_INTERVAL_S: Final = 0.05

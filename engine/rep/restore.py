@@ -27,8 +27,8 @@ from engine.format.entry.markers import RestoreRequired
 from engine.log.files import LogFile, list_log_files
 from engine.log.marker import MARKER, write_marker
 from engine.rep import messages
+from engine.rep.frames import Channel, Frame
 from engine.rep.messages import Message, nonsense
-from engine.rep.wire import Channel, Frame
 from engine.storage.base import Storage
 
 STAGING: Final = "restore"

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 from engine.errors import JetoolError, StorageError
 from engine.rep import messages
+from engine.rep.frames import Channel, address_text
 from engine.rep.handshake import Answerer, Hello, Identity, Purpose
 from engine.rep.messages import Message, NodeStatus
 from engine.rep.records import RecordHost, answer
 from engine.rep.settings import NodeConfig
-from engine.rep.wire import Channel, address_text
 
 _MOST_CONNECTIONS: Final = 64
 _REQUEST_S: Final = 3.0

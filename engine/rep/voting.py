@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from engine.errors import JetoolError
+from engine.rep.frames import Channel
 from engine.rep.handshake import Answerer, Hello, Identity
 from engine.rep.settings import Address
 from engine.rep.terms import Terms
-from engine.rep.wire import Channel
 
 
 class Position(NamedTuple):

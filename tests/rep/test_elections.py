@@ -12,11 +12,11 @@ from engine.errors import JetoolError, RefusedError
 from engine.rep.acks import AckPolicy
 from engine.rep.election.ballot import FILE, Ballot
 from engine.rep.election.messages import FrameKind, VoterJoin, encode_join
+from engine.rep.frames import PeerError
 from engine.rep.handshake import NO_UUID, Identity, Purpose, call
 from engine.rep.node import RepNode
 from engine.rep.operator import ask_status, ask_transfer
 from engine.rep.settings import ElectionConfig, Role
-from engine.rep.wire import PeerError
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import contents
 from tests.rep.nodes import (

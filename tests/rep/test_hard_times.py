@@ -16,6 +16,7 @@ from engine.format.entry_types import COMMIT
 from engine.rep import messages, replica, service_dispatcher
 from engine.rep import stream as rep_stream
 from engine.rep.acks import AckPolicy, GroupGate, InsufficientReplicasError
+from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError
 from engine.rep.handshake import NO_UUID, Identity, Purpose, call
 from engine.rep.messages import Message
 from engine.rep.node import RepNode
@@ -24,7 +25,6 @@ from engine.rep.replay import Replay
 from engine.rep.replica import JoinLimits, ReplicaSession, SessionEnd
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, entry_at
-from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.nodes import SECRET, config_of, eventually, free_ports, started

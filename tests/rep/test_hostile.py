@@ -16,13 +16,13 @@ import pytest
 from engine.errors import FormatError, JetoolError, UsageError
 from engine.format.bytecursor import ByteWriter
 from engine.rep import handshake, messages
+from engine.rep.frames import Channel, DisconnectedError, PeerError
 from engine.rep.handshake import NO_UUID, Answerer, Identity, NotMasterError, Purpose, call
 from engine.rep.messages import Message, NodeStatus, ReplicaProgress
 from engine.rep.node import RepNode
 from engine.rep.replay import Replay
 from engine.rep.settings import Role
 from engine.rep.stream import StreamEntry, StreamReader
-from engine.rep.wire import Channel, DisconnectedError, PeerError
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.nodes import SECRET, Address, config_of, eventually, free_ports, group_of, started

@@ -10,13 +10,13 @@ import pytest
 from engine.catalog.naming import DatabaseOptions
 from engine.errors import FormatError, NotFoundError, RefusedError
 from engine.rep import records, remote
+from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError
 from engine.rep.handshake import NotMasterError, Purpose, call
 from engine.rep.messages import Message
 from engine.rep.node import RepNode
 from engine.rep.operator import OPERATOR
 from engine.rep.records import DeleteRequest, GetRequest, PutRequest, Refusal, WriteReceipt
 from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record
-from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError
 from tests.db.workload import contents
 from tests.rep.nodes import SECRET, eventually, group_of
 

@@ -19,9 +19,9 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import RefusedError
+from engine.rep.frames import PeerError
 from engine.rep.messages import NodeStatus
 from engine.rep.operator import ask_status, ask_transfer
-from engine.rep.wire import PeerError
 from engine.storage.disk import DiskStorage
 from tests.db.workload import State, contents
 from tests.harness import environment, run

@@ -17,12 +17,12 @@ from engine.rep.election.elections import Elections
 from engine.rep.election.links import VoterMessage
 from engine.rep.election.messages import FrameKind, LeaderBeat, Said, Summons, Vote, VoteRequest, VoterJoin
 from engine.rep.election.rank import Rank, VoterState, may_stand
+from engine.rep.frames import Frame, address_text
 from engine.rep.handshake import NO_UUID, Identity
 from engine.rep.node import RepNode
 from engine.rep.settings import ElectionConfig, NodeConfig
 from engine.rep.terms import Terms, TermStart
 from engine.rep.voting import Position
-from engine.rep.wire import Frame, address_text
 from engine.storage.base import Storage
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage

@@ -29,11 +29,11 @@ from engine.rep.election.messages import LeaderBeat, Summons, Vote, VoteRequest
 from engine.rep.election.messages import VoterAlive as BeatHeard
 from engine.rep.election.raft import BEATS, Raft
 from engine.rep.election.rank import PATIENCE, Rank, VoterState, may_stand, may_win, ranks_below
+from engine.rep.frames import Channel, address_text
 from engine.rep.handshake import Answerer, Hello
 from engine.rep.settings import Address, ElectionConfig, NodeConfig
 from engine.rep.terms import Terms
 from engine.rep.voting import Voter
-from engine.rep.wire import Channel, address_text
 from engine.storage.base import Storage
 
 # Silence, in election timeouts, after which a connection is given up.

@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 from engine.errors import FormatError
 from engine.rep import messages
 from engine.rep.election.messages import LONGEST, FrameKind, Said, VoterJoin, decode, decode_join, encode, encode_join
+from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError, address_text
 from engine.rep.handshake import Answerer, Hello, Identity, Purpose, call
 from engine.rep.messages import Message, nonsense
 from engine.rep.settings import Address
-from engine.rep.wire import Channel, DisconnectedError, Frame, PeerError, address_text
 
 _MOST_WAITING: Final = 100
 _MOST_HEARD: Final = 1000

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.election.rank import Rank, VoterState
-from engine.rep.wire import Frame
+from engine.rep.frames import Frame
 
 LONGEST: Final = 1024
 MOST_VOTERS: Final = 50

@@ -8,10 +8,10 @@ import click
 
 from engine.errors import NotFoundError
 from engine.format.vlsn import NULL_VLSN
+from engine.rep.frames import PeerError
 from engine.rep.messages import NodeStatus
 from engine.rep.operator import ask_status, ask_transfer
 from engine.rep.settings import Role
-from engine.rep.wire import PeerError
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run

@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from engine.rep import remote
+from engine.rep.frames import address_text
 from engine.rep.records import DeleteRequest, GetRequest, PutRequest
 from engine.rep.remote import RemoteWrite
-from engine.rep.wire import address_text
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
