@@ -13,7 +13,7 @@ from engine.inspect.survey import survey
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from jetool.app.params import Address
-from jetool.output.values import instant_text
+from jetool.output.shape import instant_text
 
 _LIST: Final = "list"
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeGuard
 import click
 
 from jetool.app import command, exits, options, table
+from jetool.output import sink
 
 # The completion script sets it when it asks for completions.
 COMPLETE_VARIABLE: Final = "_JETOOL_COMPLETE"
@@ -136,7 +137,7 @@ def run(args: Sequence[str]) -> int:
     try:
         code = _invoke(list(args))
         # Here and not at exit, where Python would hide a full disk behind its own code.
-        exits.flush()
+        sink.flush()
     except BaseException as error:
         # Whatever ends the run, SystemExit and KeyboardInterrupt too, has a code of the table.
         code = exits.report(error, args)
@@ -171,5 +172,5 @@ def main() -> None:
         signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     # The report of an error may still be in the buffer.
-    exits.drop_unwritten_messages()
+    sink.drop_unwritten_messages()
     sys.exit(code)

@@ -142,12 +142,12 @@ class Command(click.Command):
         """Refuse wrong names of ``--fields`` before anything is done. UsageError."""
         if run.out.selected is None:
             return
-        from jetool.output import select
+        from jetool.output.shape import check_fields
 
         found = self.outputs()
         derby = found.derby and "env" in values and self._is_derby(values)
         shapes = found.derby if derby else tuple(shape for shape in found.shapes if shape not in found.derby)
-        select.check(run.out.selected, shapes)
+        check_fields(run.out.selected, shapes)
 
     def _is_derby(self, values: Mapping[str, Any]) -> bool:
         from jetool.app import kinds
@@ -183,16 +183,16 @@ class Command(click.Command):
             raise
 
     def _serving(self, values: Mapping[str, Any]) -> Callable[..., int]:
-        """The function that serves the command on the environment that it was given: see ``jetool.app.verbs``."""
+        """The function that serves the command on the environment that it was given: see ``jetool.app.kinds``."""
         assert self.callback is not None
         if "env" not in values:
             return self.callback
-        from jetool.app import verbs
+        from jetool.app import kinds
 
         # ``create``: the directory is still empty and cannot tell its kind.
         if self.kind_option is not None:
-            return verbs.of_kind(values[self.kind_option], self.callback)
-        return verbs.serving(self.callback, self.name or "", values["env"])
+            return kinds.of_kind(values[self.kind_option], self.callback)
+        return kinds.serving(self.callback, self.name or "", values["env"])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options, then the shared ones."""

@@ -18,9 +18,12 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, Final
+from typing import Final
 
 import click
+
+from engine.errors import JetoolError
+from jetool.output.sink import OutputClosedError, silence
 
 DONE: Final = 0
 FINDINGS: Final = 1
@@ -52,9 +55,6 @@ TABLE: Final[dict[int, str]] = {
     TERMINATED: "terminated by SIGTERM",
 }
 
-# What messages call it.
-STDOUT: Final = "standard output"
-
 # Codes that every command can end with, whatever it does.
 ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED, TERMINATED)
 
@@ -78,10 +78,6 @@ class TerminatedError(KeyboardInterrupt):
     """SIGTERM has come. Whatever has to be done for an interrupt has to be done for it."""
 
 
-class OutputClosedError(Exception):
-    """The reader of standard output has gone away. Not an error of this program."""
-
-
 def worst(codes: Iterable[int]) -> int:
     """The code of a run that did several things, each with a code of its own.
 
@@ -101,8 +97,6 @@ def worst(codes: Iterable[int]) -> int:
 
 def code_of(error: BaseException) -> int:
     """The exit code that an exception means."""
-    from engine.errors import JetoolError
-
     if isinstance(error, JetoolError | click.exceptions.Exit):
         return error.exit_code
     # Before KeyboardInterrupt, which it is a kind of.
@@ -168,8 +162,6 @@ def report(error: BaseException, args: Sequence[str]) -> int:
 
 def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, str | int]:
     """The error as plain values: kind, exit_code, what, and whatever else is known."""
-    from engine.errors import JetoolError
-
     if isinstance(error, JetoolError) and code != INTERNAL:
         fields = error.fields()
         if error.kind in _NEXT:
@@ -211,66 +203,6 @@ def wants_json(args: Sequence[str]) -> bool:
     formats = [word.partition("=")[2] for word in words if word.startswith("--format=")]
     formats += [after for word, after in itertools.pairwise([*words, ""]) if word == "--format"]
     return "--json" in words or any(name in ("json", "ndjson") for name in formats)
-
-
-def silence(stream: IO[str]) -> None:
-    """Point a stream's descriptor at /dev/null, so that what is left in its buffer is not tried again at exit."""
-    try:
-        number = stream.fileno()
-    except (OSError, ValueError, AttributeError):  # closed, or not a real file (tests)
-        return
-    null = os.open(os.devnull, os.O_WRONLY)
-    # The descriptor, not the object: libraries hold it too.
-    os.dup2(null, number)
-    os.close(null)
-
-
-def flush() -> None:
-    """Write out what Python still holds for the standard streams.
-
-    Raises:
-        OutputClosedError: the reader of standard output is gone.
-        StorageError: standard output cannot be written (disk full).
-    """
-    if sys.stdout is None or sys.stderr is None:  # closed before the start; whoever has results to print complains
-        return
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        raise output_failure(error, STDOUT) from error
-    drop_unwritten_messages()
-
-
-def drop_unwritten_messages() -> None:
-    """Flush standard error, and let go of what it does not take: Python would end with 120 for it."""
-    if sys.stderr is None:
-        return
-    try:
-        sys.stderr.flush()
-    except OSError:
-        silence(sys.stderr)
-
-
-def output_failure(error: OSError, name: str) -> Exception:
-    """What to raise when writing results failed.
-
-    Arguments:
-        error: the refusal of the operating system.
-        name: the target as the user would call it.
-    """
-    if isinstance(error, BrokenPipeError):
-        return OutputClosedError()
-    if name == STDOUT:
-        # A full disk stays full: the rest of the buffer must not fail once more at exit.
-        silence(sys.stdout)
-    from engine.errors import StorageError
-
-    return StorageError(
-        "cannot write the results" + (f" to {name}" if name == STDOUT else ""),
-        file=None if name == STDOUT else name,
-        found=error.strerror or str(error),
-        consequence="what was written so far is incomplete",
-    )
 
 
 def _reader_gone() -> bool:

@@ -37,8 +37,7 @@ from jetool.app import params
 
 if TYPE_CHECKING:
     from jetool.output.base import Output
-    from jetool.output.messages import Messages
-    from jetool.output.progress import Reporter
+    from jetool.output.messages import Messages, Reporter
     from jetool.output.sink import Sink
 
 FORMATS: Final = ("text", "json", "ndjson", "csv")
@@ -283,13 +282,13 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
     Raises:
         UsageError: ``--json`` beside another ``--format``.
     """
-    from jetool.output import messages, progress, render, sink
+    from jetool.output import messages, render, sink
 
     form = _format(values.pop("form", None), values.pop("json", False), formats)
     choice = values.pop("color", None) or "auto"
     path = values.pop("output", None)
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
-    listener = progress.make(values.pop("progress", None) or "auto", quiet=quiet)
+    listener = messages.make_reporter(values.pop("progress", None) or "auto", quiet=quiet)
     # Results in a file have no colours unless they were asked for.
     style = _style(values, messages.color(choice, path is None and messages.is_terminal(sys.stdout)))
     target: Sink = sink.FileOutput(path) if path not in (None, "-") else sink.StandardOutput(_leave_terminal(listener))
@@ -319,7 +318,7 @@ def _format(form: str | None, json: bool, formats: Sequence[str]) -> str:
 
 
 def _style(values: dict[str, Any], color: bool) -> Any:
-    from jetool.output.values import PLAIN
+    from jetool.output.shape import PLAIN
 
     # None is "not given": the defaults stand in one place, PLAIN.
     given = {name: values.pop(name, None) for name in ("tz", "key_format", "data_format")}

@@ -15,8 +15,7 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, open_to_write
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 _LEVEL: Final = (
     Field("level", "int", "level of the nodes; 1 is that of BINs"),

@@ -13,8 +13,7 @@ from jetool.app import params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 TXN: Final = Shape(
     "txn",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row, Style, to_text
+from jetool.output.shape import Field, Row, Shape, Style, to_text
 
 CRASH: Final = Shape(
     "crash",

@@ -14,7 +14,7 @@ from engine.derby.verify_log import check_log
 from engine.errors import DamageError
 from engine.events import SILENT
 from jetool.app.options import Run
-from jetool.output.values import instant_text
+from jetool.output.shape import instant_text
 
 
 class LogBounds(NamedTuple):

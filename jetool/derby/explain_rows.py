@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from engine.derby.format.operations import registry
 from engine.derby.textbook import TextbookComparison
-from jetool.output.shape import Field, Shape, row_of
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape, row_of
 
 _RECORD_FIELDS: Final = (
     Field("instant", "instant", "the record"),

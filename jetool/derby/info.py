@@ -11,7 +11,7 @@ from engine.verify.repairs import interrupted
 from jetool.app import exits
 from jetool.app.options import Run
 from jetool.derby.info_rows import DERBY_INFO, info_row
-from jetool.output.values import instant_text
+from jetool.output.shape import instant_text
 
 
 def print_info(run: Run, storage: Storage) -> int:

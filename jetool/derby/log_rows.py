@@ -18,8 +18,7 @@ from engine.derby.format.record import Record
 from engine.derby.log_walk import DerbyDamage
 from engine.errors import FormatError
 from jetool.derby.info_rows import global_id_text
-from jetool.output.shape import Field, Shape, row_of
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape, row_of
 
 _HEAD: Final = (
     Field("instant", "instant", "where the record begins, (file,position)"),

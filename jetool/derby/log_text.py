@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jetool.output.values import Row, Style, fields_of, printable, to_text
+from jetool.output.shape import Row, Style, fields_of, printable, to_text
 
 HEADING: Final = (
     f"{'INSTANT':<16} {'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6} "

@@ -20,8 +20,7 @@ from jetool.derby.explain_rows import EXPLAINED, explained_row
 from jetool.derby.locking import wait_for_lock
 from jetool.derby.recover_rows import RECOVERED, recovered_row
 from jetool.derby.saving import backup_of, has_saved, last_backup
-from jetool.output import select
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Shape, check_fields
 
 UNDONE: Final = Shape(
     "undone",
@@ -54,7 +53,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         DamageError: something that recovery needs is missing or damaged.
     """
     # Wrong names of fields must be refused before something is changed.
-    select.check(run.out.selected, (RECOVERED,))
+    check_fields(run.out.selected, (RECOVERED,))
     wait_for_lock(run, DerbyDatabase(storage))
     options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
     started = time.monotonic()

@@ -15,8 +15,7 @@ from jetool.app import exits
 from jetool.app.options import Run
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
 from jetool.derby.info_rows import global_id_text
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 FATES: Final = (COMMITTED, ABORTED, OPEN, PREPARED)
 TXN: Final = Shape(

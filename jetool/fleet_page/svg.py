@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple
 
-from jetool.output.values import time_text
+from jetool.output.shape import time_text
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MINUTE_MS: Final = 60_000

@@ -20,8 +20,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from jetool.output.findings import FindingView
-from jetool.output.shape import Shape
-from jetool.output.values import Row, Style
+from jetool.output.shape import Row, Shape, Style
 
 # How a command turns (rec, row, style) into a line of text, without the newline. A function of a module, not a lambda
 # or a closure, since workers need it too.

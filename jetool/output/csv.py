@@ -12,10 +12,9 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jetool.output import jsonl, select
+from jetool.output import jsonl
 from jetool.output.base import StreamLayout
-from jetool.output.shape import Shape
-from jetool.output.values import Row, Style, to_json
+from jetool.output.shape import Row, Shape, Style, column_names, to_json
 
 
 def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, style: Style) -> bytes:
@@ -41,7 +40,7 @@ class CsvEncoder:
 
     def __init__(self, plan: StreamLayout) -> None:
         self._style = plan.style
-        self._columns = select.columns(plan.shapes, plan.selected)
+        self._columns = column_names(plan.shapes, plan.selected)
 
     def head(self) -> bytes:
         """The column names."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row, Style, to_text
+from jetool.output.shape import Field, Row, Shape, Style, to_text
 
 SEVERITIES = ("error", "warning", "note")
 # Formats that carry totals in front, so that findings are collected first; the renderers are in ``findings_formats``.

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 from engine.version import VERSION
 from jetool.output import jsonl
 from jetool.output.findings import SEVERITIES, FindingView, byte_offset, place_words, row
-from jetool.output.values import PLAIN, Row, Style, lsn_text, printable, to_json
+from jetool.output.shape import PLAIN, Row, Style, lsn_text, printable, to_json
 
 _KEPT: Final = 1000
 _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))

@@ -12,10 +12,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from jetool.output import select
 from jetool.output.base import StreamLayout
-from jetool.output.shape import Shape
-from jetool.output.values import Row, Style, row_to_json
+from jetool.output.shape import Row, Shape, Style, pick_fields, row_to_json
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WIDE = json.JSONEncoder(ensure_ascii=False, indent=2)
@@ -72,7 +70,7 @@ class NdjsonEncoder:
     def object(self, rec: str, row: Row) -> bytes:
         """One row; ``--fields`` selects from rows of the principal shape, the others (damage) are always whole."""
         if rec == self._principal:
-            row = select.pick(row, self._plan.selected)
+            row = pick_fields(row, self._plan.selected)
         return line({"rec": rec} | row_to_json(row, self._plan.style))
 
     def foot(self, summary: Row) -> bytes:

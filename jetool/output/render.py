@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from jetool.output import select
 from jetool.output.base import Encoder, FindingStream, StreamLayout, TextLine
 from jetool.output.findings import COLLECTED_FORMATS, FINDING, FindingView, row, text_line
-from jetool.output.shape import Shape
+from jetool.output.shape import Row, Shape, Style, check_fields, pick_fields
 from jetool.output.sink import Sink
-from jetool.output.values import Row, Style
 
 
 class Renderer:
@@ -33,8 +31,8 @@ class Renderer:
 
     def document(self, shape: Shape, row: Row) -> None:
         """Print one record."""
-        select.check(self.selected, (shape,))
-        row = select.pick(row, self.selected)
+        check_fields(self.selected, (shape,))
+        row = pick_fields(row, self.selected)
         if self.format in ("json", "ndjson"):
             from jetool.output import jsonl
 
@@ -53,8 +51,8 @@ class Renderer:
 
     def table(self, shape: Shape, rows: Iterable[Row]) -> None:
         """Print rows of one shape."""
-        select.check(self.selected, (shape,))
-        picked = [select.pick(row, self.selected) for row in rows]
+        check_fields(self.selected, (shape,))
+        picked = [pick_fields(row, self.selected) for row in rows]
         if self.format == "json":
             from jetool.output import jsonl
 
@@ -74,13 +72,13 @@ class Renderer:
 
     def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> RowStream:
         """Start a stream."""
-        select.check(self.selected, shapes)
+        check_fields(self.selected, shapes)
         plan = StreamLayout(shapes, self.selected, self.style, line)
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
     def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
         """Start a stream of findings."""
-        select.check(self.selected, (FINDING,))
+        check_fields(self.selected, (FINDING,))
         if self.format in COLLECTED_FORMATS:
             return _CollectedFindings(self.format, rules, self.style, self._sink)
         plan = StreamLayout((FINDING,), self.selected, self.style, text_line)

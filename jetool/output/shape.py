@@ -1,16 +1,235 @@
-"""Shapes: the fields of an output record, declared once.
+"""Shapes: the fields of an output record, declared once, and how values of each kind look as text and as JSON.
 
 A shape serves the columns of tables and CSV, the names that ``--fields`` accepts, and the JSON Schema that ``jetool
 schema`` prints. Commands declare the shapes of what they print; a test validates real output against them.
+
+A kind names the type of a value: how an LSN, a time or a key looks is known here alone. Engine descriptions
+(``engine.format.fields``) and commands give values with their kind; renderers ask here. A value of None is ``-`` in
+text and null in JSON, whatever the kind.
+
+=============  =====================  ===========================  ==================================
+kind           value                  text                         JSON
+=============  =====================  ===========================  ==================================
+int            int                    ``1459``                     1459
+float          float                  ``0.25``                     0.25
+hex            int                    ``0x4b01af63``               the number
+bool           bool                   ``yes``, ``no``              true, false
+text           str                    control characters as ``\\xx``  the string
+bytes          bytes                  ``0x`` and hex digits        hex digits
+key, data      bytes                  --key-format, --data-format  the same
+lsn            64-bit int             ``0x1f/0x2a3c``              the same text; -1 is null
+instant        64-bit int             ``(1,41725)``, as in Derby   the same text; 0 is null
+vlsn           int                    ``17``                       17; -1 is null
+time           int, ms since 1970     ``2026-11-21T14:01:01.250Z``    the same text
+expiration     int, days or -hours    ``2026-11-21``, or with hour    the same text; 0 is null
+duration_ms    int                    ``1.250 s``                  1250
+size_bytes     int                    ``9.5 MiB``                  the number of bytes
+level          int, with tree bits    ``0x10001``                  the number
+record         row or engine record   its fields, nested           object
+=============  =====================  ===========================  ==================================
+
+Lists have kinds of their own, ``LISTS``: commas between in text, an array in JSON.
+
+Hex bytes carry ``0x`` in text, so that they can be pasted after ``--key``; in JSON they do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final, NamedTuple, cast
 
-from jetool.output import values
-from jetool.output.values import Row
+from engine.format.lsn import format_lsn, is_null
+from engine.inspect.key_formats import show
+
+# (name, kind, value) in the order of printing. The value's type follows from the kind.
+Row = Sequence[tuple[str, str, Any]]
+
+NULL_VLSN: Final = -1
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Style(NamedTuple):
+    """What the user asked for; plain values, so that worker processes can have it.
+
+    Attributes:
+        tz: time zone of printed times.
+        key_format: a name of ``engine.inspect.key_formats.FORMATS``, for kind ``key``.
+        data_format: the same for kind ``data``.
+        color: whether text may carry terminal colours.
+    """
+
+    tz: tzinfo = UTC
+    key_format: str = "hex"
+    data_format: str = "hex"
+    color: bool = False
+
+
+PLAIN: Final = Style()
+
+
+def to_text(kind: str, value: Any, style: Style = PLAIN) -> str:
+    """A value as an operator reads it. Lists are joined by commas, nested rows are ``name=value``."""
+    if value is None:
+        return "-"
+    if kind in LISTS:
+        return ", ".join(to_text(LISTS[kind], item, style) for item in value) or "-"
+    return KINDS[kind].text(value, style)
+
+
+def to_json(kind: str, value: Any, style: Style = PLAIN) -> Any:
+    """A value as ``json.dumps`` takes it."""
+    if value is None:
+        return None
+    if kind in LISTS:
+        return [to_json(LISTS[kind], item, style) for item in value]
+    return KINDS[kind].json(value, style)
+
+
+def row_to_json(row: Row, style: Style = PLAIN) -> dict[str, Any]:
+    """A row as a JSON object, fields in their order."""
+    return {name: value if kind in _AS_IT_IS else to_json(kind, value, style) for name, kind, value in fields_of(row)}
+
+
+def lsn_text(lsn: int) -> str | None:
+    """An LSN in JE's spelling, or None for one that points to nothing."""
+    return None if is_null(lsn) else format_lsn(lsn)
+
+
+def instant_text(instant: int) -> str | None:
+    """A log instant as Derby prints it, ``(file,position)``, or None for one that points to nothing."""
+    return f"({instant >> 32},{instant & 0xFFFFFFFF})" if instant else None
+
+
+def time_text(ms: int, tz: tzinfo = UTC) -> str:
+    """A time as ISO-8601 with milliseconds. A value outside of the years 1 to 9999 is printed as a number of ms."""
+    try:
+        moment = (_EPOCH + timedelta(milliseconds=ms)).astimezone(tz)
+    except OverflowError:
+        # Times come from disk; damage must not end the run.
+        return f"{ms} ms"
+    text = moment.isoformat(timespec="milliseconds")
+    # Only for UTC itself: London in winter keeps its offset.
+    return text.replace("+00:00", "Z") if tz is UTC else text
+
+
+def expiration_text(expiration: int) -> str | None:
+    """The UTC day (positive: days since 1970) or hour (negative: hours) at whose start a record expires."""
+    if expiration == 0:
+        return None
+    # Negative numbers count hours, positive ones days.
+    if expiration < 0:
+        return time_text(-expiration * 3_600_000)
+    text = time_text(expiration * 86_400_000)
+    return text.partition("T")[0]
+
+
+def size_text(size: int) -> str:
+    """A number of bytes with a binary unit, exact below 10 KiB."""
+    if abs(size) < 10_240:
+        return f"{size} B"
+    # Ten bits to a unit.
+    power = min((abs(size).bit_length() - 1) // 10, len(_UNITS))
+    return f"{size / (1 << 10 * power):.1f} {_UNITS[power - 1]}"
+
+
+def printable(text: str) -> str:
+    """Text without control characters: names come from disk and must not steer the operator's terminal."""
+    return text if text.isprintable() else show(text.encode("utf-8", "surrogateescape"), "utf8")
+
+
+def _bytes_text(data: bytes, form: str) -> str:
+    shown = show(data, form)
+    return f"0x{shown}" if form == "hex" else shown
+
+
+def fields_of(record: Any) -> Row:
+    """The fields of a value of kind ``record``: a row already, or a record that the engine describes."""
+    if not hasattr(record, "_fields"):
+        return cast(Row, record)
+    from engine.format.describe import describe
+
+    return describe(record)
+
+
+def _record_text(record: Any, style: Style) -> str:
+    return "{" + " ".join(f"{name}={to_text(kind, value, style)}" for name, kind, value in fields_of(record)) + "}"
+
+
+class ValueKind(NamedTuple):
+    """How values of one kind look.
+
+    Attributes:
+        text: value and style to text.
+        json: value and style to a JSON value.
+        schema: JSON Schema of that value.
+        null: whether some value of the kind itself means null.
+        right: whether a column of such values is aligned to the right.
+    """
+
+    text: Callable[[Any, Style], str]
+    json: Callable[[Any, Style], Any]
+    schema: dict[str, Any]
+    null: bool = False
+    right: bool = False
+
+
+_LSN_SCHEMA: Final = {"type": "string", "pattern": "^0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}$"}
+_INSTANT_SCHEMA: Final = {"type": "string", "pattern": r"^\([0-9]{1,10},[0-9]{1,10}\)$"}
+_INTEGER: Final = {"type": "integer"}
+_STRING: Final = {"type": "string"}
+
+
+def _or_dash(text: str | None) -> str:
+    return "-" if text is None else text
+
+
+KINDS: Final[dict[str, ValueKind]] = {
+    "int": ValueKind(lambda v, _: str(v), lambda v, _: v, _INTEGER, right=True),
+    "float": ValueKind(lambda v, _: f"{v:g}", lambda v, _: v, {"type": "number"}, right=True),
+    "hex": ValueKind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
+    "level": ValueKind(lambda v, _: f"{v:#x}", lambda v, _: v, _INTEGER, right=True),
+    "bool": ValueKind(lambda v, _: "yes" if v else "no", lambda v, _: v, {"type": "boolean"}),
+    "text": ValueKind(lambda v, _: printable(v), lambda v, _: v, _STRING),
+    "bytes": ValueKind(
+        lambda v, _: f"0x{v.hex()}", lambda v, _: v.hex(), {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
+    ),
+    "key": ValueKind(lambda v, s: _bytes_text(v, s.key_format), lambda v, s: show(v, s.key_format), _STRING),
+    "data": ValueKind(lambda v, s: _bytes_text(v, s.data_format), lambda v, s: show(v, s.data_format), _STRING),
+    "lsn": ValueKind(lambda v, _: _or_dash(lsn_text(v)), lambda v, _: lsn_text(v), _LSN_SCHEMA, null=True),
+    "instant": ValueKind(
+        lambda v, _: _or_dash(instant_text(v)), lambda v, _: instant_text(v), _INSTANT_SCHEMA, null=True
+    ),
+    "vlsn": ValueKind(
+        lambda v, _: "-" if v == NULL_VLSN else str(v),
+        lambda v, _: None if v == NULL_VLSN else v,
+        _INTEGER,
+        null=True,
+        right=True,
+    ),
+    "time": ValueKind(lambda v, s: time_text(v, s.tz), lambda v, s: time_text(v, s.tz), _STRING),
+    "expiration": ValueKind(
+        lambda v, _: _or_dash(expiration_text(v)), lambda v, _: expiration_text(v), _STRING, null=True
+    ),
+    "duration_ms": ValueKind(lambda v, _: f"{v / 1000:.3f} s", lambda v, _: v, _INTEGER, right=True),
+    "size_bytes": ValueKind(lambda v, _: size_text(v), lambda v, _: v, _INTEGER, right=True),
+    "record": ValueKind(_record_text, row_to_json, {"type": "object"}),
+}
+
+# Kinds whose values are JSON already. Streams have millions of rows, most of whose fields are of these.
+_AS_IT_IS: Final = frozenset(("int", "float", "hex", "level", "bool", "text", "duration_ms", "size_bytes"))
+
+# Kinds of sequences, and the kind of their items.
+LISTS: Final = {
+    "ints": "int",
+    "offsets": "hex",
+    "texts": "text",
+    "byteses": "bytes",
+    "lsns": "lsn",
+    "vlsns": "vlsn",
+    "records": "record",
+}
 
 
 class Field(NamedTuple):
@@ -18,7 +237,7 @@ class Field(NamedTuple):
 
     Attributes:
         name: the JSON key.
-        kind: a kind of ``jetool.output.values``.
+        kind: a kind of ``jetool.output.shape``.
         help: what it says, with units.
         null: whether it can be null.
         optional: whether it can be left out.
@@ -36,14 +255,14 @@ class Field(NamedTuple):
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the value."""
-        kind = values.LISTS.get(self.kind, self.kind)
-        value = object_schema(self.fields) if self.fields else dict(values.KINDS[kind].schema)
+        kind = LISTS.get(self.kind, self.kind)
+        value = object_schema(self.fields) if self.fields else dict(KINDS[kind].schema)
         if self.choices:
             value["enum"] = list(self.choices)
         # Some kinds have a value of their own for null, such as NULL_LSN: each item of a list may be it.
-        if values.KINDS[kind].null:
+        if KINDS[kind].null:
             value = _or_null(value)
-        if self.kind in values.LISTS:
+        if self.kind in LISTS:
             value = {"type": "array", "items": value}
         if self.null:
             value = _or_null(value)
@@ -103,3 +322,40 @@ def object_schema(fields: Iterable[Field]) -> dict[str, Any]:
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     # Null is allowed once, also where kind and field both allow it.
     return schema if "anyOf" in schema else {"anyOf": [schema, {"type": "null"}]}
+
+
+def check_fields(selected: Sequence[str] | None, shapes: Sequence[Shape]) -> None:
+    """Refuse names that no record has.
+
+    Arguments:
+        selected: the names of ``--fields``, or None.
+        shapes: the shapes that can be printed; a name must be in one of them.
+
+    Raises:
+        UsageError: a name is unknown; the message lists those that are known.
+    """
+    known = list(dict.fromkeys(name for shape in shapes for name in shape.names()))
+    wrong = [name for name in selected or () if name not in known]
+    if wrong:
+        from engine.errors import UsageError
+
+        raise UsageError(f"no field {', '.join(wrong)}", hint=f"--fields takes {','.join(known)}")
+
+
+def pick_fields(row: Row, selected: Sequence[str] | None) -> Row:
+    """The selected fields of a row, in that order. Fields that the row does not have are left out."""
+    if selected is None:
+        return row
+    by_name = {field[0]: field for field in row}
+    return [by_name[name] for name in selected if name in by_name]
+
+
+def column_names(shapes: Sequence[Shape], selected: Sequence[str] | None) -> list[str]:
+    """The columns of CSV and of text: what was selected, or the fields of all shapes, each once.
+
+    Where rows of several shapes can occur the first column is ``rec``, the name of the shape.
+    """
+    if selected is not None:
+        return list(selected)
+    names = list(dict.fromkeys(name for shape in shapes for name in shape.names()))
+    return (["rec"] if len(shapes) > 1 else []) + names

@@ -6,7 +6,7 @@ Rules:
   the directory; ``abandon`` removes it. So FILE is always either the old result or a complete new one.
 * A target that is no regular file (``/dev/null``, a pipe) is written directly.
 * A closed pipe and a full disk are told apart: the first ends the run quietly, the second is an error that says that
-  the result is incomplete. Both can show as late as the last flush.
+  the result is incomplete. Both can show as late as the last flush, so ``flush`` ends every run.
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from typing import BinaryIO, Protocol
+from typing import IO, BinaryIO, Final, Protocol
 
 from engine.errors import StorageError
-from jetool.app import exits
+
+# What messages call it.
+STDOUT: Final = "standard output"
+
+
+class OutputClosedError(Exception):
+    """The reader of standard output has gone away. Not an error of this program."""
 
 
 class Sink(Protocol):
@@ -55,7 +61,7 @@ class StandardOutput:
     def open(self) -> None:
         """Make sure that there is one: Python has None for a descriptor that was closed before the start."""
         if sys.stdout is None:
-            raise StorageError(f"cannot write the results to {exits.STDOUT}", found="it is closed")
+            raise StorageError(f"cannot write the results to {STDOUT}", found="it is closed")
         # Bytes, past Python's text layer: its encoding follows the locale.
         self._stream = sys.stdout.buffer
         self._live = sys.stdout.isatty()
@@ -70,15 +76,15 @@ class StandardOutput:
             if self._live:
                 self._stream.flush()
         except OSError as error:
-            raise exits.output_failure(error, exits.STDOUT) from error
+            raise output_failure(error, STDOUT) from error
 
     def flush(self) -> None:
         """Flush Python's buffer."""
-        exits.flush()
+        flush()
 
     def commit(self) -> None:
         """Flush, so that a failure shows in the exit code."""
-        exits.flush()
+        flush()
 
     def abandon(self) -> None:
         """What was printed cannot be taken back."""
@@ -131,14 +137,14 @@ class FileOutput:
         try:
             self._file.write(data)
         except OSError as error:
-            raise exits.output_failure(error, self._path) from error
+            raise output_failure(error, self._path) from error
 
     def flush(self) -> None:
         """Flush Python's buffer. The file still has its temporary name."""
         try:
             self._file.flush()
         except OSError as error:
-            raise exits.output_failure(error, self._path) from error
+            raise output_failure(error, self._path) from error
 
     def commit(self) -> None:
         """Sync, rename, sync the directory."""
@@ -155,7 +161,7 @@ class FileOutput:
             self._temporary = None
             _sync_directory(os.path.dirname(self._path))
         except OSError as error:
-            raise exits.output_failure(error, self._path) from error
+            raise output_failure(error, self._path) from error
 
     def abandon(self) -> None:
         """Remove the temporary file; the old FILE, if there was one, stays."""
@@ -173,3 +179,61 @@ def _sync_directory(path: str) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def flush() -> None:
+    """Write out what Python still holds for the standard streams.
+
+    Raises:
+        OutputClosedError: the reader of standard output is gone.
+        StorageError: standard output cannot be written (disk full).
+    """
+    if sys.stdout is None or sys.stderr is None:  # closed before the start; whoever has results to print complains
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise output_failure(error, STDOUT) from error
+    drop_unwritten_messages()
+
+
+def drop_unwritten_messages() -> None:
+    """Flush standard error, and let go of what it does not take: Python would end with 120 for it."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
+
+
+def output_failure(error: OSError, name: str) -> Exception:
+    """What to raise when writing results failed.
+
+    Arguments:
+        error: the refusal of the operating system.
+        name: the target as the user would call it.
+    """
+    if isinstance(error, BrokenPipeError):
+        return OutputClosedError()
+    if name == STDOUT:
+        # A full disk stays full: the rest of the buffer must not fail once more at exit.
+        silence(sys.stdout)
+    return StorageError(
+        "cannot write the results" + (f" to {name}" if name == STDOUT else ""),
+        file=None if name == STDOUT else name,
+        found=error.strerror or str(error),
+        consequence="what was written so far is incomplete",
+    )
+
+
+def silence(stream: IO[str]) -> None:
+    """Point a stream's descriptor at /dev/null, so that what is left in its buffer is not tried again at exit."""
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError, AttributeError):  # closed, or not a real file (tests)
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    # The descriptor, not the object: libraries hold it too.
+    os.dup2(null, number)
+    os.close(null)

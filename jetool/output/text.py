@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jetool.output import select, values
+from jetool.output import shape
 from jetool.output.base import StreamLayout
-from jetool.output.shape import Shape
-from jetool.output.values import KINDS, Row, Style, to_text
+from jetool.output.shape import KINDS, Row, Shape, Style, column_names, to_text
 
 # Width of a stream's column: streams are not held back to measure them.
 _WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
@@ -46,7 +45,7 @@ def document(row: Row, style: Style) -> bytes:
 def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, style: Style) -> bytes:
     """Rows of one shape as a table with headings, also when there are no rows."""
     kinds = {field.name: field.kind for field in shape.fields}
-    names = select.columns((shape,), selected)
+    names = column_names((shape,), selected)
     return encode(_tabulate(names, [kinds[name] for name in names], list(rows), style) + "\n")
 
 
@@ -55,7 +54,7 @@ def _nested(kind: str) -> bool:
 
 
 def _aligned(record: Row, style: Style) -> str:
-    fields = values.fields_of(record)
+    fields = shape.fields_of(record)
     width = max((len(label(name)) for name, _, _ in fields), default=0)
     return "\n".join(f"  {label(name):<{width}}  {to_text(kind, value, style)}" for name, kind, value in fields)
 
@@ -63,7 +62,7 @@ def _aligned(record: Row, style: Style) -> str:
 def _table_text(rows: Sequence[Row], style: Style) -> str:
     if not rows:
         return "  none"
-    rows = [values.fields_of(row) for row in rows]
+    rows = [shape.fields_of(row) for row in rows]
     # Optional fields are in some rows only; the table has a column for each that occurs.
     kinds = {name: kind for row in rows for name, kind, _ in row}
     text = _tabulate(list(kinds), list(kinds.values()), rows, style)
@@ -93,7 +92,7 @@ class TextEncoder:
 
     def __init__(self, plan: StreamLayout) -> None:
         self._plan = plan
-        self._columns = select.columns(plan.shapes, plan.selected)
+        self._columns = column_names(plan.shapes, plan.selected)
         # Reversed, so that the principal shape decides on names that several shapes have.
         kinds = {field.name: field.kind for shape in reversed(plan.shapes) for field in shape.fields}
         self._kinds = [kinds.get(name, "text") for name in self._columns]
@@ -126,5 +125,5 @@ class TextEncoder:
         padded = []
         for cell, kind in zip(cells, self._kinds, strict=True):
             width = _WIDTHS.get(kind, 12)
-            padded.append(cell.rjust(width) if kind in values.KINDS and values.KINDS[kind].right else cell.ljust(width))
+            padded.append(cell.rjust(width) if kind in shape.KINDS and shape.KINDS[kind].right else cell.ljust(width))
         return "  ".join(padded).rstrip()

@@ -7,8 +7,7 @@ from itertools import islice
 from typing import Final
 
 from jetool.output.base import OutputStream
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row, Style, to_text
+from jetool.output.shape import Field, Row, Shape, Style, to_text
 
 RECORD: Final = Shape(
     "record",

@@ -10,8 +10,7 @@ from engine.format.stream_facts import StreamFacts, SyncPoint
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.compare import Surplus
 from engine.vlsn.syncup_decision import OUTCOMES, Policy, Prediction
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 MATCHPOINT_FIELDS: Final = (
     Field("vlsn", "vlsn", "its VLSN, the same on both nodes"),

@@ -13,6 +13,7 @@ from jetool.app import cli, exits, params, table
 from jetool.app.command import Outputs, command, environment, group
 from jetool.app.options import FORMATS, Run
 from jetool.output.shape import Field, Shape
+from jetool.output.sink import OutputClosedError
 
 EXAMPLES = (("One", "jetool sample /data/env"), ("Two", "jetool sample -h /data/env --json"))
 ALL = dict.fromkeys(exits.TABLE, "for tests")
@@ -162,9 +163,9 @@ ERRORS = {
     "recursion": RecursionError("deep"),
     "os": OSError(5, "Input/output error"),
     "pipe_elsewhere": BrokenPipeError(32, "Broken pipe"),
-    "output_closed": exits.OutputClosedError(),
+    "output_closed": OutputClosedError(),
     "interrupt_then_bug": after(KeyboardInterrupt()),
-    "closed_then_bug": after(exits.OutputClosedError()),
+    "closed_then_bug": after(OutputClosedError()),
     "bug_then_bug": after(ValueError()),
 }
 

@@ -20,9 +20,9 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.header import EntryHeader, encode_entry
 from engine.log.entry import LogEntry
 from engine.storage.disk import DiskStorage
+from jetool.commands.dump_log.rendering import LineRenderer
 from jetool.commands.dump_log.rows import View
-from jetool.commands.dump_log.text_lines import LineRenderer
-from jetool.output.values import Style
+from jetool.output.shape import Style
 from tests.harness import Result, assert_valid, run
 from tests.oracle.environments import Environment, environments
 from tests.oracle.ndjson import entry_json

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from jetool.app import schemas
-from jetool.output import messages, progress
+from jetool.output import messages
 from jetool.output.messages import Messages
 from tests import harness
 
@@ -72,7 +72,7 @@ def test_colours_of_errors(words: list[str], terminal: bool, expected: bool, mon
 
 
 def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixture[str]) -> None:
-    listener = progress.make("json", quiet=True)
+    listener = messages.make_reporter("json", quiet=True)
     for done in range(1000):
         listener.step("scan", done, 1000)
     listener.step("scan", 1000, 1000)
@@ -92,7 +92,7 @@ def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixtu
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("jetool.output.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("jetool.output.messages.time.monotonic", lambda: now[0])
     return now
 
 
@@ -113,8 +113,8 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
         def stop(self) -> None:
             drawn.append("stop")
 
-    monkeypatch.setattr(progress, "_new_bar", Fake)
-    bar = progress.Bar()
+    monkeypatch.setattr(messages, "_new_bar", Fake)
+    bar = messages.Bar()
     bar.step("scan", 1, 10)
     assert drawn == []
     clock[0] += 1.0
@@ -139,18 +139,18 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
 
 
 def test_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(progress.make("auto", quiet=False), progress.NoProgress)
-    monkeypatch.setattr(progress, "is_terminal", lambda _: True)
-    assert isinstance(progress.make("auto", quiet=False), progress.Bar)
-    assert isinstance(progress.make("auto", quiet=True), progress.NoProgress)
-    assert isinstance(progress.make("never", quiet=False), progress.NoProgress)
+    assert isinstance(messages.make_reporter("auto", quiet=False), messages.NoProgress)
+    monkeypatch.setattr(messages, "is_terminal", lambda _: True)
+    assert isinstance(messages.make_reporter("auto", quiet=False), messages.Bar)
+    assert isinstance(messages.make_reporter("auto", quiet=True), messages.NoProgress)
+    assert isinstance(messages.make_reporter("never", quiet=False), messages.NoProgress)
 
 
 def test_real_bar_on_a_real_terminal() -> None:
     """With a pseudo-terminal: the bar is drawn on standard error and gone at the end."""
     code = (
-        "from jetool.output import progress; progress._DELAY_S = progress._DRAW_S = 0.0\n"
-        "bar = progress.make('auto', quiet=False); assert isinstance(bar, progress.Bar), bar\n"
+        "from jetool.output import progress; messages._DELAY_S = messages._DRAW_S = 0.0\n"
+        "bar = messages.make_reporter('auto', quiet=False); assert isinstance(bar, messages.Bar), bar\n"
         "[bar.step('scan', done, 100) for done in range(100)]; bar.close()\n"
     )
     wrapper = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-c', sys.argv[1]]) >> 8)"

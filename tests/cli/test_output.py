@@ -15,7 +15,7 @@ from jetool.output.base import StreamLayout
 from jetool.output.csv import CsvEncoder
 from jetool.output.findings import FINDING
 from jetool.output.render import Renderer
-from jetool.output.values import PLAIN, Style
+from jetool.output.shape import PLAIN, Style
 from tests.cli import sample
 from tests.cli.sample import BAD, ENTRY, RULES, SUMMARY, Found
 from tests.harness import assert_valid, run

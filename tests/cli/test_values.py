@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from engine.format import fields
 from engine.inspect import key_formats
 from jetool.app.options import KEY_FORMATS
-from jetool.output import values
-from jetool.output.values import Style, to_json, to_text
+from jetool.output import shape
+from jetool.output.shape import Style, to_json, to_text
 
 BERLIN = timezone(timedelta(hours=1))
 
@@ -61,14 +61,14 @@ def test_kinds(kind: str, value: object, text: str, plain: object) -> None:
     json.dumps(to_json(kind, value))
 
 
-@pytest.mark.parametrize("kind", [*values.KINDS, *values.LISTS])
+@pytest.mark.parametrize("kind", [*shape.KINDS, *shape.LISTS])
 def test_none_is_null_in_every_kind(kind: str) -> None:
     assert to_text(kind, None) == "-"
     assert to_json(kind, None) is None
 
 
 def test_every_kind_of_the_engine_is_known() -> None:
-    assert set(values.KINDS) | set(values.LISTS) >= fields.KINDS
+    assert set(shape.KINDS) | set(shape.LISTS) >= fields.KINDS
 
 
 def test_engine_records_are_described() -> None:
@@ -94,7 +94,7 @@ def test_any_64_bit_value_has_a_text(value: int) -> None:
 
 @given(st.text())
 def test_no_text_reaches_the_terminal_with_control_characters(text: str) -> None:
-    assert values.printable(text).isprintable()
+    assert shape.printable(text).isprintable()
 
 
 def test_key_and_data_formats_are_separate() -> None:
@@ -143,7 +143,7 @@ def test_formats(data: bytes, form: str, text: str) -> None:
 
 
 def test_values_that_are_json_as_they_are() -> None:
-    for kind in values._AS_IT_IS:
+    for kind in shape._AS_IT_IS:
         for value in (None, True, 7, "x"):
-            assert value is None or values.KINDS[kind].json(value, values.PLAIN) is value
-    assert values.KINDS.keys() >= values._AS_IT_IS
+            assert value is None or shape.KINDS[kind].json(value, shape.PLAIN) is value
+    assert shape.KINDS.keys() >= shape._AS_IT_IS

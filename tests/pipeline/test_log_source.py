@@ -20,7 +20,7 @@ from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log.rendering import decoded
 from jetool.commands.dump_log.rows import View, bad_row, entry_row
-from jetool.output.values import row_to_json
+from jetool.output.shape import row_to_json
 from tests.pipeline.fleet_support import environments
 from tests.tools import needs
 

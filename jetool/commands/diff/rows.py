@@ -6,8 +6,7 @@ from typing import Final
 
 from engine.inspect.common_log import RELATIONS, CommonLog
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 _LOG: Final = Shape(
     "log",

@@ -21,9 +21,16 @@ from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.commands.dump_log.rendering import Item, RenderedLines, RenderPlan, harmful_damage, render, render_log
+from jetool.commands.dump_log.rendering import (
+    HEADING,
+    Item,
+    RenderedLines,
+    RenderPlan,
+    harmful_damage,
+    render,
+    render_log,
+)
 from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY
-from jetool.commands.dump_log.text_lines import HEADING
 from jetool.output.base import OutputStream
 from jetool.output.shape import Field, Shape
 

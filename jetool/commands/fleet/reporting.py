@@ -15,8 +15,8 @@ from jetool.app.options import Run
 from jetool.commands.fleet.rows import FLEET_SUMMARY, PROFILE, TYPES, brief_row, brief_shape, profile_row, type_rows
 
 if TYPE_CHECKING:
+    from jetool.output.shape import Row
     from jetool.output.sink import FileOutput
-    from jetool.output.values import Row
 
 
 def print_report(run: Run, profiles: Sequence[Profile]) -> int:

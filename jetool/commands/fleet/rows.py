@@ -8,8 +8,7 @@ from typing import Any, Final
 from engine.pipeline.fleet.groups import NodePair, RankedNode
 from engine.pipeline.fleet.profile import STATES, Profile, ProfilePeriod
 from engine.vlsn.compare import AHEAD, APART, BEHIND, DIVERGED, IDENTICAL, IN_STEP, PARTED
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 from jetool.rows.stream_rows import MATCHPOINT_FIELDS, SURPLUS_FIELDS, matchpoint_row, surplus_row
 
 _TYPE: Final = Shape(

@@ -22,9 +22,9 @@ from engine.format.vlsn import NULL_VLSN
 from engine.pipeline.fleet.profile import Profile
 from engine.pipeline.tables import ParquetTable
 from jetool.commands.fleet.rows import PROFILE, profile_row
-from jetool.output.values import LISTS, Row, to_json
+from jetool.output.shape import LISTS, Row, to_json
 
-# Kinds of ``jetool.output.values`` as kinds of columns; all others are text.
+# Kinds of ``jetool.output.shape`` as kinds of columns; all others are text.
 _KINDS: Final = {
     "int": "int", "size_bytes": "int", "vlsn": "int", "float": "float", "bool": "bool", "time": "time", "ints": "ints",
 }  # fmt: skip

@@ -7,8 +7,7 @@ from typing import Final
 
 from engine.format.entry.group_db import NODE_TYPES
 from engine.rep.group import Membership
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 _MEMBER: Final = Shape(
     "member",

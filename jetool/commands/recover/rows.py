@@ -7,8 +7,7 @@ from typing import Any, Final
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount
 from jetool.commands.recover.recovery_run import RecoveryRun
-from jetool.output.shape import Field, Shape, row_of
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape, row_of
 
 _PASS: Final = (
     Field("name", "text", "the pass"),

@@ -17,7 +17,7 @@ from jetool.app.node_stream import StreamNode
 from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.commands.rollbacks.rows import ROLLBACKS, period_rows, prediction_text, timeline
-from jetool.output.values import Row
+from jetool.output.shape import Row
 from jetool.rows.stream_rows import prediction_row
 
 

@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.rollback_report import RollbackReport, RolledBackLN, matchpoint_vlsn
 from engine.recovery.rollback_tracker import RollbackPeriod
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Row, Shape, Style, to_text
 from jetool.output.text import document
-from jetool.output.values import Row, Style, to_text
 from jetool.rows.stream_rows import PREDICTION_FIELDS
 
 _RECORD: Final = (

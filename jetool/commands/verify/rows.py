@@ -6,8 +6,7 @@ from typing import Final
 
 from engine.format.lsn import NULL_LSN
 from engine.verify.report import ERROR, NOTE, WARNING, Finding, Report
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 CHECKED: Final = (
     Field("errors", "int", "findings that are damage"),

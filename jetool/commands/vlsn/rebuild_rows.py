@@ -8,8 +8,7 @@ from engine.verify.report import Finding
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.vlsn_range import VLSNRange
 from jetool.commands.vlsn.rows import LANDMARKS, range_of_index
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 SUMMARY: Final = Shape(
     "summary",

@@ -8,8 +8,7 @@ from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.ghost import Bucket, GhostBucket
 from engine.vlsn.vlsn_range import VLSNRange
-from jetool.output.shape import Field, Shape
-from jetool.output.values import Row
+from jetool.output.shape import Field, Row, Shape
 
 LANDMARKS: Final = (
     Field("first", "vlsn", "first VLSN; null for an empty range"),
