@@ -5,6 +5,10 @@
 * ``-h DIR`` and ``JETOOL_HOME`` stand for the first ENV argument, wherever it is among several arguments.
 * Options in front of the command's name count as if they stood after it.
 * The result is committed when the command returns an exit code, and abandoned when it raises.
+* The kind of the environment chooses which function serves a verb, here and nowhere else. The function of a command
+  serves JE environments. ``Verbs`` names the commands that another kind has too; ``jetool.derby.verbs`` serves them on
+  Derby databases, with the parameters of the command, and is imported only for one. On all other verbs a Derby database
+  is refused (exit 2).
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeAlias
 
 import click
 
 from jetool.app import exits, options, params
+from jetool.app.options import Run
 
 if TYPE_CHECKING:
     from jetool.output.shape import Shape
@@ -27,6 +32,90 @@ _HOME: Final = "JETOOL_HOME"
 # The same as in engine.storage.journal, which a command that only reads need not load.
 _MARKER: Final = "jetool.repair"
 _UNDO: Final = "undo"
+Verb: TypeAlias = Callable[..., int]
+
+
+class Verbs(Protocol):
+    """The verbs that every kind of environment has: what the command of the name does, and its exit code."""
+
+    def checkpoint(self, run: Run, /, *, env: str, minimize: bool, accept_loss: bool) -> int:
+        """Force a checkpoint."""
+
+    def crash(
+        self, run: Run, /, *, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool,
+        matrix: str | None,
+    ) -> int:  # fmt: skip
+        """Simulate a crash."""
+
+    def create(
+        self, run: Run, /, *, env: str, dbs: tuple[tuple[str, bool, bool], ...], store: str, file_max: int | None,
+        node_max: int, replicated: bool, group: str, node: str, address: tuple[str, int],
+    ) -> int:  # fmt: skip
+        """Make a new environment; ``store`` is its kind."""
+
+    def dbs(self, run: Run, /, *, env: str, count: bool, internal: bool, names: tuple[str, ...]) -> int:
+        """List the databases."""
+
+    def delete(self, run: Run, /, *, env: str, key: bytes, name: str, data: bytes | None) -> int:
+        """Delete one record."""
+
+    def dump(self, run: Run, /, *, env: str, name: str, printable: bool) -> int:
+        """Print a whole database."""
+
+    def dump_log(self, run: Run, /, *, env: str, **options: Any) -> int:
+        """Print the log."""
+
+    def get(self, run: Run, /, *, env: str, key: bytes, name: str) -> int:
+        """Print the record of a key."""
+
+    def info(self, run: Run, /, *, env: str, quick: bool, stats: bool) -> int:
+        """Print the control data."""
+
+    def load(self, run: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> int:
+        """Load records."""
+
+    def put(
+        self, run: Run, /, *, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool
+    ) -> int:
+        """Write one record."""
+
+    def recover(self, run: Run, /, *, env: str, accept_loss: bool, je_default: bool, explain: bool) -> int:
+        """Run recovery."""
+
+    def scan(
+        self, run: Run, /, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None,
+        reverse: bool, limit: int | None,
+    ) -> int:  # fmt: skip
+        """Print records in key order."""
+
+    def txns(
+        self, run: Run, /, *, env: str, fates: tuple[str, ...], ids: tuple[int, ...], since: int | None,
+        until: int | None, limit: int | None,
+    ) -> int:  # fmt: skip
+        """Print what became of every transaction."""
+
+    def undo(self, run: Run, /, *, env: str, force: bool) -> int:
+        """Take back what a repair changed."""
+
+    def verify(self, run: Run, /, *, env: str, quick: bool, full: bool, strict: bool, **asked: bool) -> int:
+        """Check, and print findings."""
+
+
+SHARED: Final = frozenset(name for name, value in vars(Verbs).items() if callable(value) and name[0] != "_")
+
+
+def _of_kind(kind: str, own: Verb) -> Verb:
+    """The function that serves a shared verb on a kind of environment; ``own`` is the command's."""
+    from jetool.app import kinds
+
+    if kind == kinds.JE:
+        return own
+    # Not at the top: a command on a JE environment never loads Derby's side.
+    from jetool.derby import verbs
+
+    derby: Verbs = verbs
+    found: Verb = getattr(derby, own.__name__)
+    return found
 
 
 class Outputs(NamedTuple):
@@ -138,7 +227,7 @@ class Command(click.Command):
             raise
         return int(code)
 
-    def _require_fields(self, run: options.Run, values: Mapping[str, Any]) -> None:
+    def _require_fields(self, run: Run, values: Mapping[str, Any]) -> None:
         """Refuse wrong names of ``--fields`` before anything is done. UsageError."""
         if run.out.selected is None:
             return
@@ -157,7 +246,7 @@ class Command(click.Command):
         return kinds.is_derby(values["env"])
 
     @contextmanager
-    def _after_interruption(self, run: options.Run, values: Mapping[str, Any]) -> Iterator[None]:
+    def _after_interruption(self, run: Run, values: Mapping[str, Any]) -> Iterator[None]:
         """What comes before and after the command because of a repair that was interrupted, or is now."""
         env = values.get("env")
         if not isinstance(env, str):
@@ -182,17 +271,29 @@ class Command(click.Command):
                 interrupted.stopped(run, env, error)
             raise
 
-    def _serving(self, values: Mapping[str, Any]) -> Callable[..., int]:
-        """The function that serves the command on the environment that it was given: see ``jetool.app.kinds``."""
-        assert self.callback is not None
-        if "env" not in values:
-            return self.callback
-        from jetool.app import kinds
+    def _serving(self, values: Mapping[str, Any]) -> Verb:
+        """The function that serves the command on the environment that it was given.
 
+        Raises:
+            NotFoundError: there is no such directory, or it is neither kind.
+            UsageError: it is both kinds, or of a kind that does not have the verb.
+        """
+        own = self.callback
+        assert own is not None
+        if "env" not in values:
+            return own
         # ``create``: the directory is still empty and cannot tell its kind.
         if self.kind_option is not None:
-            return kinds.of_kind(values[self.kind_option], self.callback)
-        return kinds.serving(self.callback, self.name or "", values["env"])
+            return _of_kind(values[self.kind_option], own)
+        from engine.storage.disk import DiskStorage
+        from jetool.app import kinds
+
+        storage = DiskStorage(values["env"])
+        if own.__name__ in SHARED:
+            return _of_kind(kinds.kind_of(storage), own)
+        # A directory that is neither is left to the command, whose own error says more.
+        kinds.require(kinds.JE, storage, self.name or "")
+        return own
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options, then the shared ones."""
@@ -243,7 +344,7 @@ def _explained(ctx: click.Context) -> Iterator[None]:
         raise
 
 
-def _require_places(run: options.Run, values: Mapping[str, Any]) -> None:
+def _require_places(run: Run, values: Mapping[str, Any]) -> None:
     """Refuse directories that could not be made. StorageError."""
     from jetool.app.opening import require_place
 
@@ -330,7 +431,7 @@ def command(
     kind_option: str | None = None,
     check: Callable[..., None] | None = None,
     writes: bool = False,
-) -> Callable[[Callable[Concatenate[options.Run, P], int]], Command]:
+) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
     """Make a command of a function. Put it above the function's own options.
 
     Arguments:
@@ -349,7 +450,7 @@ def command(
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
     """
 
-    def make(function: Callable[Concatenate[options.Run, P], int]) -> Command:
+    def make(function: Callable[Concatenate[Run, P], int]) -> Command:
         made = click.command(name, cls=Command, add_help_option=False)(function)
         made.params.extend([*options.shared(formats, features), options.help_option()])
         made.formats, made.examples = tuple(formats), tuple(examples)

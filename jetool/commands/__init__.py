@@ -6,7 +6,7 @@ ways of working and so on beside that. What several commands share is in ``jetoo
 How to write one:
 
 1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.app.table``.
-2. Declare what it prints as ``Shape`` values: fields with kinds of ``jetool.output.shape``. They give the columns, the
+2. Declare what it prints as ``Shape`` values: fields with kinds of ``jetool.output.values``. They give the columns, the
    names for ``--fields`` and the JSON Schema; a test holds real output against them (``assert_valid``).
 3. Decorate the function with ``command`` and name formats, features, examples and exit codes. ``--help``, the man page
    (``python -m jetool.app.manpages --write man``) and the tests take them from there.
@@ -14,7 +14,7 @@ How to write one:
    of ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
    ``run.messages``, steps to ``run.listener``.
 5. The function serves JE environments, and a Derby database is refused before it is called. A command that Derby has,
-   too, is a method of ``jetool.app.kinds.Verbs`` and a function of ``jetool.derby.verbs``, with the parameters of the
+   too, is a method of ``jetool.app.command.Verbs`` and a function of ``jetool.derby.verbs``, with the parameters of the
    command; no command asks for the kind. What is wrong with the options on either is for ``check`` to say.
 
 A complete command::

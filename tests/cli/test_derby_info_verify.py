@@ -14,7 +14,8 @@ import pytest
 
 from engine.derby.findings import CODES
 from engine.derby.format import control
-from jetool.app import cli, kinds
+from jetool.app import cli
+from jetool.app.command import SHARED
 from jetool.derby.verify import RULES
 from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, state_of
 from tests.harness import assert_valid, assert_valid_error, run
@@ -360,9 +361,7 @@ def test_verbs_of_records_do_not_touch_sql_tables(verb: str, tmp_path: Path) -> 
 
 def test_which_verbs_serve_one_kind_only() -> None:
     on_environments = {name: one for name, one in cli.commands() if any(param.name == "env" for param in one.params)}
-    only_je = {
-        name for name, one in on_environments.items() if getattr(one.callback, "__name__", "") not in kinds.SHARED
-    }
+    only_je = {name for name, one in on_environments.items() if getattr(one.callback, "__name__", "") not in SHARED}
     assert only_je == {*JE_ONLY, "export", "node run"}
 
 

@@ -149,7 +149,7 @@ def test_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_real_bar_on_a_real_terminal() -> None:
     """With a pseudo-terminal: the bar is drawn on standard error and gone at the end."""
     code = (
-        "from jetool.output import progress; messages._DELAY_S = messages._DRAW_S = 0.0\n"
+        "from jetool.output import messages; messages._DELAY_S = messages._DRAW_S = 0.0\n"
         "bar = messages.make_reporter('auto', quiet=False); assert isinstance(bar, messages.Bar), bar\n"
         "[bar.step('scan', done, 100) for done in range(100)]; bar.close()\n"
     )

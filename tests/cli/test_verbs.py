@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app import cli, kinds, table
+from jetool.app import cli, table
+from jetool.app.command import SHARED, Verbs
 from jetool.derby import verbs as derby
 from tests import harness
 from tests.harness import REPOSITORY, run
@@ -30,11 +31,11 @@ def parameters(function: object) -> tuple[list[str], bool]:
     return named, len(named) + 1 < len([one for one in found if one.name != "self"])
 
 
-@pytest.mark.parametrize("name", sorted(kinds.SHARED))
+@pytest.mark.parametrize("name", sorted(SHARED))
 def test_both_kinds_take_what_the_protocol_says(name: str) -> None:
     row = next(row for row in table.COMMANDS if row.name.replace("-", "_") == name)
     command = cli.load(row)
-    wanted, more = parameters(getattr(kinds.Verbs, name))
+    wanted, more = parameters(getattr(Verbs, name))
     assert sorted(parameters(command.callback)[0]) == sorted(wanted)
     options = {param.name for param in command.params}
     assert set(wanted) <= options
