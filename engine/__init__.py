@@ -14,6 +14,7 @@ Packages, bottom up (a package imports only from those above it in this list; AR
 * ``engine.db``: environments, databases, transactions, cursors; ``engine.db.engine`` for insiders.
 * ``engine.inspect``: what only tools look at: surveys, selections, fates, crash points.
 * ``engine.verify``: checks that collect findings.
+* ``engine.backup``: directories of backups.
 * ``engine.rep``: nodes of replication groups.
 * ``engine.pipeline``: loads, exports, data sources and fleets on Spark.
 * ``engine.derby``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.

@@ -1,0 +1,247 @@
+"""A directory of backups.
+
+::
+
+    DEST/
+        files/0000001f-SHA256.jdb    a log file, or the beginning of one, stored once however many backups need it
+        backups/ID.json              the manifest of one backup (``manifest``)
+        lock                         byte 0: somebody adds or removes backups
+
+A manifest is written when all its files are durable, so a backup is there whole or not at all. Files are written under
+a name that ends in ``.part`` and renamed; what no manifest names is left over from a run that was killed, and goes with
+the next ``prune``. A file whose content changed, because a restored environment went on in it or a rollback marked
+entries in it, has another digest and so another name: nothing that a backup names is ever written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from engine.backup.manifest import ID, MOST_BYTES, BackupFile, Manifest, decode_manifest, encode_manifest, stored_path
+from engine.errors import DamageError, JetoolError, NotFoundError
+from engine.storage.base import ReadFile, Storage
+
+FILES: Final = "files"
+BACKUPS: Final = "backups"
+_LOCK: Final = "lock"
+_PART: Final = ".part"
+_PIECE_BYTES: Final = 1 << 20
+
+
+class StoredFile(NamedTuple):
+    """A file that was put into a repository: its digest, its size, and whether it was there already."""
+
+    sha256: str
+    size_bytes: int
+    was_there: bool
+
+
+class Listed(NamedTuple):
+    """A backup of a repository; the manifest is None when it cannot be read, and ``problem`` says why."""
+
+    id: str
+    manifest: Manifest | None
+    problem: str
+
+
+class Repository:
+    """A directory of backups.
+
+    Arguments:
+        storage: the directory; it is made when the first file is put into it.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    @property
+    def root(self) -> str:
+        """What messages call it."""
+        return self.storage.root
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the right to add or remove backups.
+
+        Raises:
+            RefusedError: somebody else does. StorageError: the directory cannot be written.
+        """
+        for path in ("", FILES, BACKUPS):
+            if self.storage.stat(path) is None:
+                self.storage.make_directory(path)
+        self.storage.open_rw(_LOCK, create=True).close()
+        self.storage.sync_directory()
+        lock = self.storage.lock(_LOCK, 0, exclusive=True)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def new_id(self) -> str:
+        """A name for a backup that begins now; later than those of all that are there."""
+        now_ms = time.time_ns() // 1_000_000
+        while True:
+            stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
+            made = f"{stamp}.{now_ms % 1000:03d}Z"
+            if self.storage.stat(f"{BACKUPS}/{made}.json") is None:
+                return made
+            now_ms += 1
+
+    def holds(self, file: BackupFile) -> bool:
+        """Whether a file is there with the right length; its content is for ``backup verify`` to see to."""
+        found = self.storage.stat(file.stored)
+        return found is not None and not found.is_directory and found.size_bytes == file.size_bytes
+
+    def put_file(self, number: int, pieces: Iterable[bytes]) -> StoredFile:
+        """Store the content of a log file, durably.
+
+        Arguments:
+            number: of the log file.
+            pieces: its bytes, in order.
+
+        Raises:
+            StorageError: there is no room, or the directory cannot be written.
+        """
+        temporary = f"{FILES}/{number:08x}{_PART}"
+        digest, at = hashlib.sha256(), 0
+        target = self.storage.open_rw(temporary, create=True)
+        try:
+            # A run that was killed may have left more.
+            target.truncate(0)
+            for piece in pieces:
+                target.write(at, piece)
+                digest.update(piece)
+                at += len(piece)
+            name = stored_path(number, digest.hexdigest())
+            found = self.storage.stat(name)
+            was_there = found is not None and found.size_bytes == at
+            if not was_there:
+                target.sync()
+        finally:
+            target.close()
+        if was_there:
+            self.storage.remove(temporary)
+        else:
+            self.storage.rename(temporary, name)
+        return StoredFile(digest.hexdigest(), at, was_there)
+
+    def add(self, manifest: Manifest) -> None:
+        """Add a backup whose files are all stored: from now on it is there, whatever happens.
+
+        Raises:
+            NotFoundError: one of its files is not stored.
+        """
+        for file in manifest.files:
+            if not self.holds(file):
+                raise NotFoundError("a file of the backup is not stored", file=f"{self.root}/{file.stored}")
+        # The names of the files before the manifest that needs them.
+        self.storage.sync_directory(FILES)
+        path = self._path(manifest.id)
+        target = self.storage.open_rw(path + _PART, create=True)
+        try:
+            target.truncate(0)
+            target.write(0, encode_manifest(manifest))
+            target.sync()
+        finally:
+            target.close()
+        self.storage.rename(path + _PART, path)
+        self.storage.sync_directory(BACKUPS)
+
+    def backups(self) -> list[Listed]:
+        """All backups, the oldest first.
+
+        Raises:
+            NotFoundError: there is no directory of backups.
+        """
+        if self.storage.stat(BACKUPS) is None:
+            raise NotFoundError("no directory of backups", file=self.root, hint="jetool backup ENV DEST makes one")
+        found = []
+        for name in self.storage.names(BACKUPS):
+            # Whatever else lies there is none of our business.
+            if name.endswith(".json") and ID.fullmatch(name.removesuffix(".json")):
+                made = name.removesuffix(".json")
+                try:
+                    found.append(Listed(made, self.read(made), ""))
+                except JetoolError as error:
+                    found.append(Listed(made, None, str(error)))
+        return found
+
+    def latest(self) -> Manifest | None:
+        """The newest backup that can be read; None when there is none."""
+        if self.storage.stat(BACKUPS) is None:
+            return None
+        return next((one.manifest for one in reversed(self.backups()) if one.manifest is not None), None)
+
+    def read(self, made: str) -> Manifest:
+        """The manifest of one backup.
+
+        Raises:
+            NotFoundError: there is none of that name. DamageError, UnsupportedError: as ``decode_manifest``.
+        """
+        path = self._path(made)
+        if ID.fullmatch(made) is None or self.storage.stat(path) is None:
+            raise NotFoundError(f"no backup {made!r}", file=self.root, hint="jetool backup list shows those there are")
+        file = self.storage.open(path)
+        try:
+            if file.size() > MOST_BYTES:
+                raise DamageError("the manifest is too large to be one", file=f"{self.root}/{path}")
+            manifest = decode_manifest(file.read(0, file.size()), f"{self.root}/{path}")
+        finally:
+            file.close()
+        if manifest.id != made:
+            raise DamageError(
+                "the manifest is that of another backup", file=f"{self.root}/{path}", expected=made, found=manifest.id
+            )
+        return manifest
+
+    def open(self, file: BackupFile) -> ReadFile:
+        """A stored file, to read."""
+        return self.storage.open(file.stored)
+
+    def remove(self, made: str) -> None:
+        """Remove a backup; its files stay until ``sweep``."""
+        self.storage.remove(self._path(made))
+        self.storage.sync_directory(BACKUPS)
+
+    def unused(self) -> list[str]:
+        """Paths of stored files that no backup names, and of what killed runs have left.
+
+        Raises:
+            DamageError: a manifest cannot be read, so that nobody knows which files it names.
+        """
+        listed = self.backups()
+        for one in listed:
+            if one.manifest is None:
+                raise DamageError(
+                    f"the manifest of backup {one.id} cannot be read",
+                    file=self.root,
+                    found=one.problem,
+                    consequence="its files cannot be told from those that nobody needs; nothing was removed",
+                    hint="remove that manifest if the backup is given up",
+                )
+        used = {file.stored for one in listed if one.manifest is not None for file in one.manifest.files}
+        paths = [f"{FILES}/{name}" for name in self.storage.names(FILES)]
+        left = [f"{BACKUPS}/{name}" for name in self.storage.names(BACKUPS) if name.endswith(_PART)]
+        return [path for path in paths if path not in used] + left
+
+    def _path(self, made: str) -> str:
+        return f"{BACKUPS}/{made}.json"
+
+
+def pieces_of(file: ReadFile, size: int) -> Iterator[bytes]:
+    """The first ``size`` bytes of a file.
+
+    Raises:
+        DamageError: the file is shorter.
+    """
+    at = 0
+    while at < size:
+        piece = file.read(at, min(_PIECE_BYTES, size - at))
+        if not piece:
+            raise DamageError("a file became shorter while it was read", file=file.path)
+        yield piece
+        at += len(piece)
