@@ -46,7 +46,6 @@ NATIVE = (
     "engine/format/fast/txn_end.py",
     "engine/format/header.py",
     "engine/format/lsn.py",
-    "engine/format/packed.py",
     "engine/log/access.py",
     "engine/log/entry.py",
     "engine/log/passes.py",

@@ -11,7 +11,7 @@ from collections import Counter
 from engine.format.lsn import format_lsn
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 
 storage = DiskStorage(sys.argv[1])

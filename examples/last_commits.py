@@ -13,7 +13,7 @@ from engine.format.entry_types import COMMIT
 from engine.format.lsn import format_lsn
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 
 storage = DiskStorage(sys.argv[1])

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from engine.catalog.catalog import Catalog
+from engine.format.bytecursor import pack, sorted_pack, unpack
 from engine.format.lsn import file_of, offset_of
-from engine.format.packed import pack, sorted_pack, unpack
 from engine.tree.context import TreeContext
 from engine.txn.records import USER, Payload, PutMode, Records
 from engine.txn.txn import Durability, Txn

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.db.engine import Engine
 from engine.db.scan import RecordWalker, ScannedRecord, lock_type_of
-from engine.format.packed import join_two_part_key
+from engine.format.bytecursor import join_two_part_key
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, unknown_order
 from engine.txn.lock_types import LockType

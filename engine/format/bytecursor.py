@@ -1,16 +1,173 @@
-"""Bounded reading and writing of one body: the scalars of je-log-format.md section 1.
+"""Numbers of a body: packed integers, JE's variable-length numbers, and bounded reading and writing of scalars.
 
 ``ByteReader`` never reads past the body: every overrun is a ``FormatError``, and a count or a length is checked against
 the bytes that remain before anything is built from it. ``ByteWriter`` is its mirror; what one writes the other reads.
+The scalars are those of je-log-format.md section 1, packed integers those of 4.1 to 4.3:
+
+* *Packed* (``pint``, ``plong``; same bytes for equal values): -119..119 in one byte; otherwise a length byte 119 + n
+  (or -(119 + n) when negative) and then |v| - 119 in n bytes, little-endian, n as small as possible.
+* *Reverse packed*: the same bytes in reverse order, so that it can be read from its end; closes two-part keys.
+* *Sorted packed*: order-preserving under unsigned byte comparison; used in keys of internal databases.
+
+======  ============  ==============  ============
+value   packed        reverse packed  sorted
+======  ============  ==============  ============
+0       ``00``        ``00``          ``7f``
+120     ``78 01``     ``01 78``       ``f7``
+374     ``78 ff``     ``ff 78``       ``f8 fd``
+-120    ``88 01``     ``01 88``       ``07 ff``
+======  ============  ==============  ============
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.errors import FormatError
-from engine.format.packed import pack, unpack
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+# Compiled, a loop over native numbers is several times faster than ``int.from_bytes``; interpreted it is slower.
+_COMPILED: Final = not __file__.endswith(".py")
+_ONE_BYTE: Final = 119
+# In place of the length at the end of a two-part key: the key has no second part, it is below all that have one. -1.
+PREFIX_ONLY: Final = b"\xff"
+# By value; negative ones are found from the end, as indexes of lists are.
+_SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]
+_LONG_BYTES: Final = 8
+# The length byte, by number of bytes; of negative values from the end.
+_LEADS: Final = [bytes((value,)) for value in (_ONE_BYTE, *range(120, 128), *range(129, 137))]
+# Sorted form: one-byte values are -119..120, stored with this bias.
+_SORTED_BIAS: Final = 127
+_SORTED_MAX: Final = 120
+
+
+def pack(value: int) -> bytes:
+    """The packed form of a 64-bit signed value, 1 to 9 bytes."""
+    if -_ONE_BYTE <= value <= _ONE_BYTE:
+        return _SMALL[value]
+    if value > 0:
+        magnitude = value - _ONE_BYTE
+        length = (magnitude.bit_length() + 7) >> 3
+        return _LEADS[length] + magnitude.to_bytes(length, "little")
+    magnitude = -value - _ONE_BYTE
+    length = (magnitude.bit_length() + 7) >> 3
+    return _LEADS[-length] + magnitude.to_bytes(length, "little")
+
+
+def unpack(data: bytes, pos: int) -> tuple[int, int]:
+    """The packed value at ``pos`` and the position after it.
+
+    Raises:
+        FormatError: the value runs past the end of ``data``, or its first byte is none that a writer makes.
+        IndexError: ``pos`` itself is past the end.
+    """
+    lead = data[pos]
+    pos += 1
+    if lead <= _ONE_BYTE:
+        return lead, pos
+    if lead >= 256 - _ONE_BYTE:
+        return lead - 256, pos
+    negative = lead > 127
+    length = 256 - _ONE_BYTE - lead if negative else lead - _ONE_BYTE
+    end = pos + length
+    if length > _LONG_BYTES or end > len(data):
+        raise FormatError("packed integer runs past the end", expected=f"{length} bytes", found=f"{len(data) - pos}")
+    if length < _LONG_BYTES:
+        magnitude = (_little(data, pos, end) if _COMPILED else int.from_bytes(data[pos:end], "little")) + _ONE_BYTE
+        return -magnitude if negative else magnitude, end
+    magnitude = int.from_bytes(data[pos:end], "little") + _ONE_BYTE
+    value = -magnitude if negative else magnitude
+    # The most extreme values wrap around in 64 bits, as the writer's arithmetic does.
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63), end
+
+
+def _little(data: bytes, start: i64, end: i64) -> i64:
+    """Up to seven bytes as an unsigned number."""
+    value: i64 = 0
+    pos: i64 = end
+    while pos > start:
+        pos -= 1
+        byte: i64 = data[pos]
+        value = value << 8 | byte
+    return value
+
+
+def reverse_pack(value: int) -> bytes:
+    """The packed form with its bytes in reverse order."""
+    return pack(value)[::-1]
+
+
+def reverse_unpack(data: bytes) -> tuple[int, int]:
+    """The reverse-packed value at the end of ``data`` and the position where it begins.
+
+    Raises:
+        FormatError: there is no such value.
+    """
+    # At most nine bytes from the end, turned round: a packed value like any other.
+    tail = data[: -_LONG_BYTES - 2 : -1]
+    if not tail:
+        raise FormatError("reverse-packed integer in an empty key")
+    value, length = unpack(tail, 0)
+    return value, len(data) - length
+
+
+def split_two_part_key(stored: bytes) -> tuple[bytes, bytes]:
+    """The two parts of a key: ``first || second || reverse-packed(len(first))``.
+
+    Returns:
+        The key and the data of a duplicate record or of an embedded one (R-TREE-19, je-log-format.md 8.5 and 12.1).
+
+    Raises:
+        FormatError: the length at the end does not fit the key.
+    """
+    length, end = reverse_unpack(stored)
+    if length < 0 or length > end:
+        raise FormatError("two-part key", expected=f"a first part of 0..{end} bytes", found=str(length))
+    return stored[:length], stored[length:end]
+
+
+def join_two_part_key(first: bytes, second: bytes) -> bytes:
+    """The stored form of a two-part key."""
+    return first + second + reverse_pack(len(first))
+
+
+def sorted_pack(value: int) -> bytes:
+    """The sorted packed form, 1 to 9 bytes."""
+    if -_ONE_BYTE <= value <= _SORTED_MAX:
+        return bytes((value + _SORTED_BIAS,))
+    if value > 0:
+        magnitude = value - _SORTED_MAX - 1
+        length = max((magnitude.bit_length() + 7) // 8, 1)
+        return bytes((0xF7 + length,)) + magnitude.to_bytes(length, "big")
+    magnitude = value + _ONE_BYTE
+    length = max((((-magnitude) - 1).bit_length() + 7) // 8, 1)
+    return bytes((0x08 - length,)) + (magnitude + (1 << 8 * length)).to_bytes(length, "big")
+
+
+def sorted_unpack(data: bytes, pos: int = 0) -> tuple[int, int]:
+    """The sorted packed value at ``pos`` and the position after it.
+
+    Raises:
+        FormatError: the value runs past the end of ``data``, or no 64-bit number has these bytes.
+        IndexError: ``pos`` itself is past the end.
+    """
+    lead = data[pos]
+    pos += 1
+    if 0x08 <= lead <= 0xF7:
+        return lead - _SORTED_BIAS, pos
+    length = lead - 0xF7 if lead > 0xF7 else 0x08 - lead
+    end = pos + length
+    if end > len(data):
+        raise FormatError("sorted packed integer runs past the end")
+    magnitude = int.from_bytes(data[pos:end], "big")
+    value = magnitude + _SORTED_MAX + 1 if lead > 0xF7 else magnitude - (1 << 8 * length) - _ONE_BYTE
+    if not -(1 << 63) <= value < 1 << 63:
+        raise FormatError("sorted packed integer", expected="a 64-bit number", found=str(value))
+    return value, end
+
 
 _I16: Final = Struct("<h")
 _U32: Final = Struct("<I")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
+from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry_types import (
     ABORT,
@@ -25,12 +26,11 @@ from engine.format.entry_types import (
     type_name,
 )
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import join_two_part_key
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.inspect.crash_points import CrashPoint, apply_crash
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 

@@ -24,7 +24,7 @@ from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 
 MODES: Final = ("lost-tail", "torn-write", "no-fsync", "bit-flip", "zero-page", "missing-file")

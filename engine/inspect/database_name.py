@@ -18,7 +18,7 @@ from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import KNOWN_DELETED, NodeRecord
 from engine.format.entry_types import BINS, DELTA_TYPE
 from engine.format.lsn import NULL_LSN
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 
 # Levels of a tree, with a BIN-delta to step over; a damaged tree must not lead in circles.
 _MOST_STEPS: Final = 12

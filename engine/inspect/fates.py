@@ -36,7 +36,7 @@ from engine.format.entry_types import (
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 
 COMMITTED: Final = "committed"

@@ -19,7 +19,7 @@ from engine.inspect.selection import Selection, txn_of
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.recovery.rollback_tracker import RollbackPeriod, RollbackTracker
 from engine.storage.base import Storage

@@ -40,7 +40,7 @@ from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, make_lsn
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 
 _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)

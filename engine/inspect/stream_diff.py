@@ -21,7 +21,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.logical_content import first_difference, logical_content
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 
 MISSING_HERE = "missing in the first"

@@ -46,7 +46,7 @@ from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.log.tail import CheckpointNotes
 from engine.storage.base import Storage
 

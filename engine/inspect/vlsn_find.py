@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.log.entry import Damage, LogEntry
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 
 
 class EntryLocation(NamedTuple):

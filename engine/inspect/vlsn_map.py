@@ -18,15 +18,13 @@ from typing import NamedTuple
 from engine.format.entry_types import ROLLBACK_START
 from engine.format.fast.header import header_lengths, steps
 from engine.format.fast.walks import follow
-from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import GOOD
+from engine.format.header import GOOD, HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import STOP_AT_FIRST, DamagedStretch, FileCheck, check_file
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
-from engine.log.resync import look
-from engine.log.window import Window
+from engine.log.window import Window, look
 from engine.storage.base import Storage
 
 

@@ -6,15 +6,12 @@ Modules:
 * ``check``: checking one log file in bulk
 * ``damage``: judging damage: the torn tail that every crash leaves, or something lost
 * ``entry``: what a pass over a log yields: entries, and stretches of damage between them
-* ``file_version``: the log version of a file whose header says nothing: that of a file beside it
-* ``files``: the files of an environment directory
+* ``files``: the files of an environment directory, and their log versions
 * ``group_commit``: group commit: one fsync for everybody who asked while the one before was under way
-* ``log_reader``: reading a whole log, forward and backward, over all of its files
 * ``marker``: the restore marker: a file that says that an environment must not be opened
 * ``passes``: forward and backward passes over a stretch of the log, for recovery
-* ``reader``: reading one log file forward: every entry, and every stretch that is not one
-* ``resync``: finding the next good entry after damage
+* ``reader``: reading the log: one file forward, with every stretch that is no entry; all files in both directions
 * ``tail``: finding the end of the log and what stands near it
-* ``window``: a sliding buffer over one file, so that memory does not grow with the file
+* ``window``: looking into one log file: a buffer over it, what stands at an offset, the next good entry after a bad one
 * ``writer``: writing the log
 """

@@ -29,13 +29,20 @@ from engine.format.entry_types import (
 from engine.format.fast.file_summary import summarised_file
 from engine.format.fast.header import header_lengths
 from engine.format.fast.walks import walk_of
-from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, EntryHeader, is_invisible
-from engine.format.scan import BAD_PREV, GOOD, EntryCheck
+from engine.format.header import (
+    BAD_PREV,
+    GOOD,
+    HEADER_WITH_VLSN_BYTES,
+    REPLICATED,
+    EntryCheck,
+    EntryHeader,
+    is_invisible,
+)
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
-from engine.log.resync import look
+from engine.log.window import look
 
 if TYPE_CHECKING:
     from engine.format.entry.checkpoint import CkptEnd

@@ -1,46 +1,53 @@
-"""Reading one log file forward: every entry, and every stretch that is not one.
+"""Reading the log: one file forward, with every stretch that is no entry, and all files in both directions.
 
-Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds), je-log-format.md 3.8 and 16.
+Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds; forward: start inclusive, finish
+exclusive; backward: both inclusive), R-LOG-44 (gaps), je-log-format.md 3.8 and 16.
 
 * A file's version is that of its header. When the header is damaged, it is the version that makes the header's checksum
-  right; failing that, the one that it names if that is a version, else that of a file beside it (``file_version``). The
-  entries after the header are still read.
+  right; failing that, the one that it names if that is a version, else that of a file beside it (``version_beside``).
+  The entries after the header are still read.
 * Damage does not stop a reader. It yields one ``Damage`` for the stretch and goes on with the next good entry
-  (``resync``). In the last file, damage that nothing good follows is the torn tail of the log.
+  (``next_good``). In the last file, damage that nothing good follows is the torn tail of the log.
 * Where bytes were lost or inserted, every entry after them is displaced and its link wrong by the same number: that is
   one broken link, not one for each entry.
-* The two ways to read share every decision: ``FileReader.entries`` yields entries one by one, ``engine.log.check``
-  counts them in bulk.
+* The two ways to read a file share every decision: ``FileReader.entries`` yields entries one by one,
+  ``engine.log.check`` counts them in bulk.
+* A backward pass reads each file forward in pieces and turns the pieces round, so that it meets the same entries and
+  the same damage as a forward pass, also where prevOffsets are destroyed.
+* File numbers may have gaps. A forward pass steps over them; a backward one does so only when the caller allows it,
+  since going back over a cleaned file means that something is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 from zlib import adler32
 
-from engine.errors import UnsupportedError
+from engine.errors import DamageError, NotFoundError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
 from engine.format.header import (
+    BAD_PREV,
     CHECKSUM_BYTES,
+    CUT,
+    GOOD,
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
     TYPE_AT,
     VLSN_AT,
     VLSN_FIELD,
+    EntryCheck,
     EntryHeader,
     entry_checksum,
 )
-from engine.format.lsn import NULL_LSN
-from engine.format.scan import BAD_PREV, CUT, GOOD, EntryCheck
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, log_entry
-from engine.log.file_version import version_beside
-from engine.log.files import LogFile
-from engine.log.resync import SearchBudget, look, next_good
-from engine.log.window import WINDOW_BYTES, Window
+from engine.log.files import MARKER_FILE_NUMBER, LogFile, LogFiles, version_beside
+from engine.log.window import WINDOW_BYTES, SearchBudget, Window, look, next_good
 from engine.storage.base import Storage
 
 
@@ -312,3 +319,143 @@ def _likely_version(start: bytes, named: int) -> int:
         if _header_sum_matches(start[:VERSION_AT] + version.to_bytes(4, "little"), version):
             return version
     return named if is_supported(named) else 0
+
+
+Item = LogEntry | Damage
+
+_PIECE_BYTES: Final = 1 << 20
+
+
+class LogReader:
+    """Reads the entries of an environment.
+
+    Arguments:
+        storage: the environment.
+        files: its log files.
+    """
+
+    __slots__ = ("_end_file", "_files", "_storage")
+
+    def __init__(self, storage: Storage, files: LogFiles) -> None:
+        self._storage = storage
+        self._files = files.with_marker()
+        self._end_file = files.end_file()
+
+    def open(self, file: LogFile, version: int | None = None) -> FileReader:
+        """A reader of one file; ``version`` serves when its header cannot be read (None: ask the files beside it)."""
+        return FileReader(self._storage, file, is_last=file.number >= self._end_file, version=version)
+
+    def forward(self, start: int = NULL_LSN, end: int = NULL_LSN) -> Iterator[Item]:
+        """Entries and damage in ``[start, end)``; NULL_LSN is no limit.
+
+        Raises:
+            NotFoundError: no entry begins at ``start``.
+            UnsupportedError, StorageError: as ``FileReader``.
+        """
+        version: int | None = None
+        for file in self._within(start, end):
+            with self.open(file, version) as reader:
+                # For the next file, should its header be unreadable: versions change rarely (je-log-format.md 3.6).
+                version = reader.version
+                first = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else 0
+                if first:
+                    # Reading from the middle of an entry would report damage that is not there.
+                    self._expect_entry(reader, first)
+                limit = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else None
+                yield from reader.entries(first, limit)
+
+    def backward(self, start: int = NULL_LSN, end: int = NULL_LSN, *, over_gaps: bool = False) -> Iterator[Item]:
+        """Entries and damage from ``start`` down to ``end``, both inclusive; NULL_LSN is no limit.
+
+        Arguments:
+            start: the last entry of the pass; NULL_LSN begins at the end of the log.
+            end: the first one.
+            over_gaps: go on where a file number is missing.
+
+        Raises:
+            DamageError: a file number is missing between two files that the pass needs, and ``over_gaps`` is not set.
+            NotFoundError: no entry begins at ``start``.
+        """
+        above: LogFile | None = None
+        for file in reversed(self._within(end, NULL_LSN)):
+            if start != NULL_LSN and file.number > file_of(start):
+                continue
+            # The marker is numbered far above the log; the distance to it is no gap.
+            gap = above is not None and above.number not in (file.number + 1, MARKER_FILE_NUMBER)
+            if gap and above is not None and not over_gaps:
+                raise DamageError(
+                    "cannot read backward over cleaned file",
+                    file=f"{self._storage.root}/{above.path}",
+                    lsn=format_lsn(make_lsn(above.number, 0)),
+                    expected=f"file 0x{above.number - 1:x} before it",
+                    found=f"file 0x{file.number:x}",
+                )
+            above = file
+            with self.open(file) as reader:
+                last = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else None
+                if last is not None:
+                    self._expect_entry(reader, last)
+                first = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else 0
+                yield from _backward(reader, first, last)
+
+    def entry_at(self, lsn: int) -> LogEntry | None:
+        """The entry that begins at an LSN, None when no good one does or its file is gone."""
+        file = next((file for file in self._files if file.number == file_of(lsn)), None)
+        if lsn == NULL_LSN or file is None:
+            return None
+        with self.open(file) as reader:
+            if not reader.is_entry(offset_of(lsn)):
+                return None
+            item = next(reader.entries(offset_of(lsn)), None)
+        return item if isinstance(item, LogEntry) else None
+
+    def _within(self, start: int, end: int) -> tuple[LogFile, ...]:
+        low = 0 if start == NULL_LSN else file_of(start)
+        high = self._files[-1].number if end == NULL_LSN and self._files else file_of(end)
+        return tuple(file for file in self._files if low <= file.number <= high)
+
+    def _expect_entry(self, reader: FileReader, offset: int) -> None:
+        if reader.is_entry(offset):
+            return
+        before = after = NULL_LSN
+        for item in reader.entries():
+            if isinstance(item, LogEntry):
+                if offset_of(item.lsn) > offset:
+                    after = item.lsn
+                    break
+                before = item.lsn
+        near = " and ".join(format_lsn(lsn) for lsn in (before, after) if lsn != NULL_LSN)
+        raise NotFoundError(
+            "no entry begins at this LSN",
+            file=f"{self._storage.root}/{reader.file.path}",
+            lsn=format_lsn(make_lsn(reader.file.number, offset)),
+            hint=f"entries near it begin at {near}" if near else "the file holds no entry",
+        )
+
+
+def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item]:
+    """One file from ``last`` (None: its end) down to ``first``, both inclusive, a piece at a time."""
+    # The state of the reader goes with each piece, so that the second pass reports the same damage.
+    pieces = [(0, -1, reader.mark())]
+    prev, mark = -1, reader.mark()
+    for item in reader.entries(end=None if last is None else last + 1):
+        offset = offset_of(item.lsn)
+        if isinstance(item, LogEntry):
+            if offset - pieces[-1][0] >= _PIECE_BYTES:
+                pieces.append((offset, prev, mark))
+            prev = offset
+        elif not item.length:
+            # A broken link belongs to the entry that follows, which may begin a piece.
+            continue
+        else:
+            prev = -1
+        mark = reader.mark()
+    stop = None if last is None else last + 1
+    # Forward once more, piece by piece: memory holds the entries of one piece, not of a file.
+    for begin, before, state in reversed(pieces):
+        reader.rewind(state)
+        for item in reversed(list(reader.entries(begin, stop, before))):
+            if offset_of(item.lsn) < first:
+                return
+            yield item
+        stop = begin

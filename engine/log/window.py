@@ -1,14 +1,56 @@
-"""A sliding buffer over one file, so that memory does not grow with the file.
+"""Looking into one log file: a buffer over it, what stands at an offset, and the next good entry after a bad one.
 
-The buffer covers ``[base, base + len(data))`` of the file. ``reach`` moves it so that it begins at an offset and holds
-at least so many bytes, as far as the file goes. Files up to ``WINDOW_BYTES`` are read in one piece.
+The buffer covers ``[base, base + len(data))`` of the file, so that memory does not grow with the file. ``reach`` moves
+it so that it begins at an offset and holds at least so many bytes, as far as the file goes. Files up to
+``WINDOW_BYTES`` are read in one piece. ``look`` examines the entry at an offset.
+
+Entries are linked twice: forward by size, backward by prevOffset. From a bad entry at offset p the next one is looked
+for in three ways, each confirmed by the checksum of what it finds:
+
+1. *Size chain*: if the header still looks right, the next entry begins after its size and points back to p. A file
+   header has the same size in every file, so after it this works even when nothing of it is left.
+2. *Prev-offset chain*: the entry that follows a bad one holds p as its prevOffset, wherever it stands. Searching for
+   these four bytes finds it even when the size is destroyed.
+3. *Search*: any place after p where type, size and a prevOffset between p and that place make sense. It is needed when
+   several entries in a row are bad.
+
+2 and 3 look through one piece of the file after the other, so that a hit costs what lies before it and not the rest of
+the file. A wrong hit would need a matching 32-bit checksum; data that contains a copy of a log entry fails on the
+prevOffset. An erased entry has no checksum: it counts only when a good entry that points back to it follows.
+
+Work is bounded: candidates are filtered by their header before any checksum is taken, and what sums that do not match
+cost is limited for a whole pass to a multiple of the file (``SearchBudget``). Real damage comes nowhere near it. A file
+made so that each of its bad entries claims the rest of the file does; what remains of it is then one stretch of damage.
+
+Example: in 5/0x82c an INS_LN_TX of 66 bytes has a flipped bit in its key. Its size field is intact, so the entry at
+5/0x86e is examined; it names 0x82c as the entry before it and its sum is right: found by size chain, 66 bytes skipped.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from functools import cache
 from typing import Final
 from zlib import adler32
 
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry_types import ERASED
+from engine.format.header import (
+    BAD_CHECKSUM,
+    GOOD,
+    HEADER_BYTES,
+    HEADER_WITH_VLSN_BYTES,
+    MORE,
+    PREV_AT,
+    SIZE_AT,
+    TYPE_AT,
+    EntryCheck,
+    entry_checksum,
+    examine,
+)
+from engine.format.versions import HIGHEST_TYPE
+from engine.log.entry import BY_PREV_OFFSET, BY_SEARCH, BY_SIZE_CHAIN
 from engine.storage.base import ReadFile
 
 WINDOW_BYTES: Final = 16 << 20
@@ -65,3 +107,191 @@ class Window:
         for piece in range(offset, offset + length, _PIECE_BYTES):
             total = adler32(self._file.read(piece, min(_PIECE_BYTES, offset + length - piece)), total)
         return total
+
+
+# Pieces of the file that are searched: most hits are near, so they begin small.
+_FIRST_PIECE_BYTES: Final = 4 << 10
+_LARGEST_PIECE_BYTES: Final = 4 << 20
+# Sums that do not match may cover this many times the file's size, and at least this many bytes.
+_WASTE_FACTOR: Final = 4
+_LEAST_WASTE: Final = 16 << 20
+# Looking at a candidate counts as much as summing this many bytes.
+_LEAST_COST: Final = 256
+# Erased entries in a row that are followed to one with a checksum.
+_MOST_ERASED: Final = 100
+
+
+class SearchBudget:
+    """Limits the work that damage may cause in one pass over a file.
+
+    Arguments:
+        file_bytes: size of the file.
+
+    Attributes:
+        left: bytes that may still be summed.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, file_bytes: int) -> None:
+        self.left = max(_LEAST_WASTE, _WASTE_FACTOR * file_bytes)
+
+    def charge(self, summed_bytes: int) -> None:
+        """Count bytes that were summed in vain."""
+        self.left -= summed_bytes
+
+    def spend(self, summed_bytes: int) -> bool:
+        """Pay for a candidate; False when nothing is left."""
+        self.left -= max(summed_bytes, _LEAST_COST)
+        return not self.is_used_up()
+
+    def is_used_up(self) -> bool:
+        """Whether the pass has to give up."""
+        return self.left < 0
+
+
+def next_good(
+    window: Window, bad: int, version: int, header: EntryCheck, budget: SearchBudget
+) -> tuple[int, str] | None:
+    """The next good entry after a bad one.
+
+    Arguments:
+        window: over the file; it is moved.
+        bad: offset of the bad entry.
+        version: log version of the file.
+        header: what ``examine`` said of it.
+        budget: of this pass over the file.
+
+    Returns:
+        Its offset and how it was found, or None when the rest of the file holds none, or the budget is used up.
+    """
+    if header.verdict == BAD_CHECKSUM:
+        # Summed in vain: a file of nothing but such entries would cost the square of its size.
+        budget.charge(_claimed_bytes(header))
+    if budget.is_used_up():
+        return None
+    after = -1
+    if bad == 0:
+        # A file header has the same size in all versions, so its own size field is not needed.
+        after = FILE_HEADER_BYTES
+    elif header.header is not None and header.header.item_size >= 0:
+        after = bad + header.header_bytes + header.header.item_size
+    if 0 < after <= window.size_bytes - HEADER_BYTES:
+        # The next entry must point back to the bad one: by size alone any place could match.
+        examined = look(window, after, version, bad)
+        if examined.verdict == GOOD:
+            return after, BY_SIZE_CHAIN
+        if examined.verdict == BAD_CHECKSUM:
+            budget.charge(_claimed_bytes(examined))
+    # After a damaged file header the link is four zero bytes, which are everywhere.
+    link = bad.to_bytes(4, "little") if bad else None
+    pattern = _header_pattern(version, min(window.size_bytes >> 24, 255))
+    start, length = bad + 1, _FIRST_PIECE_BYTES
+    while start < window.size_bytes:
+        piece = window.bytes_at(start, length + HEADER_BYTES)
+        for places, how in ((_linked_places(piece, link), BY_PREV_OFFSET), (_header_places(piece, pattern), BY_SEARCH)):
+            for place in places:
+                if 0 <= place < length and _links_behind(piece, place, start, bad):
+                    if not budget.spend(_candidate_bytes(piece, place, start, version, window.size_bytes)):
+                        return None
+                    if _is_confirmed(window, start + place, version):
+                        return start + place, how
+        start += length
+        length = min(2 * length, _LARGEST_PIECE_BYTES)
+    return None
+
+
+def _linked_places(piece: bytes, link: bytes | None) -> Iterator[int]:
+    """Where a header would begin whose prevOffset is the link."""
+    at = -1 if link is None else piece.find(link)
+    while link is not None and at >= 0:
+        yield at - PREV_AT
+        at = piece.find(link, at + 1)
+
+
+def _header_places(piece: bytes, pattern: re.Pattern[bytes]) -> Iterator[int]:
+    """Where something that looks like a header begins."""
+    return (match.start() for match in pattern.finditer(piece))
+
+
+def _is_confirmed(window: Window, offset: int, version: int) -> bool:
+    """Whether a checksum says that an entry begins at ``offset``: its own, or that of one linked to it."""
+    prev_offset = -1
+    for _ in range(_MOST_ERASED):
+        examined = look(window, offset, version, prev_offset)
+        if examined.verdict != GOOD or examined.header is None:
+            return False
+        if examined.header.type_number != ERASED:
+            return True
+        prev_offset = offset
+        offset += examined.header_bytes + examined.header.item_size
+    return False
+
+
+def _links_behind(piece: bytes, place: int, start: int, bad: int) -> bool:
+    """Whether the header at ``place`` of a piece points to the bad entry or to one between it and the header."""
+    # A link to an entry before the bad one cannot be right: what follows that entry is known.
+    return bad <= int.from_bytes(piece[place + PREV_AT : place + SIZE_AT], "little") < start + place
+
+
+def _claimed_bytes(examined: EntryCheck) -> int:
+    """Total size of an entry as its header has it."""
+    return examined.header_bytes + (0 if examined.header is None else examined.header.item_size)
+
+
+def _candidate_bytes(piece: bytes, place: int, start: int, version: int, file_bytes: int) -> int:
+    """Bytes that will be summed for a candidate: 0 when its header rules it out before that."""
+    header = piece[place : place + HEADER_BYTES]
+    if len(header) < HEADER_BYTES or not 1 <= header[TYPE_AT] <= HIGHEST_TYPE[version]:
+        return 0
+    size = int.from_bytes(header[SIZE_AT:], "little", signed=True)
+    return size if 0 <= size <= file_bytes - start - place else 0
+
+
+def look(window: Window, offset: int, version: int, prev_offset: int) -> EntryCheck:
+    """Examine the entry at an offset, moving the window as far as needed.
+
+    An entry larger than the window is summed in pieces before a byte of it is kept, so that a damaged size costs no
+    memory.
+    """
+    if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
+        window.reach(offset, HEADER_WITH_VLSN_BYTES)
+    examined = _examine(window, offset, version, prev_offset)
+    if examined.verdict != MORE:
+        return examined
+    window.reach(offset, HEADER_WITH_VLSN_BYTES)
+    examined = _examine(window, offset, version, prev_offset)
+    if examined.verdict != MORE or examined.header is None:
+        return examined
+    # Nothing is summed for a size that the file cannot hold.
+    if offset + examined.expected > window.size_bytes:
+        return examined._replace(verdict="cut", found=window.size_bytes - offset)
+    return _sum_in_pieces(window, offset, version, prev_offset, examined)
+
+
+def _examine(window: Window, offset: int, version: int, prev_offset: int) -> EntryCheck:
+    end = len(window.data)
+    return examine(window.data, offset - window.base, end, version, prev_offset, at_end=window.at_end())
+
+
+def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, examined: EntryCheck) -> EntryCheck:
+    header = examined.header
+    assert header is not None
+    held = offset - window.base
+    head = window.data[held : held + examined.header_bytes]
+    found = window.checksum_of(offset + len(head), header.item_size, entry_checksum(head, version))
+    if found != header.checksum and header.type_number != ERASED:
+        return examined._replace(verdict=BAD_CHECKSUM, expected=header.checksum, found=found)
+    # Only after the checksum: a wrong link in an intact entry is another finding than a damaged entry.
+    if prev_offset not in (-1, header.prev_offset):
+        return examined._replace(verdict="prev-offset", expected=prev_offset, found=header.prev_offset)
+    return examined._replace(verdict=GOOD)
+
+
+@cache
+def _header_pattern(version: int, top_byte: int) -> re.Pattern[bytes]:
+    """What a header looks like: four bytes of checksum, a type, flags, and numbers no larger than the file."""
+    highest = re.escape(bytes((HIGHEST_TYPE[version],)))
+    # Numbers are little-endian: the last byte is the top one, and no offset or size exceeds the file.
+    number = b"...[\\x00-" + re.escape(bytes((top_byte,))) + b"]"
+    return re.compile(b"(?s)(?=....[\\x01-" + highest + b"]." + number + number + b")")

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Final
 
+from engine.format.bytecursor import sorted_unpack
 from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN, NameLN
@@ -34,7 +35,6 @@ from engine.format.fast.txn_end import ended_transaction
 from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of
-from engine.format.packed import sorted_unpack
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RangePiece, RawEntry, forward_pieces, raw_at
 from engine.recovery.hooks import RecoveryHook

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import FormatError
+from engine.format.bytecursor import pack
 from engine.format.entry.node import DIRTY, HAS_SIZES, LEVEL_MASK, ROOT
 from engine.format.fast.bin import (
     NO_EXPIRATION,
@@ -22,7 +23,6 @@ from engine.format.fast.bin import (
     read_records,
 )
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import pack
 from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY, WRITTEN_VERSION
 from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState

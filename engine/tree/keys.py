@@ -19,7 +19,7 @@ from functools import total_ordering
 from typing import Any, Final, NamedTuple
 
 from engine.errors import UnsupportedError
-from engine.format.packed import PREFIX_ONLY, join_two_part_key, split_two_part_key
+from engine.format.bytecursor import PREFIX_ONLY, join_two_part_key, split_two_part_key
 from engine.tree.comparators import BUILT_IN
 
 # Bytes, a pair of bytes, or what a registered function returns.

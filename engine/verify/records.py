@@ -22,6 +22,7 @@ import time
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
+from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID
 from engine.format.entry.ln import LN
 from engine.format.entry.node import SLOT_EMBEDDED
@@ -50,7 +51,6 @@ from engine.format.header import (
     provisional_of,
 )
 from engine.format.lsn import file_of, format_lsn, is_null, offset_of
-from engine.format.packed import join_two_part_key
 from engine.format.versions import EXPIRATION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry

@@ -32,7 +32,7 @@ from engine.inspect.selection import txn_of
 from engine.log.check import FileCheck
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.report import Finding, finding

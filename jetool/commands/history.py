@@ -8,8 +8,8 @@ from typing import Final
 import click
 
 from engine.errors import FormatError, NotFoundError
+from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.ln import LN
-from engine.format.packed import split_two_part_key
 from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_fates, versions
 from engine.inspect.key_formats import show
 from engine.inspect.selection import Selection

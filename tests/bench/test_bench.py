@@ -12,7 +12,7 @@ import pytest
 from engine.format.codecs import encode_body
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from tests import harness
 from tests.bench import __main__ as bench

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from engine.cleaner.expiration import DATABASE_NAME, decode_histogram, encode_histogram
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.format.bytecursor import sorted_unpack
 from engine.format.entry.ln import LN
 from engine.format.entry.node import EXPIRES_IN_HOURS, NodeRecord
-from engine.format.packed import sorted_unpack
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader

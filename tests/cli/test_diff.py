@@ -11,7 +11,7 @@ import pytest
 from engine.format.header import HEADER_WITH_VLSN_BYTES
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from tests.cli.fixtures import copy_of, state_of

@@ -141,7 +141,7 @@ def expected_words(lines: LineRenderer, item: LogEntry, record: tuple[Any, ...])
 
 def read(env: Path) -> list[LogEntry]:
     from engine.log.files import list_log_files
-    from engine.log.log_reader import LogReader
+    from engine.log.reader import LogReader
 
     storage = DiskStorage(env)
     return [item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry)]

@@ -15,7 +15,7 @@ from engine.format.lsn import format_lsn, make_lsn, parse_lsn
 from engine.format.tuples import long_key
 from engine.inspect.vlsn_find import find_vlsn
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from tests.cli.fixtures import copy_of, state_of

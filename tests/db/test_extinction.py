@@ -5,8 +5,8 @@ from __future__ import annotations
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.extinction import DATABASE_NAME
+from engine.format.bytecursor import sorted_pack
 from engine.format.entry.internal_db import DatabaseExtinction, RecordExtinction, encode_extinct_scan
-from engine.format.packed import sorted_pack
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
 from engine.txn.records import LeafKind, Payload, PutMode

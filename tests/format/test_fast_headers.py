@@ -13,7 +13,9 @@ from engine.format.fast.kernel import follow as follow_native
 from engine.format.fast.loops import follow_links
 from engine.format.fast.walks import NativeWalk, Walk
 from engine.format.header import (
+    BAD_CHECKSUM,
     BEFORE_CKPT_END,
+    GOOD,
     HEADER_WITH_VLSN_BYTES,
     PROVISIONAL,
     REPLICATED,
@@ -22,10 +24,10 @@ from engine.format.header import (
     EntryHeader,
     decode_header,
     encode_entry,
+    examine,
     header_bytes,
     is_invisible,
 )
-from engine.format.scan import BAD_CHECKSUM, GOOD, examine
 from engine.format.vlsn import NULL_VLSN
 from tests.golden_logs import VERSIONS
 

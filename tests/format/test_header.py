@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 from engine.errors import UsageError
 from engine.format.fast.header import header_lengths, plain_pairs
 from engine.format.header import (
+    GOOD,
     EntryHeader,
     Provisional,
     decode_header,
     encode_entry,
     entry_checksum,
+    examine,
     has_vlsn,
     is_invisible,
     provisional_of,
 )
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, make_lsn, offset_of, parse_lsn
-from engine.format.scan import GOOD, examine
 from engine.format.vlsn import NULL_VLSN
 from tests.golden_logs import VERSIONS, right_checksum
 

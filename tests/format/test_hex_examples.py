@@ -11,13 +11,13 @@ from zlib import adler32
 
 import pytest
 
+from engine.format.bytecursor import sorted_pack
 from engine.format.codecs import decode_body, encode_body
 from engine.format.describe import describe, describe_slots
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN, NameLN
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import BY_NAME
 from engine.format.header import Provisional, decode_header, encode_entry, provisional_of
-from engine.format.packed import sorted_pack
 
 NULL = -1
 

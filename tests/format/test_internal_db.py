@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from engine.errors import FormatError
 from engine.format import tuples
-from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.bytecursor import ByteReader, ByteWriter, sorted_pack, sorted_unpack
 from engine.format.entry import group_db, internal_db
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
-from engine.format.packed import sorted_pack, sorted_unpack
 from tests.recovery.reallog import RealLog
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.errors import FormatError
-from engine.format.packed import (
+from engine.format.bytecursor import (
     join_two_part_key,
     pack,
     reverse_pack,

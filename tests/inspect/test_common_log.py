@@ -18,7 +18,7 @@ from engine.inspect.common_log import (
 )
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL, Workload
 

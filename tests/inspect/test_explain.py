@@ -18,7 +18,7 @@ from engine.inspect.explain import ACTIONS, Explainer
 from engine.inspect.fates import COMMITTED, Fate, read_fates
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from jetool.app import exits

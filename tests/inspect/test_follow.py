@@ -11,7 +11,7 @@ from engine.format.lsn import make_lsn
 from engine.inspect.follow import follow
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.memory import MemoryStorage
 from tests.verify.logs import Files, LogWriter, changed, golden, whole
 

@@ -15,7 +15,7 @@ from engine.inspect.selection import Selection, db_of, time_of, txn_of
 from engine.inspect.statistics import BY, count_file
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.memory import MemoryStorage
 from tests.golden_logs import GOLDEN
 from tests.harness import run

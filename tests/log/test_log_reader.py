@@ -6,10 +6,10 @@ import pytest
 
 from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import make_lsn
-from engine.log import log_reader
+from engine.log import reader as log_reader
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import Item, LogReader
+from engine.log.reader import Item, LogReader
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.oracle.environments import Environment, environments

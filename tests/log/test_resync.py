@@ -1,4 +1,4 @@
-"""Finding the next good entry after damage (engine.log.resync): each way, several in a row, bounded work."""
+"""Finding the next good entry after damage (engine.log.window): each way, several in a row, bounded work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from engine.format.header import EntryHeader, encode_entry
 from engine.log.entry import Damage
-from engine.log.resync import SearchBudget
+from engine.log.window import SearchBudget
 from tests.golden_logs import LogMaker, check, damages, entries, golden_files, open_bytes, read
 
 ZERO_PAGE = 4096

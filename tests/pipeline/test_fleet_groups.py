@@ -10,7 +10,7 @@ import pytest
 from engine.format.lsn import offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.pipeline.fleet.groups import UNKNOWN_GROUP, FleetNode, NodePair, RankedNode, compare_group, node_of, rank
 from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import pack, parts_of

@@ -12,7 +12,7 @@ from engine import Environment, EnvironmentConfig
 from engine.format.lsn import file_of, offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
 from tests.corpus import copy

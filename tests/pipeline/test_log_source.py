@@ -12,7 +12,7 @@ import pytest
 from engine.errors import UsageError
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.pipeline.inventory import parts_of
 from engine.pipeline.log_columns import BY_NAME, ColumnFiller, ColumnLimits, wants_file
 from engine.pipeline.session import Session

@@ -14,8 +14,8 @@ from engine.format.entry.ln import LN
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
 from engine.log.passes import RawEntry
+from engine.log.reader import LogReader
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.recovery.result import PassCount, RecoveryResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import UnsupportedError
-from engine.format.packed import join_two_part_key
+from engine.format.bytecursor import join_two_part_key
 from engine.tree.keys import TWO_PART, KeyOrder, key_order
 
 

@@ -10,8 +10,8 @@ from engine.catalog.catalog import empty_root
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.format.bytecursor import join_two_part_key
 from engine.format.lsn import NULL_LSN, is_null
-from engine.format.packed import join_two_part_key
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from engine.errors import DamageError, NotFoundError
+from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import EMBEDDED
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import join_two_part_key
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.record_version import RecordVersion
 from engine.txn.chain import ChainDatabase, ChainEntry, TxnChain

@@ -29,7 +29,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
-from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.bytecursor import ByteReader, ByteWriter, join_two_part_key, pack, split_two_part_key, unpack
 from engine.format.entry_types import (
     BINS,
     DBIN_TYPE,
@@ -39,7 +39,6 @@ from engine.format.entry_types import (
 )
 from engine.format.fields import Shape, shape
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import join_two_part_key, pack, split_two_part_key, unpack
 from engine.format.versions import (
     CREATION_TIMES,
     EXPIRATION,

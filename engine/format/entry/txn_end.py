@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
-from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.bytecursor import ByteReader, ByteWriter, pack, unpack
 from engine.format.fields import Shape, shape
-from engine.format.packed import pack, unpack
 from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
 
 

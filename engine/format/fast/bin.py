@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from engine.format.bytecursor import join_two_part_key, pack, split_two_part_key, unpack
 from engine.format.entry.node import (
     DIRTY,
     EXPIRES_IN_HOURS,
@@ -27,7 +28,6 @@ from engine.format.entry.node import (
     SLOT_TOMBSTONE,
 )
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import join_two_part_key, pack, split_two_part_key, unpack
 
 if TYPE_CHECKING:
     # Only mypyc reads these annotations; nothing has to be installed to run the module.

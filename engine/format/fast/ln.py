@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import FormatError
+from engine.format.bytecursor import pack, unpack
 from engine.format.entry.ln import (
     HAS_ABORT_DATA,
     HAS_ABORT_EXPIRATION,
@@ -28,7 +29,6 @@ from engine.format.entry.ln import (
 from engine.format.entry_types import TRANSACTIONAL
 from engine.format.header import FLAGS_AT, TYPE_AT, header_bytes
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import pack, unpack
 from engine.format.versions import CREATION_TIMES, LN_FLAGS_FIRST, LN_KEY_FIRST, PRIOR_VERSION
 from engine.format.vlsn import NULL_VLSN
 

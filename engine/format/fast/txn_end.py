@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.format.packed import pack, unpack
+from engine.format.bytecursor import pack, unpack
 from engine.format.versions import LN_FLAGS_FIRST, MASTER_TERM
 
 # No master, no DTVLSN, and since v22 no term; later versions call no master -1.

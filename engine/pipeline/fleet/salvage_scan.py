@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError
+from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import (
@@ -37,13 +38,11 @@ from engine.format.entry_types import (
     USER_LNS,
 )
 from engine.format.lsn import NULL_LSN, is_null
-from engine.format.packed import join_two_part_key
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
-from engine.log.reader import FileReader
+from engine.log.reader import FileReader, LogReader
 from engine.pipeline.inventory import LogPart
 from engine.storage.disk import DiskStorage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from engine.format.bytecursor import join_two_part_key, split_two_part_key
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import join_two_part_key, split_two_part_key
 from engine.format.vlsn import NULL_VLSN
 from engine.pipeline.fleet import salvage_scan as scan
 from engine.pipeline.inventory import LogPart

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from engine.format.bytecursor import join_two_part_key, pack
 from engine.format.entry.node import (
     HAS_SIZES,
     NULL_OFFSET,
@@ -21,7 +22,6 @@ from engine.format.entry.node import (
 )
 from engine.format.fast.bin import LSN_AND_STATE, LSN_BYTES, MOST_FILES, NO_EXPIRATION, compact_base, encode_head
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import join_two_part_key, pack
 from engine.pipeline.load.plan import Target
 from engine.pipeline.load.sorting import Binary
 from engine.tree.in_node import MAIN_LEVEL

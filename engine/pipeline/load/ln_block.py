@@ -16,13 +16,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from engine.format.bytecursor import pack
 from engine.format.entry.ln import EMBEDDED
 from engine.format.entry_types import INS_LN
 from engine.format.fast.header import sealed
 from engine.format.fast.ln import encode_user_fields
 from engine.format.header import CHECKSUM_BYTES, HEADER, HEADER_BYTES, PREV_AT, SIZE_AT
 from engine.format.lsn import NULL_LSN
-from engine.format.packed import pack
 from engine.pipeline.load.sorting import Binary
 
 _NO_TXN: Final = (NULL_LSN, None, NULL_LSN)

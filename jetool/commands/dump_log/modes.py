@@ -16,8 +16,7 @@ from engine.inspect.statistics import FileStats, Group, Totals, count_file, grou
 from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles
-from engine.log.log_reader import LogReader
-from engine.log.reader import FileReader
+from engine.log.reader import FileReader, LogReader
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run

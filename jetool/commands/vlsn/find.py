@@ -9,7 +9,7 @@ from engine.format.entry_types import type_name
 from engine.format.lsn import format_lsn
 from engine.inspect.vlsn_find import find_vlsn
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.vlsn.index import VLSNIndex
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
