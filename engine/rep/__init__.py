@@ -28,4 +28,5 @@ Modules:
 * ``syncup``: syncup: where replica and master agree, and what the replica does to get there
 * ``terms``: terms of masters, and where in the stream each began
 * ``voting``: what a node and the election of its master ask of each other
+* ``wire``: what nodes of JE send each other, as pure codecs
 """

@@ -96,6 +96,17 @@ def decode_group_node(data: bytes) -> GroupNode:
         FormatError: the record is malformed, or the type is none.
     """
     reader = ByteReader(data)
+    record = read_group_node(reader)
+    reader.finish()
+    return record
+
+
+def read_group_node(reader: ByteReader) -> GroupNode:
+    """Read a node record that something may follow.
+
+    Raises:
+        FormatError: the record is malformed, or the type is none.
+    """
     name, node_id = tuples.read_string(reader), tuples.read_int(reader)
     version, node_type = 2, tuples.read_byte(reader)
     # Not a type: format 2 has only 0 and 1, so this is the version of the record.
@@ -107,7 +118,6 @@ def decode_group_node(data: bytes) -> GroupNode:
     host, port = tuples.read_string(reader), tuples.read_int(reader)
     cbvlsn, barrier, change = tuples.read_long(reader), tuples.read_long(reader), tuples.read_int(reader)
     je_version = tuples.read_string(reader) if version >= _FORMAT_WITH_VERSIONS else None
-    reader.finish()
     return GroupNode(name, node_id, version, node_type, ack, removed, host, port, cbvlsn, barrier, change, je_version)
 
 

@@ -1,0 +1,122 @@
+"""Entries of the replication stream on their way (je-ha-protocol.md section 6).
+
+======  =====  ==========================================
+offset  type   field
+======  =====  ==========================================
+0       u8     type of the entry
+1       i32    log version in which the body is written
+5       i32    length of the body
+9       i64    VLSN
+17             the body
+======  =====  ==========================================
+
+A feeder sends a body as its log has it, or written anew for replication, without what means something in its own files
+only: the last LSN of the transaction, what an abort needs, sizes. The header's version is that of the body in either
+case, also where it is above the version that was agreed on. So bodies of one VLSN from two nodes are never compared;
+``same_entry`` compares what they mean. The time of a Commit is not part of that: each node writes its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.codecs import Record, decode_body, encode_body
+from engine.format.entry.ln import HAS_EXPIRATION, LN
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import BY_NUMBER, type_name
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import LN_FLAGS_FIRST, LN_KEY_FIRST, NEWEST_VERSION
+from engine.format.vlsn import NULL_VLSN
+
+# What a node would have to hold in memory for one entry; JE's own limit is half of its heap.
+LONGEST_ENTRY: Final = 128 << 20
+
+
+class WireEntry(NamedTuple):
+    """One entry with its VLSN.
+
+    Attributes:
+        log_version: that of the body.
+    """
+
+    vlsn: int
+    type_number: int
+    log_version: int
+    body: bytes
+
+    def record(self) -> Record:
+        """What the body says.
+
+        Raises:
+            FormatError: it is not what its type and version say.
+        """
+        return decode_body(self.type_number, self.log_version, self.body)
+
+
+def read_entry(reader: ByteReader) -> WireEntry:
+    """Read an entry, the last field of its message.
+
+    Raises:
+        FormatError: there is no such type or version in the stream, or the length is wrong.
+    """
+    type_number, log_version, length = reader.u8(), reader.i32(), reader.i32()
+    known = BY_NUMBER.get(type_number)
+    if known is None or not known.replicable:
+        raise FormatError("entry of the stream", expected="a type that is replicated", found=type_name(type_number))
+    if not known.since <= log_version <= NEWEST_VERSION:
+        expected = f"{known.since}..{NEWEST_VERSION}"
+        raise FormatError(f"log version of a {known.name}", expected=expected, found=str(log_version))
+    vlsn = reader.i64()
+    if vlsn < 1:
+        raise FormatError("VLSN of an entry", expected="1 or more", found=str(vlsn))
+    return WireEntry(vlsn, type_number, log_version, reader.raw(length))
+
+
+def write_entry(writer: ByteWriter, entry: WireEntry) -> ByteWriter:
+    """Write an entry."""
+    writer.u8(entry.type_number).i32(entry.log_version).i32(len(entry.body))
+    return writer.i64(entry.vlsn).raw(entry.body)
+
+
+def for_replication(entry: WireEntry) -> WireEntry:
+    """The entry as a feeder writes it anew: without what means something in the files of one node only.
+
+    Raises:
+        FormatError: the body is malformed, or of a version whose form for replication is not known: below 12 bodies
+            travel as they are, from 19 the recordings show no other form.
+    """
+    if not LN_FLAGS_FIRST <= entry.log_version < LN_KEY_FIRST:
+        raise FormatError("form for replication", expected="log version 12..18", found=str(entry.log_version))
+    record = entry.record()
+    if isinstance(record, LN):
+        # What the flags leave out is not written, whatever the fields hold.
+        record = record._replace(flags=record.flags & HAS_EXPIRATION, flags2=0, last_lsn=NULL_LSN)
+    elif isinstance(record, TxnEnd):
+        record = record._replace(last_lsn=NULL_LSN)
+    return entry._replace(body=encode_body(entry.type_number, entry.log_version, record))
+
+
+def same_entry(one: WireEntry, other: WireEntry) -> bool:
+    """Whether two nodes have the same entry at a VLSN, whatever form and version it came in.
+
+    Raises:
+        FormatError: a body is malformed.
+    """
+    return one[:2] == other[:2] and meaning(one.record()) == meaning(other.record())
+
+
+def meaning(record: Record) -> Record | tuple[object, ...]:
+    """What counts of a record where two nodes are compared."""
+    if isinstance(record, TxnEnd):
+        return record.id, record.master_id
+    if isinstance(record, LN):
+        expiration = record.expiration if record.flags & HAS_EXPIRATION else 0
+        return record.db_id, record.txn_id, record.key, record.data, expiration, record.content, record.tail
+    return record
+
+
+def dtvlsn_of(record: Record) -> int:
+    """The VLSN that a majority was known to hold when a Commit or Abort was logged; none where it does not say so."""
+    return record.dtvlsn if isinstance(record, TxnEnd) and record.dtvlsn > 0 else NULL_VLSN

@@ -1,0 +1,358 @@
+"""Service ``Feeder``: handshake, syncup and stream between a master and whoever follows it.
+
+Bodies are those of je-ha-protocol.md 5.1 to 5.4, protocol versions 3 to 14. The replica is the client. Never sent from
+here: a request for the id of a database, since an unknown name stops the master. Not known here, and so refused on
+arrival: what 25.3 adds and no recording shows (filters that change, pings of the syncup, entries with before-image).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.entry.group_db import GroupNode, encode_group_node, read_group_node
+from engine.rep.wire.entries import LONGEST_ENTRY, WireEntry, read_entry, write_entry
+from engine.rep.wire.messages import SHORT_BODY, Message, Since, Table, message
+from engine.rep.wire.values import (
+    BYTES,
+    FLAG,
+    INT,
+    LONG,
+    LONGS,
+    PAIR,
+    RELEASE,
+    TEXT,
+    NameIdPair,
+    Value,
+    read_count,
+    small,
+    small_int,
+    word,
+)
+
+OLDEST_PROTOCOL: Final = 3
+NEWEST_PROTOCOL: Final = 14
+# What a client offers: the highest of 18.3, which 25.3 takes as well.
+OFFERED_PROTOCOL: Final = 9
+NODE_TYPE_WORDS: Final = ("MONITOR", "ELECTABLE", "SECONDARY", "ARBITER", "EXTERNAL")
+# Types of EntryRequest.
+DEFAULT: Final = 0
+AVAILABLE: Final = 1
+NOW: Final = 2
+# Sync policies of a Commit.
+SYNC: Final = 0
+NO_SYNC: Final = 1
+WRITE_NO_SYNC: Final = 2
+
+_ENTRY_BODY: Final = LONGEST_ENTRY + 64
+_MEMBERS_BODY: Final = 1 << 20
+_ENTRY: Final[Value[WireEntry]] = Value(read_entry, write_entry)
+_NODE_TYPE: Final = word(*NODE_TYPE_WORDS)
+
+
+class Provider(NamedTuple):
+    """A node to restore from, as a RestoreResponse names it; ``room`` is the length of its record with padding."""
+
+    node: GroupNode
+    room: int
+
+
+def _read_providers(reader: ByteReader) -> tuple[Provider, ...]:
+    return tuple(_read_provider(reader) for _ in range(read_count(reader, 4)))
+
+
+def _read_provider(reader: ByteReader) -> Provider:
+    room = reader.i32()
+    record = ByteReader(reader.raw(room))
+    node = read_group_node(record)
+    # The sender writes its whole buffer.
+    if any(record.rest()):
+        raise FormatError("padding of a member's record", expected="zeros", found="other bytes")
+    return Provider(node, room)
+
+
+def _write_providers(writer: ByteWriter, providers: tuple[Provider, ...]) -> ByteWriter:
+    writer.i32(len(providers))
+    for node, room in providers:
+        record = encode_group_node(node)
+        if len(record) > room:
+            raise FormatError("record of a member", expected=f"up to {room} bytes", found=str(len(record)))
+        writer.i32(room).raw(record.ljust(room, b"\0"))
+    return writer
+
+
+_PROVIDERS: Final[Value[tuple[Provider, ...]]] = Value(_read_providers, _write_providers)
+
+
+@message(1)
+class ReplicaProtocolVersion(Message):
+    """The highest protocol version that the replica speaks, and who it is."""
+
+    version: Annotated[int, INT]
+    node: Annotated[NameIdPair, PAIR]
+
+
+@message(2)
+class FeederProtocolVersion(Message):
+    """The version to go on in, and who the feeder is."""
+
+    version: Annotated[int, INT]
+    node: Annotated[NameIdPair, PAIR]
+
+
+@message(3)
+class DuplicateNodeReject(Message):
+    """The name is in use."""
+
+    text: Annotated[str, TEXT]
+
+
+@message(4)
+class ReplicaJEVersions(Message):
+    """The replica's release, and the highest log version that it reads."""
+
+    je_version: Annotated[str, RELEASE]
+    log_version: Annotated[int, INT]
+
+
+@message(5)
+class FeederJEVersions(Message):
+    """The feeder's release, the log version of the stream, the least release of a member."""
+
+    je_version: Annotated[str, RELEASE]
+    log_version: Annotated[int, INT]
+    min_je_version: Annotated[str | None, RELEASE, Since(7)] = None
+
+
+@message(6)
+class JEVersionsReject(Message):
+    """The releases, or their log versions, do not fit."""
+
+    text: Annotated[str, TEXT]
+
+
+@message(7)
+class NodeGroupInfo(Message):
+    """The group that the replica belongs to, and what it is there; a UUID of zeros is not known yet."""
+
+    group: Annotated[str, TEXT]
+    uuid_high: Annotated[int, LONG]
+    uuid_low: Annotated[int, LONG]
+    node: Annotated[NameIdPair, PAIR]
+    host: Annotated[str, TEXT]
+    port: Annotated[int, INT]
+    node_type: Annotated[str, _NODE_TYPE]
+    designated_primary: Annotated[bool, FLAG]
+    je_version: Annotated[str | None, RELEASE, Since(5)] = None
+
+
+@message(8)
+class NodeGroupInfoOK(Message):
+    """The group's UUID, and the replica's id from now on."""
+
+    uuid_high: Annotated[int, LONG]
+    uuid_low: Annotated[int, LONG]
+    node: Annotated[NameIdPair, PAIR]
+
+
+@message(9)
+class NodeGroupInfoReject(Message):
+    """It is not of this group, or not what the group knows of it."""
+
+    text: Annotated[str, TEXT]
+
+
+@message(10)
+class SNTPRequest(Message):
+    """A question for the clock; the last one ends the handshake."""
+
+    originate_ms: Annotated[int, LONG]
+    is_last: Annotated[bool, FLAG]
+
+
+@message(11)
+class SNTPResponse(Message):
+    """When the question left and arrived, and when the answer left."""
+
+    originate_ms: Annotated[int, LONG]
+    receive_ms: Annotated[int, LONG]
+    transmit_ms: Annotated[int, LONG]
+
+
+@message(12)
+class ReAuthenticate(Message):
+    """A fresh token."""
+
+    token: Annotated[bytes, BYTES]
+
+
+@message(13, since=8)
+class DBIdRequest(Message):
+    """The id of a database, by its name."""
+
+    name: Annotated[str, TEXT]
+
+
+@message(14, since=8)
+class DBIdResponse(Message):
+    """That id."""
+
+    id: Annotated[int, LONG]
+
+
+@message(15, since=9)
+class SecurityFailureResponse(Message):
+    """The token does not hold."""
+
+    text: Annotated[str, TEXT]
+
+
+@message(18, since=10)
+class CacheSizeRequest(Message):
+    """How much memory the replica's cache has, in bytes."""
+
+    cache_bytes: Annotated[int, LONG]
+    off_heap_bytes: Annotated[int, LONG]
+
+
+@message(19, since=10)
+class CacheSizeResponse(Message):
+    """How much the feeder's has."""
+
+    cache_bytes: Annotated[int, LONG]
+    off_heap_bytes: Annotated[int, LONG]
+
+
+@message(101, limit=_ENTRY_BODY)
+class Entry(Message):
+    """An entry of the stream."""
+
+    entry: Annotated[WireEntry, _ENTRY]
+
+
+@message(102)
+class StartStream(Message):
+    """Send from this VLSN on. The filter is a Java object, of JE's subscribers only; empty is none."""
+
+    vlsn: Annotated[int, LONG]
+    filter: Annotated[bytes | None, BYTES, Since(6)] = None
+
+
+@message(103)
+class Heartbeat(Message):
+    """The feeder's clock, and the VLSN of its last transaction end."""
+
+    time_ms: Annotated[int, LONG]
+    txn_end_vlsn: Annotated[int, LONG]
+    id: Annotated[int | None, INT, Since(11)] = None
+    filtered_vlsn: Annotated[int | None, LONG, Since(12)] = None
+    passed_vlsn: Annotated[int | None, LONG, Since(12)] = None
+    commit_ms: Annotated[int | None, LONG, Since(12)] = None
+    modified_ms: Annotated[int | None, LONG, Since(12)] = None
+    sent_ms: Annotated[int | None, LONG, Since(13)] = None
+
+
+@message(104)
+class HeartbeatResponse(Message):
+    """How far the replica is: -1 for none, and -1 as the id when nobody asked."""
+
+    syncup_vlsn: Annotated[int, LONG]
+    txn_end_vlsn: Annotated[int | None, LONG, Since(4)] = None
+    id: Annotated[int | None, INT, Since(11)] = None
+    durable_vlsn: Annotated[int | None, LONG, Since(14)] = None
+    sent_ms: Annotated[int | None, LONG, Since(13)] = None
+
+
+@message(105, limit=_ENTRY_BODY)
+class Commit(Message):
+    """A Commit (25.3: an Abort too), and whether an acknowledgement is awaited."""
+
+    needs_ack: Annotated[bool, FLAG]
+    sync_policy: Annotated[int, small(WRITE_NO_SYNC, "sync policy")]
+    entry: Annotated[WireEntry, _ENTRY]
+
+
+@message(106)
+class Ack(Message):
+    """The transaction is on disk here, as it was asked for."""
+
+    txn_id: Annotated[int, LONG]
+    durable_vlsn: Annotated[int | None, LONG, Since(14)] = None
+
+
+@message(107)
+class EntryRequest(Message):
+    """The entry at a VLSN: DEFAULT, AVAILABLE or NOW."""
+
+    vlsn: Annotated[int, LONG]
+    kind: Annotated[int | None, small_int(NOW, "type of a request"), Since(7)] = None
+
+
+@message(108)
+class EntryNotFound(Message):
+    """The feeder has it no more."""
+
+
+@message(109, limit=_ENTRY_BODY)
+class AlternateMatchpoint(Message):
+    """The feeder does not have it yet: here is its last entry that a matchpoint can be at."""
+
+    entry: Annotated[WireEntry, _ENTRY]
+
+
+@message(110)
+class RestoreRequest(Message):
+    """There is no matchpoint: from whom are files to be had?"""
+
+    vlsn: Annotated[int, LONG]
+
+
+@message(111, limit=_MEMBERS_BODY)
+class RestoreResponse(Message):
+    """From these; the one who asks may be among them."""
+
+    cbvlsn: Annotated[int, LONG]
+    providers: Annotated[tuple[Provider, ...], _PROVIDERS]
+
+
+@message(112)
+class ShutdownRequest(Message):
+    """The group is being shut down."""
+
+    time_ms: Annotated[int, LONG]
+
+
+@message(113)
+class ShutdownResponse(Message):
+    """So be it."""
+
+
+@message(114, limit=SHORT_BODY)
+class GroupAck(Message):
+    """Several acknowledgements; zeros at the end are none."""
+
+    txn_ids: Annotated[tuple[int, ...], LONGS]
+    durable_vlsn: Annotated[int | None, LONG, Since(14)] = None
+
+
+@message(1004)
+class ProtocolError(Message):
+    """What the other side has to complain about."""
+
+    text: Annotated[str, TEXT]
+
+
+FEEDER: Final = Table(
+    "Feeder",
+    client=(
+        ReplicaProtocolVersion, ReplicaJEVersions, NodeGroupInfo, SNTPRequest, ReAuthenticate, DBIdRequest,
+        CacheSizeRequest, StartStream, HeartbeatResponse, Ack, EntryRequest, RestoreRequest, ShutdownResponse, GroupAck,
+    ),
+    server=(
+        FeederProtocolVersion, DuplicateNodeReject, FeederJEVersions, JEVersionsReject, NodeGroupInfoOK,
+        NodeGroupInfoReject, SNTPResponse, DBIdResponse, SecurityFailureResponse, CacheSizeResponse, Entry, Heartbeat,
+        Commit, EntryNotFound, AlternateMatchpoint, RestoreResponse, ShutdownRequest, ProtocolError,
+    ),
+    received_only=(DBIdRequest,),
+)  # fmt: skip

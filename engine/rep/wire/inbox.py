@@ -1,0 +1,113 @@
+"""What has come over a connection, taken apart: bytes go in as they arrive, whole messages come out.
+
+An inbox holds what was not taken yet and no more: it is fed with what a connection gives, not with what the other side
+announces, and an announced length above the limit of its message is refused when the six bytes of its frame are there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import FormatError
+from engine.rep.wire import services
+from engine.rep.wire.lines import LONGEST_LINE, Envelope, LineTable, TextMessage
+from engine.rep.wire.messages import FRAME, Message, Table
+from engine.rep.wire.services import Status
+
+_LINE_END: Final = b"\n"
+
+
+class Inbox:
+    """The bytes from one side that have not been taken yet.
+
+    Arguments:
+        from_client: whether that side is the client.
+    """
+
+    def __init__(self, *, from_client: bool) -> None:
+        self._from_client = from_client
+        self._bytes = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes that have come."""
+        self._bytes += data
+
+    def service(self) -> str | None:
+        """The service that a client asks for; None while bytes are missing.
+
+        Raises:
+            FormatError: it asks for none.
+        """
+        return self._named(services.split_request(bytes(self._bytes[: services.LONGEST_NAME * 2])))
+
+    def mechanisms(self) -> str | None:
+        """The mechanisms that a client has; None while bytes are missing."""
+        beginning = bytes(self._bytes[: services.LONGEST_NAME * 2])
+        return self._named(services.split_request(beginning, services.AUTHENTICATE_PREFIX))
+
+    def mechanism(self) -> str | None:
+        """The mechanism that a node has chosen; None while bytes are missing."""
+        return self._named(services.split_mechanism(bytes(self._bytes[: services.LONGEST_MECHANISM * 2])))
+
+    def status(self) -> Status | None:
+        """A node's answer; None while it is missing.
+
+        Raises:
+            FormatError: nothing that a node answers.
+        """
+        if not self._bytes:
+            return None
+        status = services.decode_status(self._bytes[0])
+        del self._bytes[:1]
+        return status
+
+    def message(self, table: Table, version: int) -> Message | None:
+        """The next binary message; None while bytes are missing.
+
+        Raises:
+            FormatError: the side sends no such message, or it is malformed or too long.
+        """
+        if len(self._bytes) < FRAME.size:
+            return None
+        op, length = FRAME.unpack_from(self._bytes)
+        limit = table.limit(op, version, client=self._from_client)
+        # Before anything of that length is awaited.
+        if not 0 <= length <= limit:
+            raise FormatError(f"message {op} of {table.service}", expected=f"0..{limit} bytes", found=str(length))
+        end = FRAME.size + length
+        if len(self._bytes) < end:
+            return None
+        found = table.decode(op, bytes(self._bytes[FRAME.size : end]), version, client=self._from_client)
+        del self._bytes[:end]
+        return found
+
+    def line(self, table: LineTable) -> tuple[Envelope, TextMessage] | None:
+        """The next line; None while its end is missing.
+
+        Raises:
+            FormatError: it is too long, or no message of that side.
+        """
+        end = self._bytes.find(_LINE_END, 0, LONGEST_LINE)
+        if end < 0:
+            if len(self._bytes) >= LONGEST_LINE:
+                raise FormatError("line of a message", expected=f"up to {LONGEST_LINE} bytes", found="more")
+            return None
+        line = bytes(self._bytes[: end + 1])
+        del self._bytes[: end + 1]
+        return table.decode(line, client=self._from_client)
+
+    def raw(self, most: int) -> bytes:
+        """Bytes without a frame, of a file: what is there, up to so many."""
+        data = bytes(self._bytes[:most])
+        del self._bytes[:most]
+        return data
+
+    def _named(self, found: tuple[str, int] | None) -> str | None:
+        if found is None:
+            return None
+        name, end = found
+        del self._bytes[:end]
+        return name

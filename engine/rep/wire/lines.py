@@ -1,0 +1,264 @@
+r"""Text messages: one line each way, fields between bars (je-ha-protocol.md 12.1).
+
+    version|group|id of the sender|OP[|payload...]\n
+
+A message is a frozen record whose fields say how they travel, as in ``engine.rep.wire.messages``; what stands before
+the operation is its ``Envelope``. The sender's id of whoever is no member is ``NO_CHECK``. A group, a name or a text
+that leaves has neither bar nor line end in it, and nothing leaves that does not give an equal message when it is read
+again.
+
+Never sent from here: ``X``, which shuts the agents of elections down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, dataclass_transform, get_type_hints
+
+from engine.errors import FormatError
+from engine.rep.wire.values import ascii_bytes
+
+NO_CHECK: Final = -(1 << 31)
+# A group of a thousand members takes about 200 KiB.
+LONGEST_LINE: Final = 1 << 20
+SEPARATOR: Final = "|"
+_NUMBER: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+_VERSION: Final = re.compile(r"\d{1,3}(?:\.\d{1,3})?", re.ASCII)
+_LONG: Final = range(-(1 << 63), 1 << 63)
+_ENVELOPE: Final = 3
+C = TypeVar("C")
+T = TypeVar("T")
+
+
+class Token(Generic[T]):
+    """How one type of field is read and written.
+
+    Arguments:
+        read: takes the value from a field.
+        write: makes the field.
+        rest: it takes all fields that those after it leave, bars included.
+        optional: it may be missing at the end.
+    """
+
+    def __init__(
+        self, read: Callable[[str], T], write: Callable[[T], str], *, rest: bool = False, optional: bool = False
+    ) -> None:
+        self.read = read
+        self.write = write
+        self.rest = rest
+        self.optional = optional
+
+
+class Envelope(NamedTuple):
+    """Who speaks, in which version of the service's protocol, to which group."""
+
+    version: str
+    group: str
+    sender: int
+
+
+class Slot(NamedTuple):
+    """A field of a message class."""
+
+    name: str
+    token: Token[Any]
+
+
+class TextMessage:
+    """One message; subclasses are made by ``text_message``."""
+
+    __slots__ = ()
+    OP: ClassVar[str]
+    SLOTS: ClassVar[tuple[Slot, ...]]
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def text_message(op: str) -> Callable[[type[C]], type[C]]:
+    """Make a class a message of this operation."""
+
+    def made(cls: type[C]) -> type[C]:
+        record: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        hints = get_type_hints(cls, include_extras=True)
+        record.OP = op
+        record.SLOTS = tuple(
+            Slot(name, hint.__metadata__[0]) for name, hint in hints.items() if hasattr(hint, "__metadata__")
+        )
+        return record  # type: ignore[no-any-return]
+
+    return made
+
+
+class LineTable:
+    """The messages of one text service.
+
+    Arguments:
+        service: its name.
+        version: the highest version of its protocol that is spoken here.
+        client, server: classes that the side may send.
+        received_only: those that this program never sends.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        version: str,
+        client: Iterable[type[TextMessage]],
+        server: Iterable[type[TextMessage]] = (),
+        received_only: Iterable[type[TextMessage]] = (),
+    ) -> None:
+        self.service = service
+        self.version = version
+        answers: tuple[type[TextMessage], ...] = (*server, Accomplished, Failed, Refused)
+        self._by_op = {True: {one.OP: one for one in client}, False: {one.OP: one for one in answers}}
+        self._received_only = frozenset(received_only)
+
+    def classes(self) -> list[tuple[type[TextMessage], bool]]:
+        """Each class, and whether the client sends it."""
+        return [(one, client) for client, known in self._by_op.items() for one in known.values()]
+
+    def encode(self, envelope: Envelope, sent: TextMessage, *, client: bool) -> bytes:
+        """The line of a message, with its end.
+
+        Raises:
+            FormatError: this side may not send it, or one of its values cannot travel.
+        """
+        kind = type(sent)
+        if self._by_op[client].get(kind.OP) is not kind or kind in self._received_only:
+            raise FormatError(f"{kind.__name__} is not sent to {self.service}")
+        line = encode_line(envelope, sent)
+        if self.decode(line, client=client) != (envelope, sent):
+            raise FormatError(f"{kind.__name__} does not survive its encoding", found=str(sent)[:200])
+        return line
+
+    def decode(self, line: bytes, *, client: bool) -> tuple[Envelope, TextMessage]:
+        """The message of a line.
+
+        Raises:
+            FormatError: that side sends no such message, or its fields are wrong. Nothing else is raised, whatever the
+                bytes are.
+        """
+        if len(line) > LONGEST_LINE:
+            raise FormatError("line of a message", expected=f"up to {LONGEST_LINE} bytes", found=str(len(line)))
+        words = line.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r").split(SEPARATOR)
+        if len(words) <= _ENVELOPE or _VERSION.fullmatch(words[0]) is None:
+            raise FormatError("line of a message", expected="version, group, sender, operation", found=_shown(words))
+        envelope = Envelope(words[0], words[1], _read_number(words[2]))
+        kind = self._by_op[client].get(words[_ENVELOPE])
+        if kind is None:
+            side = "client" if client else "server"
+            raise FormatError(f"the {side} of {self.service} sends no such message", found=words[_ENVELOPE][:80])
+        return envelope, kind(**_fields(kind, words[_ENVELOPE + 1 :]))
+
+
+def encode_line(envelope: Envelope, sent: TextMessage) -> bytes:
+    """The line of a message, unchecked: for ``LineTable.encode`` and for players of recordings."""
+    words = [envelope.version, envelope.group, str(envelope.sender), sent.OP]
+    for name, token in sent.SLOTS:
+        value = getattr(sent, name)
+        if value is None and token.optional:
+            continue
+        try:
+            words.append(token.write(value))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise FormatError(f"{type(sent).__name__}: {name} cannot travel", found=str(error)) from error
+    for word in words:
+        if not word.isascii() or not (word.isprintable() or not word):
+            raise FormatError(f"{type(sent).__name__}: a field", expected="printable ASCII", found=repr(word[:80]))
+    return SEPARATOR.join(words).encode("ascii") + b"\n"
+
+
+def _fields(kind: type[TextMessage], words: list[str]) -> dict[str, Any]:
+    """Fields by name, from the words after the operation."""
+    values: dict[str, Any] = {}
+    slots = list(kind.SLOTS)
+    if slots and slots[-1].token.optional and len(words) < len(slots):
+        slots.pop()
+    for index, (name, token) in enumerate(slots):
+        after = len(slots) - index - 1
+        taken = len(words) - after if token.rest else 1
+        if taken < 1 or taken > len(words):
+            raise FormatError(f"{kind.__name__}: fields", expected=str(len(kind.SLOTS)), found=_shown(words))
+        try:
+            values[name] = token.read(SEPARATOR.join(words[:taken]))
+        except FormatError as error:
+            raise FormatError(f"{kind.__name__}, {name}: {error}") from error
+        del words[:taken]
+    if words:
+        raise FormatError(f"{kind.__name__}: fields left over", found=_shown(words))
+    return values
+
+
+def _shown(words: list[str]) -> str:
+    return repr(SEPARATOR.join(words)[:80])
+
+
+def _read_number(word: str) -> int:
+    # Java writes neither a plus nor zeros in front; what was read can be written as it came.
+    if _NUMBER.fullmatch(word) is None or int(word) not in _LONG or str(int(word)) != word:
+        raise FormatError("number", expected="a decimal number of 64 bits", found=repr(word[:80]))
+    return int(word)
+
+
+def _write_number(number: int) -> str:
+    if number not in _LONG:
+        raise ValueError(number)
+    return str(number)
+
+
+def _write_field(text: str) -> str:
+    if SEPARATOR in text:
+        raise ValueError(f"a bar in {text[:80]!r}")
+    ascii_bytes(text)
+    return text
+
+
+def choice(*choices: str) -> Token[str]:
+    """A word that is one of these."""
+
+    def checked(word: str) -> str:
+        if word not in choices:
+            raise FormatError("word of a message", expected=", ".join(choices), found=repr(word[:80]))
+        return word
+
+    return Token(checked, checked)
+
+
+def or_empty(token: Token[T]) -> Token[T | None]:
+    """The same, or None for an empty field."""
+    return Token(
+        lambda word: token.read(word) if word else None, lambda value: "" if value is None else token.write(value)
+    )
+
+
+FIELD: Final[Token[str]] = Token(str, _write_field)
+SENTENCE: Final[Token[str]] = Token(str, str, rest=True)
+NUMBER: Final[Token[int]] = Token(_read_number, _write_number)
+TRUTH: Final[Token[bool]] = Token(
+    lambda word: choice("true", "false").read(word) == "true", lambda value: str(bool(value)).lower()
+)
+OPTIONAL_NUMBER: Final[Token[int]] = Token(_read_number, _write_number, optional=True)
+
+# Of every service.
+PROBLEMS: Final = ("BAD_FORMAT", "VERSION_MISMATCH", "GROUP_MISMATCH", "NOT_A_MEMBER")
+
+
+@text_message("OK")
+class Accomplished(TextMessage):
+    """It has been done."""
+
+
+@text_message("FAIL")
+class Failed(TextMessage):
+    """It has not."""
+
+    text: Annotated[str, SENTENCE]
+
+
+@text_message("PE")
+class Refused(TextMessage):
+    """The line cannot be taken: the envelope of the answer has the node's own version, group and id."""
+
+    problem: Annotated[str, choice(*PROBLEMS)]
+    text: Annotated[str, SENTENCE]
