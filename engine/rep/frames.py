@@ -40,9 +40,14 @@ LIMIT: Final = 160 << 20
 
 
 class PeerError(RefusedError):
-    """The other node is not who it should be, or says what it must not."""
+    """The other node is not who it should be, or says what it must not.
+
+    Attributes:
+        proved: whether the other side had proved that it knows the secret. Where not, anybody may have said it.
+    """
 
     kind = "peer"
+    proved = True
 
 
 class DisconnectedError(PeerError):

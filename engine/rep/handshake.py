@@ -125,7 +125,13 @@ def call(address: tuple[str, int], mine: Identity, purpose: Purpose, secret: byt
         _prove(channel, mine, purpose, secret)
     except FormatError as error:
         channel.close()
-        raise PeerError(f"{name} answers in a way that makes no sense", found=str(error)) from error
+        senseless = PeerError(f"{name} answers in a way that makes no sense", found=str(error))
+        senseless.proved = False
+        raise senseless from error
+    except PeerError as error:
+        channel.close()
+        error.proved = False
+        raise
     except BaseException:
         # Whatever it is, an interrupt too, the socket must not stay open.
         channel.close()
@@ -160,14 +166,18 @@ class Answerer:
         self._secret = secret
         self._hello = self._nonce = b""
 
-    def listen(self) -> Hello:
+    def listen(self, timeout_s: float) -> Hello:
         """Let the caller prove that it knows the secret.
+
+        Arguments:
+            timeout_s: for greeting and proof together.
 
         Raises:
             PeerError: it does not, or speaks another protocol; it has been told. DisconnectedError: it has gone.
         """
+        deadline = time.monotonic() + timeout_s
         try:
-            self._hello = _expect(self._channel, _HELLO)
+            self._hello = _expect(self._channel, _HELLO, timeout_s)
             hello = _decode_hello(self._hello)
         except FormatError as error:
             raise self.refusal(f"this is no message of a node ({error.what})") from error
@@ -179,7 +189,7 @@ class Answerer:
             )
         self._nonce = PROTOCOL_VERSION.to_bytes(2, "big") + secrets.token_bytes(_NONCE_BYTES)
         self._channel.send(_NONCE, self._nonce)
-        proof = _expect(self._channel, _PROOF)
+        proof = _expect(self._channel, _PROOF, deadline - time.monotonic())
         if not hmac.compare_digest(proof, _proof(self._secret, b"caller", self._hello, self._nonce)):
             raise self.refusal(
                 "the shared secret is not the right one", hint="give --secret-file the same contents everywhere"
@@ -231,8 +241,8 @@ class Answerer:
         return PeerError(f"{self._channel.peer} was turned away", found=why)
 
 
-def _expect(channel: Channel, wanted: int) -> bytes:
-    frame = channel.receive(_TIMEOUT_S)
+def _expect(channel: Channel, wanted: int, timeout_s: float = _TIMEOUT_S) -> bytes:
+    frame = channel.receive(timeout_s)
     # Only who answers may refuse.
     if frame.type == _REFUSED and wanted in (_NONCE, _WELCOME):
         raise _refused(channel, frame)

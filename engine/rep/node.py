@@ -93,6 +93,7 @@ class RepNode:
         self._election: Election | None = None
         self._elected = 0
         self._floor = self._followed = 0
+        self._has_followed = False
         self._syncing = False
         self._session: ReplicaSession | None = None
         self._channel: Channel | None = None
@@ -369,7 +370,9 @@ class RepNode:
                 self.problem = error
             except PeerError as error:
                 self.problem = error
-                refusals.append(error)
+                # Before the proof a stranger may have said it: who has followed a master goes on calling.
+                if error.proved or not self._has_followed:
+                    refusals.append(error)
             finally:
                 self._leave_session()
         # Whoever can be reached turns this node away: calling again would not help.
@@ -410,7 +413,7 @@ class RepNode:
             # Also after an error: syncup may have opened it again, or left none.
             self._env = session.env
             self._syncing = False
-        self._session, self._master, self.problem = session, address, None
+        self._session, self._master, self.problem, self._has_followed = session, address, None, True
         self._become(Role.REPLICA)
         ended = session.follow(lambda: self._stopping or self._wants_master)
         if ended is SessionEnd.PROMOTED and self._election is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import socketserver
 import threading
 from itertools import count
 
@@ -12,8 +14,8 @@ from engine.errors import JetoolError, RefusedError
 from engine.rep.acks import AckPolicy
 from engine.rep.election.ballot import FILE, Ballot
 from engine.rep.election.messages import FrameKind, VoterJoin, encode_join
-from engine.rep.frames import PeerError
-from engine.rep.handshake import NO_UUID, Identity, Purpose, call
+from engine.rep.frames import Channel, PeerError
+from engine.rep.handshake import NO_UUID, Answerer, Identity, Purpose, call
 from engine.rep.node import RepNode
 from engine.rep.operator import ask_status, ask_transfer
 from engine.rep.settings import ElectionConfig, Role
@@ -23,6 +25,7 @@ from tests.rep.nodes import (
     PATIENCE_S,
     SECRET,
     TIMEOUT_S,
+    Address,
     ElectedGroup,
     config_of,
     elected_group,
@@ -287,6 +290,50 @@ def test_nonsense_from_a_voter_ends_its_connection() -> None:
         put_all(master, b"b")
         assert (master.role, master.status().term) == (Role.MASTER, term)
         group.settled()
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", "refused"])
+def test_strangers_on_the_ports_of_the_peers_do_not_end_a_master(answer: bytes | str) -> None:
+    """Both peers stop, and strangers take their ports: the master gives its role up, and leads again with its peers."""
+    with elected_group(1, 1, 1) as group:
+        master = group.master()
+        put_all(group.nodes[master], b"a")
+        others = [n for n in range(3) if n != master]
+        for number in others:
+            group.nodes[number].stop()
+        said = threading.Event()
+
+        class Stranger(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                if isinstance(answer, str):
+                    channel = Channel(self.request, "caller")
+                    with contextlib.suppress(PeerError):
+                        raise Answerer(channel, b"another secret").refusal("the shared secret is not the right one")
+                else:
+                    self.request.sendall(answer)
+                said.set()
+
+        strangers = [_serving(group.addresses[number], Stranger) for number in others]
+        assert said.wait(PATIENCE_S)
+        # Long enough for several rounds of calls on both links.
+        assert not group.nodes[master].await_end(3 * TIMEOUT_S)
+        assert group.nodes[master].failure is None
+        for server in strangers:
+            server.shutdown()
+            server.server_close()
+        for number in others:
+            group.start(number)
+        group.settled()
+
+
+def _serving(address: Address, handler: type[socketserver.BaseRequestHandler]) -> socketserver.ThreadingTCPServer:
+    class Server(socketserver.ThreadingTCPServer):
+        allow_reuse_address = True
+        daemon_threads = True
+
+    server = Server(address, handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    return server
 
 
 def test_another_number_of_voters_is_refused() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import select
 import socket
 import time
 from collections import Counter
@@ -15,7 +17,7 @@ import pytest
 
 from engine.errors import FormatError, JetoolError, UsageError
 from engine.format.bytecursor import ByteWriter
-from engine.rep import handshake, messages
+from engine.rep import handshake, messages, service_dispatcher
 from engine.rep.frames import Channel, DisconnectedError, PeerError
 from engine.rep.handshake import NO_UUID, Answerer, Identity, NotMasterError, Purpose, call
 from engine.rep.messages import Message, NodeStatus, ReplicaProgress
@@ -291,19 +293,66 @@ def test_a_replica_whose_disk_is_full() -> None:
 
 
 def test_who_says_nothing_is_forgotten(master: RepNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(service_dispatcher, "_PROOF_S", 0.1)
     sock = connected(master.config.listen)
     sock.sendall(b"\0\0")
     assert ended(sock)
-    eventually(lambda: not master._reception.connections)
+    eventually(lambda: not master._reception.admission.connections)
 
 
-def test_an_answerer_that_hears_nothing_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "_TIMEOUT_S", 0.05)
+def test_idle_sockets_do_not_shut_members_out(master: RepNode) -> None:
+    """Eighty callers that say nothing, renewed as they are ended: every member's call goes through, at once."""
+    idle = [connected(master.config.listen) for _ in range(80)]
+    eventually(lambda: len(master._reception.admission.connections) <= service_dispatcher._MOST_UNPROVED_OF_AN_ADDRESS)
+    try:
+        for turn in range(39):
+            idle.append(connected(master.config.listen))
+            began = time.monotonic()
+            channel = call(master.config.listen, ME._replace(node=f"idle{turn}"), Purpose.STATUS, SECRET, 5)
+            channel.send(Message.STATUS)
+            assert channel.receive(5).type == Message.STATUS
+            assert time.monotonic() - began < service_dispatcher._PROOF_S
+            channel.close()
+    finally:
+        for sock in idle:
+            sock.close()
+
+
+def test_a_proof_that_comes_byte_by_byte_is_not_awaited(master: RepNode) -> None:
+    """Each byte in time, the whole not: the deadline is for all of it."""
+    sock = connected(master.config.listen)
+    began = time.monotonic()
+    with contextlib.suppress(OSError):
+        for _ in range(200):
+            sock.sendall(b"\0")
+            time.sleep(0.05)
+            if sock in select.select([sock], [], [], 0)[0] and not sock.recv(1):
+                break
+    assert time.monotonic() - began < 2 * service_dispatcher._PROOF_S
+    sock.close()
+
+
+def test_operators_leave_places_for_members() -> None:
+    admission = service_dispatcher.Admission()
+    pairs = [_pair() for _ in range(service_dispatcher._MOST_OPERATORS + 2)]
+    channels = [Channel(one, f"peer {number}") for number, (one, _) in enumerate(pairs)]
+    for number, channel in enumerate(channels):
+        admission.come(channel, f"address {number}")
+        member = number == len(channels) - 1
+        assert admission.prove(channel, member=member) == (member or number < service_dispatcher._MOST_OPERATORS)
+    admission.leave(channels[0])
+    admission.come(channels[0], "again")
+    assert admission.prove(channels[0], member=False)
+    for one, two in pairs:
+        one.close()
+        two.close()
+
+
+def test_an_answerer_that_hears_nothing_gives_up() -> None:
     one, two = _pair()
     channel = Channel(one, "silent")
     with pytest.raises(DisconnectedError):
-        Answerer(channel, SECRET).listen()
+        Answerer(channel, SECRET).listen(0.05)
     channel.close()
     two.close()
 

@@ -52,13 +52,14 @@ class Link:
     Attributes:
         name: of the node there, once it is known.
         up: whether what is sent goes out.
+        joined: whether it ever was up.
         problem: why it is not up.
     """
 
     def __init__(self, address: Address, join: Callable[[Address], tuple[Channel, str]], retry_s: float) -> None:
         self.address = address
         self.name: str | None = None
-        self.up = False
+        self.up = self.joined = False
         self.problem: PeerError | None = None
         self._join = join
         self._retry_s = retry_s
@@ -109,7 +110,7 @@ class Link:
     def _speak(self, channel: Channel) -> None:
         """Send what there is until the connection ends."""
         with self._changed:
-            self._channel, self.up, self.problem = channel, not self._closed, None
+            self._channel, self.up, self.joined, self.problem = channel, not self._closed, True, None
             # What was meant for an earlier connection may be of an earlier term.
             self._waiting.clear()
         try:
@@ -169,7 +170,13 @@ class Links:
         return next((link for link in self.links.values() if link.name == name), None)
 
     def refusal(self) -> PeerError | None:
-        """Why this node is none of the group's voters: all peers turn it away."""
+        """Why this node is none of the group's voters: all peers turn it away.
+
+        A refusal comes before the proof: a stranger on the port of a peer could have sent it. A node that has once
+        reached a voter knows better, and goes on calling.
+        """
+        if any(link.joined for link in self.links.values()):
+            return None
         problems = [link.problem for link in self.links.values()]
         refusals = [problem for problem in problems if problem and not isinstance(problem, DisconnectedError)]
         # One peer may be wrong about the group; when all refuse, this node is.
