@@ -8,6 +8,7 @@ Also here:
 
 * ``beside``: a directory for what belongs to an environment
 * ``crash``: files whose owner crashes: what was synced survives, and a chosen part of what was not
+* ``cut``: a storage seen as if files were shorter or gone: an environment as it was earlier
 * ``explained``: does an interrupted repair explain what is there? If not, somebody has written since
 * ``journal``: the journal of a repair: what was there before, what was written, and how far the repair has come
 * ``overlay``: a writable view of a storage that is never written: changes stay in memory

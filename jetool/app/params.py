@@ -8,6 +8,7 @@ type       written                                                 value
 ``LSNS``   ``A..B``, either end may be left out; ``A`` alone       ``AddressRange``
 ``VLSN``   ``17``                                                  int
 ``VLSNS``  ``A..B`` likewise; ``A`` alone is ``A..A``              ``VlsnRange``
+``POINT``  ``lsn:0x1f/0x2a3c``, ``time:-15m``, ``commits:-3``      ``engine.rescue``'s ``Point``
 ``FILE``   ``0x1f``, ``0000001f.jdb``, ``0000001f``                int
 ``FILES``  the same, or Derby's ``log31.dat``                      ``FileNumber``
 ``TIME``   ``2026-11-21T14:01:01Z``, ``2026-11-21``, ``-15m``      int, ms since 1970 UTC
@@ -41,6 +42,7 @@ _MAX_POSITION: Final = (1 << 32) - 1
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SYMBOLS: Final = ("ckpt", "first-active", "end")
 _MAX_VLSN: Final = (1 << 63) - 1
+_POINTS: Final = ("lsn:0xFILE/0xOFFSET", "vlsn:N", "time:TIME", "txn:ID", "commits:-N", "matchpoint")
 
 
 class Address(NamedTuple):
@@ -148,6 +150,38 @@ def _lsn_hint(text: str) -> str:
             f"(offset {decimal[1]} of file 0 is 0x0/{int(decimal[1]):#x})"
         )
     return f"write both parts in hexadecimal with 0x; in decimal this is {int(decimal[1]):#x}/{int(decimal[2]):#x}"
+
+
+class PointType(click.ParamType[Any]):
+    """A point of a log: by LSN, VLSN, time, transaction, Commits from the end, or the last matchpoint."""
+
+    name = "POINT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The point that a text names, as ``engine.rescue.points.Point``. Raises BadParameter."""
+        from engine.rescue import points
+        from engine.rescue.points import Point
+
+        if isinstance(value, Point):
+            return value
+        text = str(value).strip()
+        kind, _, rest = text.partition(":")
+        if text == points.MATCHPOINT:
+            return Point(points.MATCHPOINT, 0, text)
+        if kind not in points.KINDS or kind == points.MATCHPOINT or not rest:
+            self.fail(f"{value!r} is no point; write {', '.join(_POINTS)}", param, ctx)
+        if kind == points.LSN:
+            place = LSN.convert(rest, param, ctx)
+            if place.lsn is None:
+                self.fail(f"{rest!r} is no LSN; write lsn:0xFILE/0xOFFSET", param, ctx)
+            return Point(points.LSN, place.lsn, text)
+        if kind == points.VLSN:
+            return Point(points.VLSN, VLSN.convert(rest, param, ctx), text)
+        if kind == points.TIME:
+            return Point(points.TIME, TIME.convert(rest, param, ctx), text)
+        if re.fullmatch(r"-?[0-9]{1,18}", rest) is None or (kind == points.COMMITS and int(rest) >= 0):
+            self.fail(f"{value!r} is no point; write {', '.join(_POINTS)}", param, ctx)
+        return Point(kind, abs(int(rest)) if kind == points.COMMITS else int(rest), text)
 
 
 class LsnRangeType(click.ParamType[AddressRange]):
@@ -385,6 +419,7 @@ LSN: Final = LsnType()
 PLACE: Final = PlaceType()
 LSNS: Final = LsnRangeType()
 VLSN: Final = VlsnType()
+POINT: Final = PointType()
 VLSNS: Final = VlsnRangeType()
 ZONE: Final = ZoneType()
 TIME: Final = TimeType()

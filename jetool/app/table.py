@@ -53,6 +53,7 @@ COMMANDS: Final = (
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
     CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
     CommandRow("recover", "Repair", "recover.command", "Run recovery, preview first"),
+    CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
     CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
     CommandRow(
         "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"

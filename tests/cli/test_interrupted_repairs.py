@@ -33,6 +33,7 @@ _RUNS: Final = (
     "barrier_time",
     "end_lsn_after",
     "closing_ckpt_end_lsn",
+    "plan",
 )
 # A marker that is not whole stands for nothing; the next command that writes removes it.
 _LEFT: Final = ("je.lck", "dbex.lck", journal.MARKER)
@@ -62,6 +63,8 @@ CASES: Final = {
     "recover-invisible": Case(je("je-18.3.20/ha-rollback-begun/node1"), ("recover",)),
     "rebuild": Case(je("je-18.3.20/ha-group/node1"), ("vlsn", "rebuild"), ("--force",)),
     "reset": Case(je("je-18.3.20/ha-group/node1"), ("group", "reset"), ALONE),
+    "truncate": Case(je(CORRUPT), ("truncate",), ("--to", "lsn:0x3/0x26", "--yes"), 6),
+    "undo-truncate": Case(je(CORRUPT), ("truncate",), ("--to", "lsn:0x3/0x26", "--yes"), 6, undo=True),
     "crash-cut": Case(je("je-18.3.20/txn-closed"), ("crash",), ("--in-place", "--yes", "--at", "type:CkptStart")),
     "crash-file": Case(je(CORRUPT), ("crash",), ("--in-place", "--yes", "--mode", "missing-file", "--at", "entry:9")),
     "undo-recover": Case(je(CORRUPT), ("recover",), ("--accept-loss",), 6, undo=True),

@@ -1,0 +1,322 @@
+"""Points of a log, and where a log can end there.
+
+=====================  =======================================================================================
+point                  what is kept
+=====================  =======================================================================================
+``lsn:0xF/0xO``        what stands before the entry at that LSN, or before the damage that begins there
+``vlsn:N``             the stream up to VLSN N
+``time:T``             what stands before the first Commit or Abort later than T
+``txn:ID``             everything up to the Commit or Abort of the transaction
+``commits:-N``         what stands before the last N Commits
+``matchpoint``         everything up to the matchpoint of the last rollback
+=====================  =======================================================================================
+
+A log that ends there has to end where a transaction does, so the cut goes back to the last *end* before the point: a
+Commit, an Abort, the RollbackEnd of a rollback, a record without a transaction, or a CkptEnd with no record of a
+transaction between it and the end before it. What recovery would find is the same: a transaction that the point leaves
+open would be undone.
+
+A rollback has marked the entries after its matchpoint invisible, and only RollbackStart and RollbackEnd say why. A cut
+between matchpoint and RollbackEnd would leave such entries unexplained, so it goes back to the matchpoint.
+
+Example: ``100 INS T1 | 200 Commit T1 | 300 INS T2 | 400 CkptStart | 500 CkptEnd | 600 Commit T2``: lsn:500 is cut after
+200, and so is 600, since T2 is open there; the end of the log is the end of 600.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError, NotFoundError, RefusedError
+from engine.events import SILENT, Listener
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import (
+    CKPT_END,
+    COMMIT,
+    LNS,
+    PLAIN_LNS,
+    ROLLBACK_END,
+    ROLLBACK_START,
+    TRANSACTIONAL,
+    TXN_ENDS,
+    type_name,
+)
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles, list_log_files
+from engine.log.log_reader import LogReader
+from engine.storage.base import Storage
+from engine.storage.cut import CutStorage
+
+LSN: Final = "lsn"
+VLSN: Final = "vlsn"
+TIME: Final = "time"
+TXN: Final = "txn"
+COMMITS: Final = "commits"
+MATCHPOINT: Final = "matchpoint"
+KINDS: Final = (LSN, VLSN, TIME, TXN, COMMITS, MATCHPOINT)
+
+
+class Point(NamedTuple):
+    """A point of a log.
+
+    Attributes:
+        kind: of ``KINDS``.
+        value: an LSN, a VLSN, ms since 1970, an id, a number of Commits; 0 for a matchpoint.
+        text: as it was written.
+    """
+
+    kind: str
+    value: int
+    text: str
+
+
+class Cut(NamedTuple):
+    """Where a log ends for a point.
+
+    Attributes:
+        end_lsn: the first byte that goes.
+        last_lsn, last_type: the last entry that stays.
+        asked_lsn: where the point itself is: the first byte after what it keeps.
+        snapped: why the cut is not there: empty, or in words.
+        log_end_lsn: where the log ends now.
+    """
+
+    end_lsn: int
+    last_lsn: int
+    last_type: int
+    asked_lsn: int
+    snapped: str
+    log_end_lsn: int
+
+
+class _End(NamedTuple):
+    """The last place where a log may end; ``lsn`` NULL_LSN before there is one."""
+
+    end_lsn: int
+    lsn: int
+    type_number: int
+
+
+def find_cut(storage: Storage, files: LogFiles, point: Point, listener: Listener = SILENT) -> Cut:
+    """Where the log ends for a point; the log is read once.
+
+    Arguments:
+        listener: hears ``look for the point`` with the number of files.
+
+    Raises:
+        NotFoundError: the log has no such point. RefusedError: no transaction ends before it.
+    """
+    walk = _Walk(point)
+    number, total = -1, len(files.files)
+    last_file = files.end_file()
+    prev = NULL_LSN
+    for item in LogReader(storage, files._replace(marker=None)).forward():
+        if file_of(item.lsn) != number:
+            number = file_of(item.lsn)
+            listener.step("look for the point", sum(file.number < number for file in files.files), total)
+        if not isinstance(item, LogEntry):
+            if item.length:
+                walk.pass_place(storage, item.lsn, prev)
+                # The log ends at the first bad entry of its last file (R-LOG-31).
+                if number >= last_file:
+                    break
+            continue
+        walk.pass_place(storage, item.lsn, prev)
+        walk.take(item)
+        prev = item.lsn
+    listener.step("look for the point", total, total)
+    return walk.result(storage, files)
+
+
+class _Walk:
+    """Reads a log forward to the place of a point."""
+
+    def __init__(self, point: Point) -> None:
+        self._point = point
+        self._last = self._now = _End(NULL_LSN, NULL_LSN, 0)
+        self._found: tuple[int, _End] | None = None
+        # LSN and last end before it of the last Commits.
+        self._commits: deque[tuple[int, _End]] = deque(maxlen=point.value if point.kind == COMMITS else 1)
+        self._starts: dict[int, RollbackStart] = {}
+        self._ends: dict[int, int] = {}
+        self._open = False
+        self._vlsn = NULL_VLSN
+        self._is_after_vlsn = False
+
+    def pass_place(self, storage: Storage, lsn: int, prev: int) -> None:
+        """An entry or a stretch of damage begins at an LSN."""
+        wanted = self._point.value
+        if self._point.kind != LSN or self._found is not None:
+            return
+        if lsn == wanted:
+            self._found = (lsn, self._last)
+        elif lsn > wanted:
+            # The end of a file is a place too: nothing of the next one is kept.
+            if wanted == self._now.end_lsn:
+                self._found = (wanted, self._last)
+                return
+            raise self._between(storage, prev, lsn)
+
+    def take(self, entry: LogEntry) -> None:
+        """The next entry."""
+        end_lsn = entry.lsn + entry.total_bytes
+        visible = not entry.invisible
+        if entry.replicated and visible:
+            self._meet_vlsn(entry)
+        if entry.type_number in TXN_ENDS and visible:
+            self._meet_txn_end(entry)
+        self._now = _End(end_lsn, entry.lsn, entry.type_number)
+        if entry.type_number == ROLLBACK_START:
+            record = _record(entry)
+            if isinstance(record, RollbackStart):
+                self._starts[entry.lsn] = record
+                # What it takes back is no longer part of the stream.
+                self._vlsn = min(self._vlsn, record.matchpoint_vlsn)
+        elif entry.type_number == ROLLBACK_END:
+            rolled = _record(entry)
+            if isinstance(rolled, RollbackEnd):
+                self._ends[rolled.rollback_start_lsn] = end_lsn
+        if entry.type_number in LNS and entry.type_number in TRANSACTIONAL and visible:
+            self._open = True
+        if self._is_end(entry, visible):
+            self._last, self._open = self._now, False
+        if self._point.kind == TXN and self._found is None and entry.type_number in TXN_ENDS and visible:
+            found = _record(entry)
+            if isinstance(found, TxnEnd) and found.id == self._point.value:
+                self._found = (end_lsn, self._last)
+
+    def _is_end(self, entry: LogEntry, visible: bool) -> bool:
+        kind = entry.type_number
+        if kind in TXN_ENDS or kind in PLAIN_LNS:
+            return visible
+        return kind == ROLLBACK_END or (kind == CKPT_END and not self._open)
+
+    def _meet_vlsn(self, entry: LogEntry) -> None:
+        if self._point.kind == VLSN and entry.vlsn > self._point.value and not self._is_after_vlsn:
+            # A later rollback may take the stream back below this place: then the last one counts.
+            self._found = (entry.lsn, self._last) if self._vlsn == self._point.value else None
+            self._is_after_vlsn = True
+        elif self._point.kind == VLSN and entry.vlsn <= self._point.value:
+            self._is_after_vlsn = False
+            self._found = None
+        self._vlsn = entry.vlsn
+
+    def _meet_txn_end(self, entry: LogEntry) -> None:
+        if entry.type_number == COMMIT:
+            self._commits.append((entry.lsn, self._last))
+        if self._point.kind == TIME and self._found is None:
+            record = _record(entry)
+            if isinstance(record, TxnEnd) and record.time > self._point.value:
+                self._found = (entry.lsn, self._last)
+
+    def result(self, storage: Storage, files: LogFiles) -> Cut:
+        """The cut for the point."""
+        asked, last = self._place(storage, files)
+        snapped = ""
+        if last.lsn == NULL_LSN:
+            raise RefusedError(
+                "no transaction ends before that point",
+                file=storage.root,
+                lsn=format_lsn(asked),
+                consequence="nothing would be left",
+                hint="name a later point; jetool txns lists where transactions end",
+            )
+        if last.end_lsn != asked:
+            snapped = f"back to the {type_name(last.type_number)} before it, where no transaction is open"
+        for _ in self._starts:
+            # Rollbacks overlap: the matchpoint of one may lie within another.
+            moved = self._before_rollback(storage, files, last.end_lsn)
+            if moved is None:
+                break
+            last, snapped = moved, "back to the matchpoint of a rollback that the cut would have torn"
+        return Cut(last.end_lsn, last.lsn, last.type_number, asked, snapped, self._now.end_lsn)
+
+    def _place(self, storage: Storage, files: LogFiles) -> tuple[int, _End]:
+        """Where the point is, and the last end before it."""
+        kind, value, now = self._point.kind, self._point.value, self._now
+        if kind == COMMITS:
+            if len(self._commits) < value:
+                raise self._absent(storage, f"{len(self._commits)} Commits")
+            return self._commits[0]
+        if kind == MATCHPOINT:
+            if not self._starts:
+                raise self._absent(storage, "no RollbackStart")
+            found = _after_matchpoint(storage, files, self._starts[max(self._starts)])
+            return found.end_lsn, found
+        if self._found is not None:
+            return self._found
+        if kind == LSN and value == now.end_lsn:
+            return value, self._last
+        if (kind == VLSN and value == self._vlsn) or kind == TIME:
+            return now.end_lsn, self._last
+        if kind == LSN:
+            raise self._absent(storage, f"the log ends at {format_lsn(now.end_lsn)}")
+        words = f"a stream without it, up to {max(self._vlsn, 0)}"
+        raise self._absent(storage, words if kind == VLSN else "no Commit or Abort of it")
+
+    def _before_rollback(self, storage: Storage, files: LogFiles, end_lsn: int) -> _End | None:
+        """The matchpoint of a rollback that a cut would tear; None when it tears none."""
+        for start_lsn, record in self._starts.items():
+            over = self._ends.get(start_lsn, self._now.end_lsn + 1)
+            if record.matchpoint_lsn < end_lsn < over:
+                found = _after_matchpoint(storage, files, record)
+                if found.end_lsn != end_lsn:
+                    return found
+        return None
+
+    def _between(self, storage: Storage, before: int, after: int) -> NotFoundError:
+        near = " and ".join(format_lsn(lsn) for lsn in (before, after) if lsn != NULL_LSN)
+        return NotFoundError(
+            "no entry begins at this LSN",
+            file=storage.root,
+            lsn=format_lsn(self._point.value),
+            consequence="nothing was changed",
+            hint=f"entries near it begin at {near}",
+        )
+
+    def _absent(self, storage: Storage, found: str) -> NotFoundError:
+        return NotFoundError(
+            f"the log has no point {self._point.text}",
+            file=storage.root,
+            expected=self._point.text,
+            found=found,
+            hint="jetool info shows how far the log goes; jetool txns and jetool vlsn map what is in it",
+        )
+
+
+def _after_matchpoint(storage: Storage, files: LogFiles, record: RollbackStart) -> _End:
+    entry = LogReader(storage, files._replace(marker=None)).entry_at(record.matchpoint_lsn)
+    if entry is None:
+        raise RefusedError(
+            "the matchpoint of a rollback cannot be read",
+            file=storage.root,
+            lsn=format_lsn(record.matchpoint_lsn),
+            consequence="a cut in its period would leave entries that the rollback took back; nothing was changed",
+            hint="jetool rollbacks shows them; name a point before the matchpoint, or after the rollback",
+        )
+    return _End(entry.lsn + entry.total_bytes, entry.lsn, entry.type_number)
+
+
+def lengths_at(files: LogFiles, end_lsn: int) -> dict[str, int | None]:
+    """By path, how long the log files are when the log ends at an LSN; None for those that go."""
+    last, found = file_of(end_lsn), {}
+    for file in files.files:
+        if file.number >= last:
+            found[file.path] = offset_of(end_lsn) if file.number == last else None
+    return found
+
+
+def as_of(storage: Storage, end_lsn: int) -> CutStorage:
+    """The environment as it was when its log ended at an LSN."""
+    return CutStorage(storage, lengths_at(list_log_files(storage), end_lsn))
+
+
+def _record(entry: LogEntry) -> object:
+    try:
+        return entry.record()
+    except (FormatError, IndexError, ValueError):
+        return None

@@ -1,0 +1,303 @@
+"""Cutting a log at a point.
+
+A plan is made first, by reading alone: where the log will end (``points``), what goes, and whether what is left is
+whole. For that the environment is recovered in memory as it will be. Where files have been deleted since that point,
+the trees of then may lead into them: they are walked over, and the cut is refused when they do.
+
+What is left needs nothing written to it: the utilization, the VLSN index and the list of reserved files are records of
+the log, and recovery finds them as they were at the last checkpoint before the cut, and brings them up to the cut from
+the entries after that.
+
+The plan has a *token*, a digest of the cut and of what the files were when it was made: a run that names the token of a
+dry run is refused when the files have changed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.vlsn_view import read_index
+from engine.errors import DamageError, FormatError, RefusedError
+from engine.events import SILENT, Listener
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import MapLN
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import ABORT, COMMIT, MAP_LNS, TXN_ENDS, USER_LNS
+from engine.format.lsn import file_of, format_lsn, offset_of
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import LogEntry
+from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.log.reader import FileReader
+from engine.rescue.points import Cut, Point, as_of, find_cut
+from engine.storage.base import Storage
+from engine.verify.trees import walk_trees
+from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+
+_TOKEN_DIGITS: Final = 16
+YES: Final = "yes"
+BY_RESTORE: Final = "with-restore"
+
+
+class CutCommit(NamedTuple):
+    """A Commit that goes; VLSN NULL_VLSN outside a stream."""
+
+    lsn: int
+    txn: int
+    time_ms: int
+    vlsn: int
+
+
+class CutContent(NamedTuple):
+    """What is in the part of a log that goes.
+
+    Attributes:
+        entries, size_bytes: in all; of damage the bytes only.
+        commits, aborts: transactions that ended there.
+        records: by database, records that were written there and count, whatever became of their transactions.
+        first_vlsn, last_vlsn: of visible entries; NULL_VLSN when there is none.
+        first_commit, last_commit: None when there is none.
+        dtvlsn: the highest durable VLSN that a transaction end there names; 0 without one.
+        durable: Commits among them up to that VLSN: a majority of the group has them.
+    """
+
+    entries: int
+    size_bytes: int
+    commits: int
+    aborts: int
+    records: dict[str, int]
+    first_vlsn: int
+    last_vlsn: int
+    first_commit: CutCommit | None
+    last_commit: CutCommit | None
+    dtvlsn: int
+    durable: int
+
+
+class TruncationPlan(NamedTuple):
+    """What a truncation does.
+
+    Attributes:
+        cut: where the log will end.
+        content: what goes.
+        cut_file: the file that the log will end in.
+        removed: files after it.
+        last_vlsn: the last VLSN that stays; NULL_VLSN without one.
+        rejoins: of a replicated node, whether the group takes it back: ``YES``, or ``BY_RESTORE`` when no place is left
+            at which its stream and another's can be found equal; None for one that is not replicated.
+        token: see the head of the module.
+    """
+
+    cut: Cut
+    content: CutContent
+    cut_file: LogFile
+    removed: tuple[LogFile, ...]
+    last_vlsn: int
+    rejoins: str | None
+    token: str
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything goes."""
+        return bool(self.content.size_bytes or self.removed)
+
+
+def plan_truncation(storage: Storage, point: Point, listener: Listener = SILENT) -> TruncationPlan:
+    """Say what a truncation would do; nothing is changed.
+
+    Raises:
+        NotFoundError: no such point. RefusedError: no transaction ends before it; what is left would not be whole; a
+            restore marker.
+        UnsupportedError, StorageError: a file cannot be read.
+    """
+    files = list_log_files(storage)
+    cut = find_cut(storage, files, point, listener)
+    last = file_of(cut.end_lsn)
+    cut_file = next(file for file in files.files if file.number == last)
+    removed = tuple(file for file in files.files if file.number > last)
+    names, vlsns = _require_whole(storage, files, cut, listener)
+    content = _content(storage, files, cut, names)
+    rejoins = None
+    if vlsns is not None:
+        # A syncup needs one place at which both streams can be found equal.
+        rejoins = YES if vlsns.last_sync != NULL_VLSN else BY_RESTORE
+    return TruncationPlan(
+        cut=cut,
+        content=content,
+        cut_file=cut_file,
+        removed=removed,
+        last_vlsn=NULL_VLSN if vlsns is None else vlsns.last,
+        rejoins=rejoins,
+        token=_token(storage, files, cut),
+    )
+
+
+def truncate(storage: Storage, plan: TruncationPlan) -> None:
+    """Cut the log as planned.
+
+    Arguments:
+        storage: the environment, locked by the caller, who also saves what goes.
+    """
+    # From the end: at any moment what is there is a log without gaps.
+    for file in reversed(plan.removed):
+        storage.remove(file.path)
+    storage.sync_directory()
+    target = storage.open_rw(plan.cut_file.path)
+    try:
+        target.truncate(offset_of(plan.cut.end_lsn))
+        target.sync()
+    finally:
+        target.close()
+
+
+def _require_whole(
+    storage: Storage, files: LogFiles, cut: Cut, listener: Listener
+) -> tuple[dict[int, str], VLSNRange | None]:
+    """Recover what will be left; names of its databases by id, and its VLSNs, None when it is not replicated."""
+    view = as_of(storage, cut.end_lsn)
+    try:
+        with Environment(view, EnvironmentConfig(read_only=True), listener) as env:
+            names: dict[int, str] = {}
+            for name in env.database_names(internal=True):
+                with env.open_database(name) as db:
+                    names[db.state.id] = name
+            index = read_index(env.engine) if env.replicated else None
+            # An index that does not meet the log keeps JE from opening the environment.
+            if index is not None and index.refused is not None:
+                raise index.refused
+    except DamageError as error:
+        raise RefusedError(
+            "what would be left cannot be recovered",
+            file=storage.root,
+            lsn=format_lsn(cut.end_lsn),
+            found=str(error),
+            consequence="nothing was changed",
+            hint="name a later point, or restore a backup to that point with jetool restore",
+        ) from error
+    if files.missing() or files.files[0].number:
+        _require_files(view, cut, listener)
+    vlsns = None if index is None else EMPTY_RANGE if index.merged is None else index.merged.range
+    return names, vlsns
+
+
+def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
+    """Refuse when a tree of then leads into a file that has been deleted since."""
+    lost = walk_trees(view, list_log_files(view), _Nobody(), listener=listener).lost
+    if lost:
+        number = min(lost)
+        first = lost[number]
+        raise RefusedError(
+            f"{len(lost)} log files that were in use at that point have been deleted since",
+            file=view.root,
+            lsn=format_lsn(cut.end_lsn),
+            found=f"{first.first_db} leads to {format_lsn(first.first_lsn)} in {number:08x}.jdb",
+            consequence="what would be left is not whole; nothing was changed",
+            hint="name a later point; a backup that has those files can be restored to this one",
+        )
+
+
+class _Nobody:
+    """Looks on while trees are walked over, and asks for nothing."""
+
+    def begin(self, db: object) -> None:
+        """The tree of a database follows."""
+
+    def visit(self, db: object, node: object) -> None:
+        """A node of it."""
+
+
+class _Content:
+    """Counts what goes."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        self._names = names
+        self.entries = self.aborts = 0
+        self.records: dict[int, int] = {}
+        self.vlsns: list[int] = []
+        self.commits: list[CutCommit] = []
+        self.dtvlsn = 0
+
+    def take(self, entry: LogEntry) -> None:
+        """One entry."""
+        self.entries += 1
+        if entry.type_number in MAP_LNS:
+            # A database that was made after the cut has its name here only.
+            record = _decoded(entry)
+            if isinstance(record, LN) and isinstance(record.content, MapLN) and record.content.database.name:
+                self._names.setdefault(record.content.database.db_id, record.content.database.name)
+        if entry.invisible:
+            return
+        if entry.replicated:
+            self.vlsns = [self.vlsns[0] if self.vlsns else entry.vlsn, entry.vlsn]
+        if entry.type_number in USER_LNS:
+            record = _decoded(entry)
+            if isinstance(record, LN):
+                self.records[record.db_id] = self.records.get(record.db_id, 0) + 1
+        elif entry.type_number in TXN_ENDS:
+            self._take_end(entry)
+
+    def _take_end(self, entry: LogEntry) -> None:
+        record = _decoded(entry)
+        if not isinstance(record, TxnEnd):
+            return
+        self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
+        self.aborts += entry.type_number == ABORT
+        if entry.type_number == COMMIT:
+            self.commits.append(CutCommit(entry.lsn, record.id, record.time, entry.vlsn))
+
+    def result(self, size_bytes: int) -> CutContent:
+        """The counts."""
+        by_name: dict[str, int] = {}
+        for db_id, count in self.records.items():
+            name = self._names.get(db_id, f"database {db_id}")
+            # JE's own records are of no interest to who decides about the cut.
+            if not name.startswith("_je"):
+                by_name[name] = by_name.get(name, 0) + count
+        durable = sum(NULL_VLSN != one.vlsn <= self.dtvlsn for one in self.commits)
+        return CutContent(
+            entries=self.entries,
+            size_bytes=size_bytes,
+            commits=len(self.commits),
+            aborts=self.aborts,
+            records=dict(sorted(by_name.items())),
+            first_vlsn=self.vlsns[0] if self.vlsns else NULL_VLSN,
+            last_vlsn=self.vlsns[1] if self.vlsns else NULL_VLSN,
+            first_commit=self.commits[0] if self.commits else None,
+            last_commit=self.commits[-1] if self.commits else None,
+            dtvlsn=self.dtvlsn,
+            durable=durable,
+        )
+
+
+def _content(storage: Storage, files: LogFiles, cut: Cut, names: dict[int, str]) -> CutContent:
+    found, size_bytes, end_file = _Content(names), 0, files.end_file()
+    for file in files.files:
+        if file.number < file_of(cut.end_lsn):
+            continue
+        start = offset_of(cut.end_lsn) if file.number == file_of(cut.end_lsn) else 0
+        size_bytes += file.size_bytes - start
+        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+            for item in reader.entries(start):
+                if isinstance(item, LogEntry):
+                    found.take(item)
+                elif item.length and file.number >= end_file:
+                    # The log ends here (R-LOG-31): what follows was lost before.
+                    break
+    return found.result(size_bytes)
+
+
+def _token(storage: Storage, files: LogFiles, cut: Cut) -> str:
+    digest = hashlib.sha256(f"truncate {cut.end_lsn}".encode())
+    for file in files.files:
+        stat = storage.stat(file.path)
+        digest.update(f"\0{file.path} {file.size_bytes} {0 if stat is None else stat.modified_ms}".encode())
+    return digest.hexdigest()[:_TOKEN_DIGITS]
+
+
+def _decoded(entry: LogEntry) -> object:
+    try:
+        return entry.record()
+    except (FormatError, IndexError, ValueError):
+        return None

@@ -1,0 +1,1 @@
+"""``jetool truncate``: the cut, and what it prints."""
