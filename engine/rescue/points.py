@@ -47,7 +47,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 from engine.storage.cut import CutStorage
 

@@ -8,7 +8,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.log_reader import LogReader
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import State, Workload, contents, open_env
