@@ -2,8 +2,6 @@
 
 Modules:
 
-* ``checkpointer``: the checkpoint: ten steps that bound recovery
+* ``checkpointer``: the checkpoint: ten steps that bound recovery, and what takes part in it from above
 * ``dirty_map``: the dirty map: which nodes a checkpoint has to log, and how high
-* ``participants``: what takes part in a checkpoint from above: cleaner, VLSN index, utilization
-* ``provisional``: the provisional flag of a node that the checkpointer logs
 """

@@ -24,13 +24,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
 from engine.catalog.naming import NamingOperations
-from engine.checkpoint.dirty_map import DirtyMap, SelectedNode
-from engine.checkpoint.participants import Participant
-from engine.checkpoint.provisional import checkpoint_provisional
+from engine.checkpoint.dirty_map import DirtyMap, SelectedNode, checkpoint_provisional
 from engine.errors import RefusedError
 from engine.events import SILENT, Listener
 from engine.format.entry.checkpoint import (
@@ -53,6 +51,26 @@ from engine.tree.in_node import IN, root_in_memory
 from engine.tree.node_log import log_node
 from engine.tree.tree import find_parent
 from engine.txn.manager import TxnManager
+
+
+class Participant(Protocol):
+    """What takes part in a checkpoint from above: cleaner, VLSN index, utilization (R-CKPT-6, R-CKPT-8, R-CKPT-19).
+
+    Called at fixed steps; registered with the checkpointer in the order in which they run.
+    """
+
+    def checkpoint_begins(self) -> bool:
+        """Step 1. Returns whether files will be let go after this checkpoint (then one level more is flushed)."""
+
+    def checkpoint_started(self) -> None:
+        """Step 3, after CkptStart: what was allocated before it must be in memory now (R-CKPT-9)."""
+
+    def before_checkpoint_end(self) -> None:
+        """Steps 6 and 7: write what has to be recoverable, without sync."""
+
+    def checkpoint_ended(self) -> None:
+        """Step 9: CkptEnd is durable."""
+
 
 DEFAULT_BYTES_INTERVAL: Final = 20_000_000
 _LOWEST_MAPPING_LEVEL: Final = MAPPING_TREE + 1

@@ -5,6 +5,10 @@ of its selected nodes, plus one for a BIN that is no root: the parent of every l
 
 States: NONE, INCOMPLETE while the nodes in memory are walked, COMPLETE until the checkpoint ends. Eviction asks
 ``eviction_provisional`` before it logs a node (R-CKPT-40).
+
+A node that the checkpointer logs is of the provisional state ``checkpoint_provisional``. Level at or above the highest
+flush level of its database: NO. Below: YES for a bottom node, else BEFORE_CKPT_END. So recovery never replays a node
+that may depend on a file that the checkpoint lets go (R-CKPT-23, R-CKPT-53).
 """
 
 from __future__ import annotations
@@ -12,12 +16,26 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from engine.format.entry.node import LEVEL_MASK
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import Key
+
+
+def checkpoint_provisional(level: int, highest_level: int) -> Provisional:
+    """The flag.
+
+    Arguments:
+        level: stored level of the node.
+        highest_level: highest flush level of its database.
+    """
+    if level >= highest_level:
+        return Provisional.NO
+    return Provisional.YES if level & LEVEL_MASK == 1 else Provisional.BEFORE_CKPT_END
+
 
 NO_LEVEL: Final = -1
 

@@ -12,8 +12,7 @@ Modules:
 * ``extinction``: extinction tasks that JE left unfinished
 * ``opening``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected
-* ``ranges``: keys and records as applications know them, and walks over a range of records
-* ``scan``: walking records in key order, under locks or without
+* ``scan``: walking records in key order, under locks or without; keys and records as applications know them
 * ``stream``: the replication stream of an open environment
 * ``stream_listening``: the replication stream of a part of the log, told to a listener
 * ``transaction``: the handle of a transaction

@@ -7,8 +7,7 @@ record: ``next`` goes on after that key.
 from __future__ import annotations
 
 from engine.db.engine import Engine
-from engine.db.ranges import comparable_key, key_and_data, records_between, walker_of
-from engine.db.scan import ScannedRecord
+from engine.db.scan import ScannedRecord, comparable_key, key_and_data, records_between, walker_of
 from engine.db.transaction import Transaction, inner_of
 from engine.errors import RefusedError
 from engine.tree.database_state import DatabaseState

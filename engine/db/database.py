@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
-from engine.db.ranges import comparable_key, key_and_data, records_between, walker_of
-from engine.db.scan import is_expired, lock_type_of
+from engine.db.scan import comparable_key, is_expired, key_and_data, lock_type_of, records_between, walker_of
 from engine.db.transaction import Transaction, inner_of
 from engine.errors import RefusedError
 from engine.tree.database_state import DatabaseState

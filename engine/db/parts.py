@@ -26,7 +26,7 @@ from engine.recovery.result import RecoveryResult
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import root_in_memory
-from engine.tree.settling import settle
+from engine.tree.node_log import settle
 from engine.tree.spill import Spill
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager

@@ -1,4 +1,4 @@
-"""Walking records in key order, under locks or without (R-TXN-20).
+"""Walking records in key order, under locks or without (R-TXN-20), and keys and records as applications know them.
 
 A walk remembers a key, not a place: between two steps the tree may split, be compressed or pruned, and the next step
 finds its place again. Without locks to take, one step brings a whole BIN.
@@ -7,15 +7,17 @@ finds its place again. Without locks to take, one step brings a whole BIN.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
 from engine.errors import DamageError
+from engine.format.bytecursor import join_two_part_key
 from engine.format.lsn import NULL_LSN
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import Key
+from engine.tree.keys import Key, unknown_order
 from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn
@@ -266,3 +268,62 @@ def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> 
         if data is not None:
             found.append(_new_tuple(ScannedRecord, (keys[at], data, lsns[at])))
     return found
+
+
+_BATCH: Final = 1 << 20
+
+
+def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
+    """The comparable form of a key, with duplicates of a key and a data item.
+
+    Raises:
+        UnknownOrderError: the order had to be learned, and nothing shows where the key belongs.
+    """
+    if state.order.plain:
+        return key
+    learned = state.order.learned
+    # Comparing would give it a place at the end, which a later read would take for known.
+    if learned is not None and not learned.knows(join_two_part_key(key, data) if state.duplicates else key):
+        raise unknown_order(learned.name)
+    if not state.duplicates:
+        return state.order.wrap(key)
+    if state.order.comparator is None:
+        return key, data
+    return state.order.wrap(join_two_part_key(key, data))
+
+
+def key_and_data(state: DatabaseState, key: Key, data: bytes) -> tuple[bytes, bytes]:
+    """Key and data as the application knows them."""
+    if state.order.plain:
+        return key, data
+    if not state.duplicates:
+        return state.order.unwrap(key), data
+    first, second = key
+    return getattr(first, "stored", first), getattr(second, "stored", second)
+
+
+def walker_of(
+    engine: Engine, state: DatabaseState, locker: Txn | None, *, backward: bool = False, bound: Key | None = None
+) -> RecordWalker:
+    """A walk under the isolation of a transaction; without one it reads what is committed."""
+    lock_type = LockType.READ if locker is None else lock_type_of(locker)
+    return RecordWalker(engine, state, locker, lock_type, backward=backward, bound=bound)
+
+
+def records_between(
+    engine: Engine,
+    state: DatabaseState,
+    low: Key | None,
+    high: Key | None,
+    *,
+    backward: bool = False,
+    locker: Txn | None = None,
+) -> Iterator[list[ScannedRecord]]:
+    """Records with ``low <= key < high``, some at a time; with locks to take, one at a time."""
+    walker = walker_of(engine, state, locker, backward=backward, bound=low if backward else high)
+    # Locks are kept: no record may be locked that the caller never asked for.
+    limit = 1 if locker is not None else _BATCH
+    key, inclusive = (high, False) if backward else (low, True)
+    while found := walker.step(key, inclusive=inclusive, limit=limit):
+        yield found
+        key, inclusive = found[-1].key, False

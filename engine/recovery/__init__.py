@@ -13,6 +13,4 @@ Also here:
 * ``node_replay``: replaying INs
 * ``redo_undo``: undo and redo of LNs
 * ``result``: what recovery knows and what it reports
-* ``rollback_scan``: rolling back the LNs of rollback periods during the backward pass
-* ``txn_lsns``: LSNs by transaction id, for every transaction of the recovery range: eight bytes each
 """

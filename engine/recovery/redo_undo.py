@@ -26,16 +26,21 @@ from engine.log.passes import LogRange, RangePiece, RawEntry, backward_pieces, f
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
-from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn
-from engine.recovery.rollback_scan import RollbackScan
-from engine.recovery.rollback_tracker import RollbackTracker
-from engine.recovery.txn_lsns import TxnLsns
-from engine.tree.apply import SlotChange, redo_ln, undo_ln
+from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
+from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
+from engine.tree.apply import (
+    RecordVersion,
+    Redo,
+    SlotChange,
+    record_version,
+    redo_ln,
+    redo_sorted,
+    undo_ln,
+    version_before,
+)
 from engine.tree.bin_node import UNTIMED, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.record_version import RecordVersion, record_version, version_before
-from engine.tree.redo import Redo, redo_sorted
 
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__

@@ -2,13 +2,62 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from array import array
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.txn_end import Prepare
 from engine.format.lsn import NULL_LSN
 from engine.recovery.rollback_tracker import RollbackPeriod
-from engine.recovery.txn_lsns import TxnLsns
+
+_BITS: Final = 8
+_CHUNK: Final = 1 << _BITS
+_NONE: Final = array("q", [NULL_LSN]) * _CHUNK
+
+
+class TxnLsns:
+    """A mapping of transaction ids to LSNs, for every transaction of the recovery range; iterates over the ids.
+
+    Ids are given out in sequence, so they are kept in arrays of neighbours, eight bytes each; a dictionary would take
+    a hundred bytes for each, and a recovery can meet millions.
+    """
+
+    __slots__ = ("_chunks", "_count")
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, array[int]] = {}
+        self._count = 0
+
+    def setdefault(self, txn_id: int, lsn: int) -> None:
+        """Note an LSN for a transaction that has none yet."""
+        chunk = self._chunks.get(txn_id >> _BITS)
+        if chunk is None:
+            chunk = self._chunks[txn_id >> _BITS] = _NONE[:]
+        # Also right for negative ids: shift and mask round towards minus infinity together.
+        at = txn_id & _CHUNK - 1
+        if chunk[at] == NULL_LSN:
+            chunk[at] = lsn
+            self._count += 1
+
+    def get(self, txn_id: int, default: int = NULL_LSN) -> int:
+        """The LSN of a transaction."""
+        chunk = self._chunks.get(txn_id >> _BITS)
+        lsn = NULL_LSN if chunk is None else chunk[txn_id & _CHUNK - 1]
+        return default if lsn == NULL_LSN else lsn
+
+    def __contains__(self, txn_id: int) -> bool:
+        chunk = self._chunks.get(txn_id >> _BITS)
+        return chunk is not None and chunk[txn_id & _CHUNK - 1] != NULL_LSN
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        for number in sorted(self._chunks):
+            chunk = self._chunks[number]
+            yield from ((number << _BITS) + at for at, lsn in enumerate(chunk) if lsn != NULL_LSN)
+
 
 FIRST_REPLICATED_NODE_ID = -9
 FIRST_REPLICATED_DB_ID = -256
@@ -73,7 +122,10 @@ class PassCount:
 
     def fields(self) -> dict[str, int | str]:
         """The counters as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {
+            "auxiliary": self.auxiliary, "deleted": self.deleted, "end": self.end, "name": self.name,
+            "processed": self.processed, "read": self.read, "start": self.start,
+        }  # fmt: skip
 
 
 class TxnFate(NamedTuple):

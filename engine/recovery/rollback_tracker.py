@@ -25,6 +25,9 @@ Example (E-RB-1; A to D are the periods, C() a Commit, A() an Abort)::
 Deviations from JE: every LN finds its period, however many periods without LNs lie between (D-2); a RollbackEnd whose
 RollbackStart is missing from what recovery reads is refused (D-4); an LN in the bracket from RollbackStart to
 RollbackEnd always is (D-12). Commits are checked against the top-level period, which encloses all nested ones (D-11).
+
+``RollbackScan`` rolls the LNs of the periods back during the backward pass (R-RB-30 to R-RB-36); what it shares with
+the rollback of a running replica is in ``engine.txn.rollback``.
 """
 
 from __future__ import annotations
@@ -35,10 +38,17 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from engine.errors import DamageError, JetoolError
+from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.tree.record_version import RecordVersion
+from engine.log.passes import RawEntry
+from engine.tree.apply import RecordVersion, undo_ln
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.txn.chain import ChainLog, TxnChain
+from engine.txn.rollback import ChainReader, visible_matchpoints
+from engine.txn.undo import DatabaseFinder
 
 FIRST_REPLICATED_TXN_ID: Final = -10
 _SHOWN: Final = 10
@@ -313,3 +323,46 @@ class _Row:
     def find(self, lsn: int) -> RollbackPeriod | None:
         at = bisect_right(self._matchpoints, lsn) - 1
         return self._periods[at] if at >= 0 and self._periods[at].contains(lsn) else None
+
+
+class RollbackScan:
+    """Consumes the LNs that belong to rollback periods.
+
+    Arguments:
+        ctx, find: trees and databases.
+        tracker: the periods; registration is finished.
+
+    Attributes:
+        is_idle: there are no periods.
+    """
+
+    def __init__(self, ctx: TreeContext, find: DatabaseFinder, tracker: RollbackTracker) -> None:
+        self._ctx = ctx
+        self._scanner = tracker.scanner(ChainReader(ctx, find))
+        self._open = [period for period in tracker.walk() if period.is_open]
+        self.is_idle = not tracker.periods
+
+    def consume(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> bool:
+        """Roll one LN back if it belongs to a period; True when it does, whatever was left to do."""
+        if self.is_idle or record.txn_id is None:
+            return False
+        period = self._scanner.find(raw.lsn, record.txn_id)
+        if period is None:
+            return False
+        # The LN belongs to the period all the same; its chain skips databases that are gone (R-RB-31).
+        if db is None:
+            return True
+        before = self._scanner.version_before(
+            period, raw.lsn, record.txn_id, invisible=is_invisible(raw.flags, raw.version)
+        )
+        if before is not None:
+            undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, before)
+        return True
+
+    def take_invisible(self) -> list[int]:
+        """LSNs of open periods that have to become invisible, ascending."""
+        found = set(self._scanner.take_invisible())
+        for period in self._open:
+            # JE leaves Matchpoints visible, and then the same VLSN is found twice (R-SYNC-30).
+            found.update(visible_matchpoints(self._ctx.access, period.matchpoint_lsn, period.start_lsn))
+        return sorted(found)

@@ -11,10 +11,9 @@ Also here:
 * ``cut``: a storage seen as if files were shorter or gone: an environment as it was earlier
 * ``explained``: does an interrupted repair explain what is there? If not, somebody has written since
 * ``journal``: the journal of a repair: what was there before, what was written, and how far the repair has come
-* ``overlay``: a writable view of a storage that is never written: changes stay in memory
+* ``overlay``: storages that stand over another one: everything goes through, or changes stay in memory
 * ``posix_locks``: POSIX range locks on single bytes of files, the kind that a JVM takes
 * ``saved_bytes``: saved bytes: what a repair overwrites is kept first, so that the repair can be undone
 * ``scratch``: bytes that do not fit into memory, in a nameless file of the system's temporary directory
 * ``undo``: taking a repair back: every byte as it was before, from the journal
-* ``wrapping``: storages that stand over another one
 """

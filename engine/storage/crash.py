@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from engine.errors import StorageError
 from engine.storage.base import WriteFile
 from engine.storage.memory import MemoryStorage
-from engine.storage.wrapping import WrappedFile, WrappedStorage
+from engine.storage.overlay import WrappedFile, WrappedStorage
 
 COUNTED: Final = ("write", "truncate", "sync", "create", "rename", "remove", "sync_directory")
 

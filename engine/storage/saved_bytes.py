@@ -33,7 +33,7 @@ from engine.storage.journal import (
     unmark,
     write_manifest,
 )
-from engine.storage.wrapping import WrappedFile, WrappedStorage
+from engine.storage.overlay import WrappedFile, WrappedStorage
 
 _BLOCK = 4096
 

@@ -13,16 +13,11 @@ Also here:
 * ``compress``: removing deleted slots and empty branches
 * ``context``: the environment as the trees see it
 * ``database_state``: what the trees know of one database
-* ``fast_codec``: nodes of the usual form to log entries, and BINs back, without an object for each slot
 * ``in_node``: an internal node in memory
 * ``keys``: key order: how stored keys become values that Python compares as the database does
 * ``node_log``: logging one node: delta or full, its slot in the parent, what becomes obsolete
 * ``order``: learning the order of a database from its nodes, where the order is that of a Java class that nobody
   registered
-* ``record_version``: a version of a record: what a slot holds, held, or is to hold again
-* ``redo``: redo of many LNs of one database at once, in the order of keys
-* ``settling``: logging the nodes that are out in the scratch file, when recovery for writing has succeeded; ``spill``
-  says why
 * ``spill``: changed nodes that the cache cannot hold while nothing can be logged
 * ``split``: splits
 * ``tree``: search in one tree, fetching nodes when they are needed, and its creation

@@ -1,31 +1,123 @@
-"""The one place that redoes or undoes an LN (R-REC-44, R-REC-52).
+"""The one place that redoes or undoes an LN (R-REC-44, R-REC-52), and the versions of records that it goes between.
 
 Transaction abort, recovery and replica rollback all come through here. Both directions compare the slot's LSN with the
 entry's: that makes them idempotent, whatever a checkpoint has or has not written.
 
 Example (E-REC-1): ``150 UPD K (T1, abort 50)``, ``170 UPD K (T1, abort 50)``, a BIN with K→170 logged, crash. Undo of
 170 finds the slot at 170 and sets it to 50; undo of 150 finds 50 and does nothing.
+
+A ``RecordVersion`` is what a slot holds, held, or is to hold again. It is one record for all who speak of versions:
+redo brings them in, undo returns to them, a transaction remembers those that it has replaced, a rollback to a
+matchpoint finds them among its own.
+
+``redo_sorted`` redoes many LNs of one database at once, in the order of keys. It is the same as ``redo_ln`` for each,
+which is where the rules are. What makes it several times faster: a BIN is found once for all the keys that it covers,
+each search begins after the slot before, and a plain version costs a tuple. Example: keys ``b``, ``d``, ``m`` and a BIN
+that covers everything below ``k``: one descent for ``b`` and ``d``, one for ``m``.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from enum import Enum
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError
+from engine.format.entry.ln import ABORT_TOMBSTONE, LN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
-from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.lsn import NULL_LSN, format_lsn, is_null
 from engine.format.versions import NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.bin_node import BIN, DELETED
+from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN
 from engine.tree.keys import Key
-from engine.tree.record_version import RecordVersion
 from engine.tree.split import bin_for_insert
-from engine.tree.tree import find_bin
+from engine.tree.tree import child_of, find_bin, root_of
 
 _new_tuple: Final = tuple.__new__
+
+
+class RecordVersion(NamedTuple):
+    """A version of a record. ``record_version`` makes one faster.
+
+    Attributes:
+        lsn: of its LN; NULL_LSN when there was no record.
+        size: bytes of that entry; 0 when not known.
+        key: its key, when the database allows keys to change; None otherwise.
+        data: its data when it is embedded; None when it has to be read at the LSN.
+        expiration: days, or negative hours; 0 for none.
+        vlsn: of an embedded version, else NULL_VLSN.
+        known_deleted: it is a deletion for good.
+        pending_deleted: it is a deletion whose transaction may be open, or which a later step may take back.
+        times: of an embedded version, since v19.
+        tombstone: the record stands for one that is gone (since v19).
+    """
+
+    lsn: int
+    size: int = 0
+    key: bytes | None = None
+    data: bytes | None = None
+    expiration: int = 0
+    vlsn: int = NULL_VLSN
+    known_deleted: bool = False
+    pending_deleted: bool = False
+    times: Times = UNTIMED
+    tombstone: bool = False
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it is a deletion."""
+        return self.known_deleted or self.pending_deleted
+
+    def counts(self, *, duplicates: bool) -> bool:
+        """Whether a reader needs its LN, so that it becomes obsolete when the version is replaced (R-TXN-41).
+
+        Arguments:
+            duplicates: of its database; the LNs of duplicates are obsolete from the start.
+        """
+        # Deletions, embedded records and duplicates were counted when they were logged (R-CLN-5).
+        return self.lsn != NULL_LSN and not self.known_deleted and self.data is None and not duplicates
+
+
+def record_version(
+    lsn: int,
+    size: int = 0,
+    key: bytes | None = None,
+    data: bytes | None = None,
+    expiration: int = 0,
+    vlsn: int = NULL_VLSN,
+    known_deleted: bool = False,
+    pending_deleted: bool = False,
+    times: Times = UNTIMED,
+    tombstone: bool = False,
+) -> RecordVersion:
+    """The same as ``RecordVersion``, in half the time: for what is done for every record."""
+    return _new_tuple(
+        RecordVersion,
+        (lsn, size, key, data, expiration, vlsn, known_deleted, pending_deleted, times, tombstone),
+    )
+
+
+def version_before(record: LN, lsn: int) -> RecordVersion:
+    """The version before the transaction, from the abort information of the LN at an LSN (R-REC-44).
+
+    A blind deletion (since v20) does not say where the record was, since JE did not look: for duplicates, whose LNs
+    nobody reads, its own LSN stands for that.
+    """
+    return record_version(
+        lsn=lsn if record.blind_deletion else NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
+        key=record.abort_key,
+        data=record.abort_data,
+        expiration=record.abort_expiration,
+        vlsn=record.abort_vlsn,
+        known_deleted=record.abort_known_deleted,
+        times=times_from(record.abort_modification_time, record.abort_creation_time),
+        tombstone=bool(record.flags2 & ABORT_TOMBSTONE),
+    )
 
 
 class SlotEffect(Enum):
@@ -161,3 +253,84 @@ def _note_vlsn(node: BIN, key: Key, vlsn: int) -> None:
     # Only where the environment preserves VLSNs, which the node shows by having some.
     elif node.vlsns:
         node.vlsns[key] = vlsn
+
+
+# Key, LSN and size of the entry; and the whole leaf, None for a plain version: neither deleted nor embedded nor
+# expiring.
+Redo = tuple[Key, int, int, RecordVersion | None]
+_KEY: Final = itemgetter(0)
+
+
+def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_room: Callable[[], None]) -> None:
+    """Bring LNs into a tree.
+
+    Arguments:
+        keep_room: called whenever no node is in use: any may leave memory then.
+        batch: in log order; records of different keys do not depend on each other, so it is sorted here by key, which
+            keeps the order of the versions of one.
+    """
+    batch.sort(key=_KEY)
+    node: BIN | None = None
+    bound: Key | None = None
+    at = 0
+    for key, lsn, size, leaf in batch:
+        # The key is past the node: between two nodes nothing is in use, and the keeper may evict.
+        if node is None or (bound is not None and key >= bound):
+            if node is not None:
+                ctx.account(node)
+            keep_room()
+            node, bound = _covering(ctx, db, key)
+            at = 0
+            # A database without a root is left alone (je-log-format.md 14.3).
+            if node is None:
+                return
+            # The whole of it may have been read just now.
+            ctx.account(node)
+        keys = node.keys
+        if leaf is not None:
+            may_split = len(keys) >= node.max_entries
+            outcome = redo_ln(ctx, db, key, leaf, node)
+            if may_split:
+                if outcome.node is not None:
+                    ctx.account(outcome.node)
+                # The slot may have gone to a sibling, and the bound with it.
+                node = None
+            continue
+        at = bisect_left(keys, key, at)
+        if at < len(keys) and keys[at] == key:
+            tree_lsn = node.lsns[at]
+            # The same test as in ``redo_ln``; without it redo would not be idempotent (R-REC-58).
+            if lsn > tree_lsn or tree_lsn == NULL_LSN:
+                _put(node, at, key, True, lsn, size)
+            continue
+        if len(keys) >= node.max_entries:
+            # The split moves half of the slots, so the node and its bound are looked up again.
+            bin_for_insert(ctx, db, key)
+            node, bound = _covering(ctx, db, key)
+            assert node is not None
+            at = bisect_left(node.keys, key)
+        _put(node, at, key, False, lsn, size)
+    if node is not None:
+        ctx.account(node)
+
+
+def _put(node: BIN, index: int, key: Key, exact: bool, lsn: int, size: int) -> None:
+    if node.vlsns:
+        node.vlsns.pop(key, None)
+    node.put(index, key, exact, lsn, 0, None, size, 0)
+
+
+def _covering(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
+    """The BIN that covers a key, and the key from which on it does not; None where there is none."""
+    node: IN | None = root_of(ctx, db)
+    bound: Key | None = None
+    while node is not None and not isinstance(node, BIN):
+        index = bisect_right(node.keys, key, 1) - 1
+        if index + 1 < len(node.keys):
+            bound = node.keys[index + 1]
+        child = node.kids[index]
+        node = child if child is not None else child_of(ctx, node, index)
+    if node is not None:
+        ctx.ticks += 1
+        node.touched = ctx.ticks
+    return node, bound

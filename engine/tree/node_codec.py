@@ -7,6 +7,12 @@ their times since v19. A delta holds the dirty slots only and names its full ver
 
 Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged as prefix ``path/`` and suffixes ``a``,
 ``b``; without prefixing, whole.
+
+Almost every node of almost every log is of the *usual form*: keys in byte order, nothing in it expires, no VLSNs, no
+times. ``encode_usual`` and ``decode_usual`` turn these into bodies, and BINs back, without an object for each slot; the
+layout is in ``format.fast.bin``. Their general twins are ``node_to`` and ``node_from`` with ``format.entry.node``: what
+is read and written is what the twins make of it, byte for byte. Whatever is not of this form is left to them (None),
+and so is whatever does not fit: they say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -14,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from engine.errors import DamageError
+from engine.errors import DamageError, FormatError
 from engine.format.bloom import bloom_filter
+from engine.format.bytecursor import pack
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.node import (
     DIRTY,
@@ -24,6 +31,7 @@ from engine.format.entry.node import (
     HAS_PREFIX,
     HAS_SIZES,
     HAS_VLSNS,
+    LEVEL_MASK,
     MAPPING_TREE,
     ROOT,
     SLOT_EMBEDDED,
@@ -31,9 +39,18 @@ from engine.format.entry.node import (
     NodeRecord,
     Slot,
 )
-from engine.format.fast.bin import PERSISTENT, compact_base
+from engine.format.fast.bin import (
+    NO_EXPIRATION,
+    PERSISTENT,
+    add_children,
+    add_records,
+    compact_base,
+    decode_head,
+    encode_head,
+    read_records,
+)
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES
+from engine.format.versions import CREATION_TIMES, EXPIRATION, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES, WRITTEN_VERSION
 from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -288,3 +305,65 @@ def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours
         creation_time=None,
         modification_time=None,
     )
+
+
+_BIN_HEIGHT: Final = 1
+
+
+def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> bytes | None:
+    """The entry body of a node; None when it is not of the usual form.
+
+    Arguments:
+        version, delta, with_filter: as for ``node_codec.node_to``.
+    """
+    db, keys = node.db, node.keys
+    if version != WRITTEN_VERSION or not db.order.plain:
+        return None
+    chosen = list(range(len(keys)))
+    delta_lsn, bases, flags = NULL_LSN, b"", ROOT if node.is_root else 0
+    if isinstance(node, BIN):
+        if node.vlsns or (delta and with_filter) or any(node.expirations):
+            return None
+        if delta:
+            chosen = [at for at, state in enumerate(bytes(node.states)) if state & DIRTY]
+        delta_lsn, bases, flags = node.delta_lsn, NO_EXPIRATION, flags | HAS_SIZES
+    base = compact_base([node.lsns[at] for at in chosen] if delta else node.lsns)
+    if base is None:
+        return None
+    prefix = common_prefix(keys) if db.prefixing and len(keys) > 1 else None
+    count = len(chosen)
+    # The capacity that JE gives a delta: what its default of 25 % allows, or what it needs.
+    most = max(count, len(keys) * 25 // 100) if delta else max(node.max_entries, count)
+    lsns, sizes = (db.id, node.full_lsn, delta_lsn), (count, node.level, most)
+    parts = [encode_head(lsns, bases, node.node_id, node.ident, flags, prefix, sizes, base)]
+    cut = 0 if prefix is None else len(prefix)
+    if isinstance(node, BIN):
+        add_records(parts, chosen, keys, node.lsns, bytes(node.states), node.values, node.sizes, base, cut)
+    else:
+        add_children(parts, keys, node.lsns, base, cut)
+    # Who reads the delta learns here how large the full BIN is (R-TREE-10).
+    if delta:
+        parts += (pack(len(keys)), pack(max(node.max_entries, len(keys))))
+    return b"".join(parts)
+
+
+def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
+    """The BIN of a full entry, clean, its ``full_lsn`` not set; None when it is not of the usual form."""
+    if not EXPIRATION <= version < LONG_LSNS_ONLY or not db.order.plain:
+        return None
+    try:
+        head = decode_head(body)
+        if head is None or head.db_id != db.id or head.level & LEVEL_MASK != _BIN_HEIGHT:
+            return None
+        node = BIN(db, head.node_id, head.level, head.ident, head.max_entries)
+        states = bytearray()
+        data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes)
+    except (FormatError, IndexError):
+        return None
+    if data_bytes < 0:
+        return None
+    node.is_root = bool(head.flags & ROOT)
+    node.data_bytes += data_bytes
+    node.states = states
+    node.expirations = [0] * head.slots
+    return node

@@ -4,6 +4,8 @@
 After a node is logged its parent's slot (or the database's root LSN) holds the new LSN and the parent is dirty. The
 versions that it replaces are counted obsolete at once when the flag is NO or BEFORE_CKPT_END, and handed up to the
 parent when it is YES, since a crash may bring them back.
+
+``settle`` logs the nodes that are out in the scratch file when recovery for writing has succeeded; ``spill`` says why.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.context import ExpirationListener, TreeContext
-from engine.tree.fast_codec import encode_usual
 from engine.tree.in_node import IN, ObsoleteNode
-from engine.tree.node_codec import node_to
+from engine.tree.node_codec import encode_usual, node_to
+from engine.tree.spill import is_spilled
+from engine.tree.tree import child_of, delist
 
 
 def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delta: bool = False) -> int:
@@ -30,7 +33,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
 
     Arguments:
         node: its content goes to the log as it is; it is clean afterwards.
-        provisional: chosen by the caller (``checkpoint.provisional``, splits: YES below the root).
+        provisional: chosen by the caller (``checkpoint.dirty_map``, splits: YES below the root).
         allow_delta: checkpoints and eviction may log a BIN as a delta.
 
     Returns:
@@ -153,3 +156,28 @@ def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode])
     if handed_up or node.provisional_obsolete:
         parent.provisional_obsolete += handed_up + node.provisional_obsolete
         node.provisional_obsolete = []
+
+
+def settle(ctx: TreeContext, roots: list[IN]) -> None:
+    """Log every node that is still out, and do without the scratch file from now on."""
+    if ctx.spill is not None:
+        if ctx.spill.nodes:
+            for root in roots:
+                _settle(ctx, root)
+        # From now on there is a writer: nodes that have to leave are logged.
+        ctx.spill.close()
+        ctx.spill = None
+
+
+def _settle(ctx: TreeContext, node: IN) -> None:
+    for index, kid in enumerate(node.kids):
+        if kid is not None:
+            _settle(ctx, kid)
+        elif is_spilled(node.lsns[index]):
+            child = child_of(ctx, node, index)
+            # Children first: their LSNs have to be in the node before it is logged.
+            _settle(ctx, child)
+            # The checkpoint that follows logs the ancestors, so YES is enough (R-REC-64).
+            log_node(ctx, child, Provisional.YES, allow_delta=True)
+            node.kids[index] = None
+            delist(ctx, child)

@@ -6,7 +6,7 @@ so that recovery changes nothing in the environment until it has succeeded, and 
 Rules:
 
 * A node that is spilled leaves memory whole, with the LSN that its parent's slot held. The slot holds a *mark* instead,
-  which is less than every LSN. No mark reaches the log (``engine.tree.settling`` comes first).
+  which is less than every LSN. No mark reaches the log (``engine.tree.node_log`` comes first).
 * A parent with a mark is dirty: it must not be dropped and read again. So it is spilled itself, or stays; roots stay.
 * ``child_of`` brings a node back when it is next needed; the slot then has its LSN again, and the block is free.
 * When recovery for writing has succeeded, ``settle`` logs what is still out, bottom-up and provisional YES: the

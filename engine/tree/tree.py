@@ -26,10 +26,9 @@ from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.fast_codec import decode_usual
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
-from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, level_base, node_from
+from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, decode_usual, level_base, node_from
 from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64

@@ -27,8 +27,8 @@ from engine.errors import DamageError, NotFoundError
 from engine.format.entry.ln import LN, TOMBSTONE
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
+from engine.tree.apply import RecordVersion, version_before
 from engine.tree.bin_node import UNTIMED, times_from
-from engine.tree.record_version import RecordVersion, version_before
 
 
 class ChainEntry(NamedTuple):

@@ -40,11 +40,11 @@ from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
+from engine.tree.apply import RecordVersion, record_version
 from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, unknown_order
-from engine.tree.record_version import RecordVersion, record_version
 from engine.tree.split import bin_for_insert
 from engine.tree.tree import find_bin, next_bin, read_ln, slot_data
 from engine.txn.lock_types import Grant, LockType

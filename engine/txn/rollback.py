@@ -18,9 +18,9 @@ from engine.format.header import FLAGS_AT, INVISIBLE, is_invisible
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, forward
+from engine.tree.apply import version_before
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.record_version import version_before
 from engine.txn.chain import ChainEntry
 from engine.txn.lock_types import LockType
 from engine.txn.locks import LockTable

@@ -21,9 +21,9 @@ from typing import NamedTuple
 from engine.errors import RefusedError, caused_by
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
+from engine.tree.apply import RecordVersion
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.record_version import RecordVersion
 from engine.txn.lock_errors import LockConflictError, LockPreemptedError
 
 

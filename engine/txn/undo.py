@@ -12,10 +12,9 @@ from typing import Protocol
 from engine.errors import DamageError
 from engine.format.entry.ln import EMBEDDED, LN
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.tree.apply import undo_ln
+from engine.tree.apply import undo_ln, version_before
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.record_version import version_before
 from engine.txn.txn import Txn
 
 

@@ -12,7 +12,7 @@ from engine.errors import RefusedError, StorageError
 from engine.format.entry_types import ABORT, COMMIT
 from engine.storage.base import WriteFile
 from engine.storage.memory import MemoryStorage
-from engine.storage.wrapping import WrappedFile, WrappedStorage
+from engine.storage.overlay import WrappedFile, WrappedStorage
 from engine.txn.lock_errors import LockConflictError
 from engine.txn.txn import Durability, TxnState
 from tests.db.logs import stored_entries

@@ -26,7 +26,7 @@ from engine.derby.xact_fates import fates
 from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, UsageError
 from engine.storage.base import WriteFile
 from engine.storage.memory import MemoryStorage
-from engine.storage.wrapping import WrappedFile, WrappedStorage
+from engine.storage.overlay import WrappedFile, WrappedStorage
 from tests.derby.derby_fixtures import storage_of
 from tests.derby.store_workload import Workload, contents_of
 

@@ -14,7 +14,7 @@ from engine.log.group_commit import GroupCommit
 from engine.log.writer import LogWriter
 from engine.storage.base import WriteFile
 from engine.storage.memory import MemoryStorage
-from engine.storage.wrapping import WrappedFile, WrappedStorage
+from engine.storage.overlay import WrappedFile, WrappedStorage
 
 TRACE = 24
 SECONDS = 20.0

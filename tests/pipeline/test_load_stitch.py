@@ -20,7 +20,7 @@ from engine.pipeline.load import staging  # noqa: E402
 from engine.pipeline.load.plan import TaskOutput  # noqa: E402
 from engine.pipeline.load.stitch import stitch  # noqa: E402
 from engine.storage.disk import DiskStorage  # noqa: E402
-from engine.storage.wrapping import WrappedStorage  # noqa: E402
+from engine.storage.overlay import WrappedStorage  # noqa: E402
 from tests.harness import run  # noqa: E402
 from tests.pipeline.loads import Records, contents, load, session_on, staged  # noqa: E402
 

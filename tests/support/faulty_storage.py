@@ -14,7 +14,7 @@ from enum import Enum
 
 from engine.errors import StorageError
 from engine.storage.base import ReadFile, Storage, WriteFile
-from engine.storage.wrapping import WrappedStorage
+from engine.storage.overlay import WrappedStorage
 
 
 class Effect(Enum):

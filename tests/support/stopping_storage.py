@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from engine.errors import StorageError
 from engine.storage.base import Storage, WriteFile
-from engine.storage.wrapping import WrappedFile, WrappedStorage
+from engine.storage.overlay import WrappedFile, WrappedStorage
 
 NEVER = -1
 

@@ -10,9 +10,8 @@ from engine.format.entry.node import decode_node, encode_node
 from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE
 from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState
-from engine.tree.fast_codec import decode_usual, encode_usual
 from engine.tree.in_node import IN
-from engine.tree.node_codec import node_from, node_to
+from engine.tree.node_codec import decode_usual, encode_usual, node_from, node_to
 
 LSNS = st.one_of(
     st.just(-1),

@@ -9,10 +9,8 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
-from engine.tree.apply import redo_ln
+from engine.tree.apply import RecordVersion, Redo, redo_ln, redo_sorted
 from engine.tree.database_state import DatabaseState
-from engine.tree.record_version import RecordVersion
-from engine.tree.redo import Redo, redo_sorted
 from engine.tree.tree import bins
 
 Slots = list[tuple[object, ...]]

@@ -11,7 +11,7 @@ from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import EMBEDDED
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.record_version import RecordVersion
+from engine.tree.apply import RecordVersion
 from engine.txn.chain import ChainDatabase, ChainEntry, TxnChain
 from tests.recovery.loglang import make_ln
 

@@ -16,8 +16,7 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load import staging
 from engine.pipeline.load.plan import IDS_A_FILE, Target
 from engine.storage.base import Storage
-from engine.storage.overlay import OverlayStorage
-from engine.storage.wrapping import WrappedStorage
+from engine.storage.overlay import OverlayStorage, WrappedStorage
 
 # Above this the compact form of LSNs does not reach.
 _MOST_FILE_BYTES: Final = 16_000_000

@@ -26,7 +26,7 @@ from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
 from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.staging import DIRECTORY, Move
 from engine.storage.base import ReadFile, Stat, Storage, WriteFile
-from engine.storage.wrapping import WrappedStorage
+from engine.storage.overlay import WrappedStorage
 from engine.tree.in_node import MAIN_LEVEL
 
 _LOWEST_UPPER: Final = MAIN_LEVEL + 2
