@@ -20,10 +20,14 @@ from engine.format.entry.node import NodeRecord, Slot, encode_node  # noqa: E402
 from engine.format.entry_types import BIN_TYPE  # noqa: E402
 from engine.format.fast.ln import encode_user_ln  # noqa: E402
 from engine.format.header import HEADER  # noqa: E402
-from engine.pipeline.load.bin_block import BINBlock  # noqa: E402
-from engine.pipeline.load.ln_block import LNBlock, checksums, packed_lengths  # noqa: E402
+from engine.pipeline.load.blocks import (  # noqa: E402
+    BINBlock,
+    LNBlock,
+    checksums,
+    packed_lengths,
+)
 from engine.pipeline.load.plan import Target  # noqa: E402
-from engine.pipeline.load.sorting import Binary, first_of_equals, order_of  # noqa: E402
+from engine.pipeline.load.runs import Binary, first_of_equals, order_of  # noqa: E402
 from engine.tree.node_codec import common_prefix, compact_base  # noqa: E402
 
 LENGTHS = st.sampled_from([0, 1, 5, 16, 17, 100, 119, 120, 374, 375, 4200])

@@ -15,9 +15,14 @@ from tests.tools import needs
 needs("Spark")
 
 from engine.errors import JobError  # noqa: E402
-from engine.pipeline.load import run_merge as merge_module  # noqa: E402
-from engine.pipeline.load.run_merge import Merge  # noqa: E402
-from engine.pipeline.load.runs import ERROR, FIRST, LAST, cuts_of  # noqa: E402
+from engine.pipeline.load import runs as merge_module  # noqa: E402
+from engine.pipeline.load.runs import (  # noqa: E402
+    ERROR,
+    FIRST,
+    LAST,
+    Merge,
+    cuts_of,
+)
 from tests.pipeline.loads import runs_of  # noqa: E402
 
 RECORDS = st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=5)), max_size=400)

@@ -19,7 +19,7 @@ needs("Spark")
 import pyarrow as pa  # noqa: E402
 from pyarrow import orc, parquet  # noqa: E402
 
-from engine.pipeline.load.input import columnar, endings, splits, text  # noqa: E402
+from engine.pipeline.load.input import columnar, endings, lines, splits  # noqa: E402
 from engine.pipeline.load.input.sources import Layout, layout_of  # noqa: E402
 from engine.pipeline.load.input.splits import Split  # noqa: E402
 
@@ -27,7 +27,9 @@ from engine.pipeline.load.input.splits import Split  # noqa: E402
 def ranges(path: Path, size: int) -> list[list[bytes]]:
     """The lines of a file, range by range."""
     cut = splits.splits_of("csv", "csv", (str(path),), size)
-    return [[line for found in text.lines(one.path, one.start, one.stop) for line in found.to_pylist()] for one in cut]
+    return [
+        [line for found in lines.lines_of(one.path, one.start, one.stop) for line in found.to_pylist()] for one in cut
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,13 +55,13 @@ def test_ranges_of_bytes_hold_every_line_once(
 
 
 def test_lines_longer_than_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_READ_BYTES", 10)
-    monkeypatch.setattr(text, "_LOOK_BYTES", 3)
-    lines = [b"x" * 35, b"", b"short\r", b"y" * 21]
+    monkeypatch.setattr(lines, "_READ_BYTES", 10)
+    monkeypatch.setattr(lines, "_LOOK_BYTES", 3)
+    written = [b"x" * 35, b"", b"short\r", b"y" * 21]
     path = tmp_path / "a.csv"
-    path.write_bytes(b"\n".join(lines))
+    path.write_bytes(b"\n".join(written))
     for size in (1, 7, 36, 100):
-        assert [line for part in ranges(path, size) for line in part] == [lines[0], b"", b"short", lines[3]]
+        assert [line for part in ranges(path, size) for line in part] == [written[0], b"", b"short", written[3]]
 
 
 @pytest.mark.parametrize(("ending", "packed"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
@@ -68,8 +70,8 @@ def test_compressed_text_is_one_split(tmp_path: Path, ending: str, packed: Any) 
     path.write_bytes(packed(b"id,v\n" + b"1,2\n" * 50_000))
     (split,) = splits.splits_of("csv", "csv", (str(path),), 100)
     assert (split.start, split.stop) == (0, None)
-    assert sum(len(found) for found in text.lines(split.path, 0, None)) == 50_001
-    assert text.first_lines(str(path), 2) == [b"id,v", b"1,2"]
+    assert sum(len(found) for found in lines.lines_of(split.path, 0, None)) == 50_001
+    assert lines.first_lines(str(path), 2) == [b"id,v", b"1,2"]
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc"])

@@ -8,8 +8,8 @@ where a layout changes, the fast paths that do not know it leave it to them, and
 fast                              general                                    differential test
 ================================  =========================================  ========================================
 ``header`` tables, ``item_size``  ``header.decode_header``, ``header_bytes`` ``tests/format/test_fast_headers.py``
-``header.sealed``, ``is_intact``  ``header.encode_entry``, ``scan.examine``  ``tests/format/test_fast_headers.py``
-``loops.check_plain``             ``scan.examine``                           ``tests/format/test_fast_headers.py``
+``header.sealed``, ``is_intact``  ``header.encode_entry``, ``examine``       ``tests/format/test_fast_headers.py``
+``loops.check_plain``             ``header.examine``                         ``tests/format/test_fast_headers.py``
 ``loops.follow_links``, ``sift``  ``header.decode_header``                   ``tests/format/test_fast_headers.py``
 ``kernel`` (native)               ``loops``                                  ``tests/format/test_kernel.py``
 ``ln.decode_plain_ln``            ``entry.ln.decode_ln``                     ``tests/format/test_fast_lns.py``
@@ -18,12 +18,13 @@ fast                              general                                    dif
 ``txn_end.ended_transaction``     ``entry.txn_end.decode_txn_end``           ``tests/format/test_fast_lns.py``
 ``txn_end.encode_local_end``      ``entry.txn_end.encode_txn_end``           ``tests/format/test_codec_properties.py``
 ``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
-``bin``, ``tree.fast_codec``      ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
-``pipeline.load.ln_block``        ``entry.ln.encode_ln``                     ``tests/pipeline/test_load_blocks.py``
-``pipeline.load.bin_block``       ``entry.node.encode_node``                 ``tests/pipeline/test_load_blocks.py``
+``bin``, ``encode_usual``         ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
+``LNBlock``                       ``entry.ln.encode_ln``                     ``tests/pipeline/test_load_blocks.py``
+``BINBlock``                      ``entry.node.encode_node``                 ``tests/pipeline/test_load_blocks.py``
 ================================  =========================================  ========================================
 
-The last three stand where the trees and numpy are, and take layouts and flags from here.
+The last three stand where the trees and numpy are (``tree.node_codec``, ``pipeline.load.blocks``), and take layouts and
+flags from here.
 
 Also here:
 

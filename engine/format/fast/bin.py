@@ -1,8 +1,8 @@
 """BINs and INs of the usual form: heads and slots of v12 to v17, without an object for each slot.
 
 General twin: ``entry.node``, which says what the fields mean. The usual form is what almost every node of almost every
-log has: LSNs in compact form, nothing that expires, no VLSNs, no times. ``tree.fast_codec`` makes and reads nodes of
-the tree by it, ``pipeline.load.bin_block`` many BINs at once.
+log has: LSNs in compact form, nothing that expires, no VLSNs, no times. ``tree.node_codec`` makes and reads nodes of
+the tree by it, ``pipeline.load.blocks`` many BINs at once.
 
 Example, a slot without a prefix: ``01 61 | 00 26 00 00 | 02 | 2d`` is key "a", file 0 counted from the base file and
 offset 0x26, dirty, 45 bytes of entry.

@@ -19,10 +19,9 @@ Example, environment with file 0, three parts: files 1, 2, 3 (``INS_LN ... BIN Y
 MapLN | Commit | IN ... IN root | CkptStart | MapLN | FileSummaryLN ... | DbTree | CkptEnd``.
 
 Who does what: ``plan`` (values that travel to tasks), ``staging`` (the directory, the commit, cleaning up), ``input``
-(parts of files, and records of a source to keys and values), ``sorting``, ``runs``, ``run_merge``, ``ln_block`` and
-``bin_block`` (bytes of many entries at once), ``log_output`` (the files of a task), ``stitch``. ``session`` holds the
-environment meanwhile; ``bulk`` goes through the steps; ``database_merge`` takes the place of 2 and 3 for a database
-that holds records.
+(parts of files, and records of a source to keys and values), ``runs`` (sorting and merging), ``blocks`` (bytes of many
+entries at once), ``log_output`` (the files of a task), ``stitch``. ``session`` holds the environment meanwhile;
+``bulk`` goes through the steps; ``database_merge`` takes the place of 2 and 3 for a database that holds records.
 
 Also here:
 

@@ -17,8 +17,7 @@ from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.events import Listener, counted
 from engine.pipeline.load import staging
 from engine.pipeline.load.bulk import LoadResult, ReadTotals
-from engine.pipeline.load.run_merge import Merge
-from engine.pipeline.load.runs import SortedRun
+from engine.pipeline.load.runs import Merge, SortedRun
 from engine.storage.base import Storage
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability

@@ -64,7 +64,7 @@ class LocalBackend:
         workers = min(self.cores, len(items))
         if workers <= 1:
             return self._heard(map(work, items), len(items), records_of, step)
-        # The products in ``ln_block`` are too small to be worth threads.
+        # The products in ``blocks`` are too small to be worth threads.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         # Spawn: a fork would inherit the threads' locks and the open environment.
         pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))

@@ -26,11 +26,9 @@ from engine.format.entry_types import BIN_TYPE, FILE_HEADER
 from engine.format.fast.header import sealed
 from engine.format.header import HEADER_BYTES, PROVISIONAL
 from engine.format.versions import WRITTEN_VERSION
-from engine.pipeline.load.bin_block import BINBlock
-from engine.pipeline.load.ln_block import LNBlock
+from engine.pipeline.load.blocks import BINBlock, LNBlock
 from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
-from engine.pipeline.load.run_merge import Merge
-from engine.pipeline.load.sorting import Binary
+from engine.pipeline.load.runs import Binary, Merge
 from engine.pipeline.worker import settle_worker
 
 Numbers = npt.NDArray[np.int64]

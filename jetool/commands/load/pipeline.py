@@ -165,7 +165,7 @@ def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession)
 def _count(run: Run, request: LoadRequest, layout: Layout) -> LoadReport:
     """A dry run: read, check and count in a directory elsewhere."""
     from engine.pipeline.load import bulk
-    from engine.pipeline.load.run_merge import Merge
+    from engine.pipeline.load.runs import Merge
 
     # Not in the environment: a dry run leaves no file there.
     scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")

@@ -1,5 +1,5 @@
 """What is loaded: the files of a source, their records, and the keys and values that a recipe makes of these.
 
-``sources`` finds files, ``endings`` knows their names; ``splits``, ``text`` and ``columnar`` give each task its part;
+``sources`` finds files, ``endings`` knows their names; ``splits``, ``lines`` and ``columnar`` give each task its part;
 ``lines``, ``columns`` and ``values`` read it; ``reading`` does all of that by a ``recipe``, ``rejects`` keeps the rest.
 """

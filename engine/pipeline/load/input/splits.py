@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.pipeline.load.input import columnar, endings, sources, text
+from engine.pipeline.load.input import columnar, endings, lines, sources
 from engine.pipeline.load.input.reading import BLOCK_BITS, LINE, WHERE, PartRead, read
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sources import Layout, OpenSource
@@ -66,7 +66,7 @@ def opened(layout: Layout) -> OpenSource | None:
         if not all(endings.is_stream(file) for file in files):
             return None
         with sources.readable(files[0]):
-            first = text.first_lines(files[0], sources.SAMPLE_LINES)
+            first = lines.first_lines(files[0], sources.SAMPLE_LINES)
         schema, names = sources.schema_of_lines(layout, first)
         return OpenSource(layout, schema, names, files, None)
     if len(files) > _MOST_TABLES:
@@ -136,8 +136,8 @@ def _data(recipe: Recipe, name: str, split: Split) -> Iterator[Any]:
         if recipe.form == TABLE:
             yield from columnar.batches(name, split.path, split.start, split.stop, recipe.needed())
         else:
-            for lines in text.lines(split.path, split.start, split.stop):
-                yield pa.record_batch([lines], [LINE])
+            for block in lines.lines_of(split.path, split.start, split.stop):
+                yield pa.record_batch([block], [LINE])
 
 
 def _schema(name: str, path: str) -> Any:
