@@ -3,7 +3,7 @@
 Both passes look at every LN of the range, and of most they need a few fields: undo the transaction id, to see that it
 has committed; redo that, database, key and LSN. These are read where the entry lies; a record is made of what is
 uncommon only, or where the hook has to hear of it. Redo collects and brings in a batch of records at once, sorted
-(``tree.redo``).
+(``redo_sorted``).
 """
 
 from __future__ import annotations

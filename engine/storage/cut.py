@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from engine.errors import NotFoundError
 from engine.storage.base import ReadFile, Stat, Storage
-from engine.storage.wrapping import WrappedStorage
+from engine.storage.overlay import WrappedStorage
 
 
 class CutStorage(WrappedStorage):
