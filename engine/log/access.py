@@ -65,11 +65,13 @@ class LogAccess:
         at_lsn: the entry that was read last, here or by a pass; messages about what went wrong then name it.
     """
 
-    __slots__ = ("_files", "_open", "_storage", "_versions", "at_lsn", "on_damage", "reads", "unwritten")
+    __slots__ = ("_expected", "_files", "_open", "_storage", "_versions", "at_lsn", "on_damage", "reads", "unwritten")
 
     def __init__(self, storage: Storage, files: tuple[LogFile, ...]) -> None:
         self._storage = storage
         self._files = {file.number: file for file in files}
+        # A file that so far is only in the writer's buffer.
+        self._expected = -1
         self._open: dict[int, ReadFile] = {}
         self._versions: dict[int, int] = {}
         self.unwritten: UnwrittenLog | None = None
@@ -87,11 +89,16 @@ class LogAccess:
         return [self._files[number] for number in sorted(self._files)]
 
     def has_file(self, number: int) -> bool:
-        """Whether a file of that number exists."""
-        return number in self._files
+        """Whether a file of that number exists, or is about to be made."""
+        return number in self._files or number == self._expected
+
+    def expect(self, number: int, version: int) -> None:
+        """A file that the writer has begun; all of it is still in its buffer."""
+        self._expected = number
+        self._versions[number] = version
 
     def add(self, file: LogFile, version: int) -> None:
-        """A file that the writer has begun."""
+        """A file that has been made."""
         self._files[file.number] = file
         self._versions[file.number] = version
 

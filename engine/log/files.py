@@ -2,7 +2,7 @@
 
 ``%08x.jdb`` are log files; numbers may have gaps, since the cleaner deletes files in any order. Data sub-directories
 ``data001`` ... hold them instead when ``je.log.nDataDirectories`` is set. ``%08x.del`` are cleaned files that were
-kept, ``%08x.bad`` last files that JE set aside, and ``7fffffff.jdb`` is not data but the marker "restore required".
+kept, ``%08x.bad`` last files that were set aside, ``%08x.tmp`` files in the making, and ``7fffffff.jdb`` is not data but the marker "restore required".
 Everything else is none of our business.
 
 A file whose header says nothing has the log version of a file beside it. Versions ascend with file numbers and change
@@ -127,6 +127,11 @@ def list_log_files(storage: Storage) -> LogFiles:
     marker = by_number.pop(MARKER_FILE_NUMBER, None)
     files = tuple(by_number[number] for number in sorted(by_number))
     return LogFiles(files, marker, tuple(set_aside), tuple(twice), len(directories))
+
+
+def new_file_name(path: str) -> str:
+    """What a log file is called until its header and its first entry are durable; JE passes such names over."""
+    return f"{path.removesuffix('.jdb')}.tmp"
 
 
 def log_file_number(name: str) -> int | None:

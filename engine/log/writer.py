@@ -5,8 +5,11 @@ Rules:
 * One mutex, the log write latch, decides where an entry goes: flip, LSN, prevOffset, counting, buffer (R-LOG-4).
 * Bytes collect in a buffer and go to the file when it is full, at a flip and at a flush. Readers of an LSN look into
   the buffer first (``find``). An entry larger than the buffer goes straight to the file.
-* A flip writes everything, fsyncs the old file, then makes the new one: every file but the last is durable before
+* A flip writes everything, fsyncs the old file, then begins the new one: every file but the last is durable before
   anything is written to its successor (R-LOG-13), and a commit syncs one file only.
+* A new file is nothing but a buffer until its first write. That one holds the header and at least one whole entry; it
+  goes to ``%08x.tmp``, is synced, and only then gets the name of a log file. So no kill leaves a header alone, or data
+  without a header (R-LOG-16), and a file that got no entry is never made.
 * An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; the stream
   hears of its LSN outside of it (R-LOG-8, ``ReplicationStream``).
 * While another thread is inside fsync a full buffer is not written, which would block: up to the size of the write
@@ -36,7 +39,7 @@ from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
-from engine.log.files import LogFile
+from engine.log.files import LogFile, new_file_name
 from engine.log.group_commit import GroupCommit
 from engine.storage.base import WriteFile
 
@@ -136,6 +139,8 @@ class LogWriter:
         self._starts: list[int] = []
         self._buffer_start = self._offset
         self._file: WriteFile | None = None
+        # Where the file goes that was begun and is not on disk yet.
+        self._to_make: str | None = None
         self._failure: JetoolError | None = None
         self.group = GroupCommit(self._flush_for_sync)
         self.entries = self.flips = self.writes = 0
@@ -290,6 +295,7 @@ class LogWriter:
             self._write_out()
             if self._file is not None:
                 self._end_file()
+            self._entries, self._starts, self._to_make = [], [], None
             for file in files:
                 self._access.add(file, self.version)
             self._number, self._offset = files[-1].number, files[-1].size_bytes
@@ -335,9 +341,10 @@ class LogWriter:
         """Write and sync what is left, and close the file."""
         with self.latch:
             try:
-                if self._failure is None and self._file is not None:
+                if self._failure is None:
                     self._write_out()
-                    self._sync(self._file)
+                    if self._file is not None:
+                        self._sync(self._file)
             finally:
                 # Also after a failure: the handle must not outlive the lock on the environment.
                 self._let_go()
@@ -383,27 +390,35 @@ class LogWriter:
             file.close()
 
     def _begin_file(self, number: int, last_offset: int) -> None:
-        directory = f"data{number % self._data_directories + 1:03d}" if self._data_directories else ""
-        path = f"{directory}/{number:08x}.jdb" if directory else f"{number:08x}.jdb"
-        storage = self._access.storage
+        directory = f"data{number % self._data_directories + 1:03d}/" if self._data_directories else ""
+        self._to_make = f"{directory}{number:08x}.jdb"
         header = FileHeader(self._clock(), number, last_offset, self.version)
         self._number, self._offset, self._prev_offset = number, 0, 0
         self._buffer_start, self._entries, self._starts, self._flip_next = 0, [], [], False
+        # A stub of this number may stand there, with an old pointer to the file before (R-LOG-16).
+        self._access.forget(number)
+        self._access.expect(number, self.version)
+        self._append(FILE_HEADER, 0, encode_file_header(header, self.version))
+        # The first entry names the header, whatever its own pointer to the file before says (R-LOG-9).
+        self._prev_offset = 0
+
+    def _make_file(self, path: str, data: bytes) -> None:
+        """Put the first bytes of a file on disk: header and first entry together, or neither (R-LOG-16)."""
+        storage, temporary = self._access.storage, new_file_name(path)
+        file = storage.open_rw(temporary, create=True)
         try:
-            self._file = storage.open_rw(path, create=True)
-            # A crash may have left a stub of this number, with an old pointer to the file before (R-LOG-16).
-            self._file.truncate(0)
-            self._access.forget(number)
-            self._access.add(LogFile(number, path, FILE_HEADER_BYTES), self.version)
-            self._append(FILE_HEADER, 0, encode_file_header(header, self.version))
-            # The first entry names the header, whatever its own pointer to the file before says (R-LOG-9).
-            self._prev_offset = 0
-            self._write_out()
-            # An fsync of the file does not cover its name, without which a commit in it would be lost.
-            storage.sync_directory(directory)
-        except JetoolError as error:
-            self._failure = error
-            raise
+            # A crash may have left one.
+            file.truncate(0)
+            file.write(0, data)
+            # Before it has the name of a log file: nobody finds one whose first sectors are lost.
+            file.sync()
+        finally:
+            file.close()
+        storage.rename(temporary, path)
+        # An fsync of the file does not cover its name, without which a commit in it would be lost.
+        storage.sync_directory(path.rpartition("/")[0])
+        self._access.add(LogFile(self._number, path, len(data)), self.version)
+        self._to_make = None
 
     def _open(self) -> WriteFile:
         if self._file is None:
@@ -412,10 +427,14 @@ class LogWriter:
         return self._file
 
     def _write_out(self) -> None:
-        if not self._entries:
+        if not self._entries or (self._to_make is not None and len(self._entries) == 1):
             return
+        data = b"".join(self._entries)
         try:
-            self._open().write(self._buffer_start, b"".join(self._entries))
+            if self._to_make is not None:
+                self._make_file(self._to_make, data)
+            else:
+                self._open().write(self._buffer_start, data)
         except JetoolError as error:
             # Part of it may be on disk: no later entry may follow a gap (R-LOG-7).
             self._failure = error
@@ -430,7 +449,11 @@ class LogWriter:
             self.check()
             self._write_out()
             # Noted under the latch: what is logged during the fsync is not covered by it.
-            end, file = self.next_lsn, self._open()
+            end = self.next_lsn
+            if self._to_make is not None:
+                # No entry since the flip, which has synced all before.
+                return end
+            file = self._open()
             self._syncing.append(file)
         try:
             file.sync()

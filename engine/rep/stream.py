@@ -135,9 +135,10 @@ class StreamReader:
         self._access.close()
 
     def _raw(self) -> Iterator[RawEntry]:
-        # The files are read beside the writer, whose buffers they do not see.
-        self._writer.flush(sync=False)
         with self._writer.latch:
+            # The files are read beside the writer, whose buffers they do not see; a file that it has begun may not
+            # even be there before.
+            self._writer.flush(sync=False)
             end = self._writer.next_lsn
             files = self._engine.log_files()
         if len(files) != len(self._access.files()) or files[-1].number != self._access.files()[-1].number:

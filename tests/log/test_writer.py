@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from engine.errors import JetoolError, RefusedError, StorageError
+from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.trace import Trace, encode_trace
+from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN, make_lsn
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
@@ -15,7 +17,7 @@ from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.log.writer import LogWriter
 from engine.storage.base import Storage
-from engine.storage.crash import CrashStorage
+from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
@@ -100,19 +102,19 @@ def test_a_failure_ends_the_writer(operation: str) -> None:
     assert found == (logged + [writer.last_lsn])[: len(found)]
 
 
-@pytest.mark.parametrize("nth", [1, 2])
-def test_a_failed_fsync_at_a_flip_ends_the_writer(nth: int) -> None:
+@pytest.mark.parametrize(("nth", "flips", "files"), [(1, 0, []), (2, 0, [0]), (3, 1, [0]), (4, 1, [0, 1])])
+def test_a_failed_fsync_at_a_flip_ends_the_writer(nth: int, flips: int, files: list[int]) -> None:
     """R-LOG-7: a second fsync may succeed although the system has dropped what the first could not write."""
     storage = FaultyStorage(MemoryStorage(), [Rule("sync", Effect.FAIL, nth)])
     writer = make(storage)
     logged: list[int] = []
     with pytest.raises(StorageError):
         logged += [writer.log(TRACE, body(30)) for _ in range(40)]
-    assert writer.flips == nth - 1
+    assert writer.flips == flips
     for refused in (lambda: writer.log(TRACE, body(1)), lambda: writer.flush(sync=True)):
         with pytest.raises(RefusedError, match="invalid"):
             refused()
-    assert [file.number for file in list_log_files(storage).files] == list(range(nth))
+    assert [name for name in storage.names() if name.endswith(".jdb")] == [f"{number:08x}.jdb" for number in files]
 
 
 def log_until_it_fails(writer: LogWriter, logged: list[int]) -> None:
@@ -128,11 +130,80 @@ def test_nothing_is_written_to_a_file_before_the_one_before_is_durable() -> None
     writer = make(storage)
     for _ in range(20):
         writer.log(TRACE, body(30))
-    created = [index for index, (kind, path) in enumerate(order) if kind == "create" and path != "00000000.jdb"]
+    created = [index for index, (kind, path) in enumerate(order) if kind == "create" and path != "00000000.tmp"]
     assert created
     for index in created:
         number = int(order[index][1][:8], 16)
         assert order[index - 1] == ("sync", f"{number - 1:08x}.jdb")
+
+
+def test_a_file_appears_with_its_header_and_an_entry_durable() -> None:
+    """R-LOG-16: under its own name it holds both from the first moment, whatever the file sizes and flushes."""
+    storage = CrashStorage(listener=lambda kind, path: seen.append((kind, path, *on_disk())))
+    seen: list[tuple[str, str, dict[str, bytes], dict[str, bytes]]] = []
+
+    def on_disk() -> tuple[dict[str, bytes], dict[str, bytes]]:
+        return tuple(  # type: ignore[return-value]
+            {path: data for path, data in found.items() if path.endswith(".jdb")}
+            for found in (storage.contents(), storage.image(CrashMode.NO_FSYNC).contents())
+        )
+
+    writer = make(storage, file_max=200)
+    for number in range(40):
+        writer.log(TRACE, body(number * 7 % 230))
+        if number % 3 == 0:
+            writer.flush(sync=number % 2 == 0)
+        if number % 7 == 0:
+            writer.force_new_file()
+    writer.close()
+    for kind, path, now, durable in seen:
+        assert all(len(data) > FILE_HEADER_BYTES + HEADER_BYTES for data in now.values()), (kind, path)
+        # The first write is whole on disk before anything is put after it.
+        if kind == "write" and path.endswith(".jdb"):
+            assert len(durable[path]) > FILE_HEADER_BYTES + HEADER_BYTES
+    creations = [path for kind, path, *_ in seen if kind == "create"]
+    assert len(creations) == writer.flips + 1 > 10
+    assert {path[-4:] for path in creations} == {".tmp"}
+    start = next(index for index, (kind, path, *_) in enumerate(seen) if (kind, path) == ("create", "00000001.tmp"))
+    assert [kind for kind, *_ in seen[start : start + 6]] == [
+        "create", "truncate", "write", "sync", "rename", "sync_directory",
+    ]  # fmt: skip
+
+
+def test_a_file_that_gets_no_entry_is_never_made() -> None:
+    """R-LOG-16: the writer has flipped, and the entry that it flipped for cannot be encoded."""
+    storage = MemoryStorage()
+    writer = make(storage)
+    writer.log(TRACE, body(300))
+
+    def fails() -> bytes:
+        calls.append(1)
+        if len(calls) == 2:
+            raise StorageError("cannot be encoded")
+        return body(300)
+
+    calls: list[int] = []
+    writer.observer = Silent()
+    with pytest.raises(StorageError):
+        writer.log(TRACE, fails)
+    assert writer.next_lsn == make_lsn(1, FILE_HEADER_BYTES)
+    writer.flush(sync=True)
+    assert storage.names() == ["00000000.jdb"]
+    writer.close()
+    assert storage.names() == ["00000000.jdb"]
+
+
+class Silent:
+    """Hears of entries and does nothing."""
+
+    def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
+        pass
+
+    def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
+        pass
+
+    def obsolete_ln(self, lsn: int, size: int) -> None:
+        pass
 
 
 def test_group_commit_needs_far_fewer_syncs() -> None:
