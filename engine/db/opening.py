@@ -37,7 +37,7 @@ from engine.format.entry.markers import RestoreRequired
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
-from engine.log.files import LogFiles, list_log_files
+from engine.log.files import LogFiles, list_log_files, new_file_name
 from engine.log.marker import MARKER, write_marker
 from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
@@ -162,7 +162,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         parts.tail = tail
         if not config.read_only:
             # The first change on disk; everything before can be repeated after a crash.
-            _make_writable(parts, tail, stream, files.data_directories)
+            _make_writable(parts, tail, stream, files)
             if config.mark_damage:
                 ctx.access.on_damage = partial(_mark_damaged, parts)
     except BaseException:
@@ -216,19 +216,17 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
             f"{tail.commits_at_risk} committed transactions stand after a bad entry",
             file=f"{storage.root}/{damage.path}",
             lsn=format_lsn(damage.lsn),
-            consequence=f"opening for writing would cut away {tail.cut_bytes} bytes and lose them",
+            consequence=f"opening for writing would cut away {tail.given_up_bytes} bytes and lose them",
             hint="restore the file from a copy; jetool recover --accept-loss gives them up and saves the bytes",
         )
 
 
-def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, data_directories: int) -> None:
+def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, files: LogFiles) -> None:
     """Recovery has succeeded in memory; now the same on disk."""
     storage, found = parts.ctx.access.storage, parts.recovery
     # Before anything is logged: the next recovery must not redo what this one has taken back (R-RB-32).
     set_invisible(parts.ctx.access, found.rolled_back)
-    for path in tail.set_aside:
-        # Out of the way: the next file that is begun may get this number.
-        storage.rename(path, bad_name(storage, path))
+    _clear_after(parts.ctx.access, tail, files)
     if tail.cut_bytes:
         file = storage.open_rw(tail.last_file.path)
         # Before the first write, or old bytes could follow the new entries as if they belonged to them (R-LOG-33).
@@ -238,7 +236,7 @@ def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, data_d
         file.close()
     # A file has one log version, and an ImmutableFile entry ends its file (R-LOG-34).
     new_file = tail.immutable or tail.version < parts.ctx.log_version or parts.config.force_new_file
-    parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=data_directories)
+    parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=files.data_directories)
     # Before names are finished: these transactions may hold locks on them.
     _resurrect(parts)
     if tail.version < PRIOR_VERSION:
@@ -250,6 +248,24 @@ def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, data_d
     if changed or not found.last_entry_is_ckpt_end or parts.config.force_checkpoint:
         # So that the next recovery begins here, and not with the same work once more (R-REC-64).
         parts.checkpointer.run("recovery", force=True, minimize=True)
+
+
+def _clear_after(access: LogAccess, tail: Tail, files: LogFiles) -> None:
+    """Take away the files after the end of the log, before anything is appended to it."""
+    storage = access.storage
+    for path in tail.set_aside:
+        # Out of the way: the next file that is begun gets this number.
+        storage.rename(path, bad_name(storage, path))
+    # JE would write on before a stub, and later use it with its old pointer to the file before (R-LOG-16).
+    unfinished = new_file_name(f"{tail.last_file.number + 1:08x}.jdb")
+    stale = [*tail.stubs, *(path for path in files.set_aside if path.endswith(unfinished))]
+    for path in stale:
+        storage.remove(path)
+    for directory in sorted({path.rpartition("/")[0] for path in (*tail.set_aside, *stale)}):
+        # What comes back after a crash would stand after entries that are appended now.
+        storage.sync_directory(directory)
+    for path in (*tail.set_aside, *tail.stubs):
+        access.forget(int(path.rpartition("/")[2][:8], 16))
 
 
 def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:

@@ -18,6 +18,7 @@ from engine.format.entry_types import (
     CKPT_ENTRIES,
     CKPT_START,
     DB_TREE,
+    FILE_HEADER,
     IMMUTABLE_FILE,
     RESTORE_REQUIRED,
 )
@@ -48,8 +49,11 @@ class Tail(NamedTuple):
         damage: the first bad entry of the last file, or None.
         commits_at_risk: good Commits after it.
         entries: how many entries the last file holds.
-        set_aside: paths of last files that hold no entry at all.
+        set_aside: paths of last files that are no part of the log and get another name: a damaged header and nothing
+            more, and ``given_up``.
         after: what the log tells of those Commits.
+        stubs: paths of last files that are empty, or an intact header alone: a writer removes them (R-LOG-16).
+        given_up: a last file with data of which no entry can be kept: its header or its first entry is bad.
     """
 
     last_file: LogFile
@@ -66,6 +70,13 @@ class Tail(NamedTuple):
     entries: int
     set_aside: tuple[str, ...]
     after: AfterDamage
+    stubs: tuple[str, ...] = ()
+    given_up: LogFile | None = None
+
+    @property
+    def given_up_bytes(self) -> int:
+        """Bytes after the end of the log, in whichever file."""
+        return self.cut_bytes + (self.given_up.size_bytes if self.given_up is not None else 0)
 
 
 class LastCheckpoint(NamedTuple):
@@ -81,7 +92,7 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
 
     Raises:
         RefusedError: the environment has to be restored first (marker file, RestoreRequired).
-        DamageError: the last file begins with a damaged header and holds data.
+        DamageError: a last file begins with a damaged header, holds data, and is the only file or was not the last.
     """
     if found.marker is not None:
         raise RefusedError(
@@ -91,14 +102,76 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
             hint="restore the environment; then remove the marker file",
         )
     set_aside: list[str] = []
+    stubs: list[str] = []
+    given_up: _GivenUp | None = None
     # A crash between creating a file and its first entry leaves a file without entries: the log ends before it.
     for file in reversed(found.files):
         if file.size_bytes > FILE_HEADER_BYTES or file is found.files[0]:
-            return _read_last(storage, file, tuple(set_aside), has_later_file=file is not found.files[-1])
+            is_last = file is found.files[-1]
+            # With a file after it, it was synced once, so this is damage; and the first file holds the root.
+            if is_last and file is not found.files[0] and (given_up := _given_up(storage, file)) is not None:
+                set_aside.append(file.path)
+                continue
+            tail = _read_last(storage, file, has_later_file=not is_last)
+            tail = tail._replace(set_aside=tuple(set_aside), stubs=tuple(stubs))
+            return tail if given_up is None else _without(tail, given_up)
         # JE renames a damaged stub to .bad; an intact or an empty one stays and is reused (R-LOG-30).
         if file.size_bytes and not _is_header(storage, file):
             set_aside.append(file.path)
+        else:
+            stubs.append(file.path)
     raise DamageError("the log holds no entry", file=storage.root)
+
+
+class _GivenUp(NamedTuple):
+    """A last file of which no entry is kept: its first damage, and what stands after that."""
+
+    file: LogFile
+    damage: Damage
+    after: AfterDamage
+
+
+def _given_up(storage: Storage, file: LogFile) -> _GivenUp | None:
+    """What a last file holds whose header, or whose first entry after it, is bad; None when there is an entry to keep.
+
+    A file is synced when the next one is begun, but nothing says that its own first sectors reached the disk before
+    later ones. So a crash leaves such a file, and its entries count no more than others after a bad one. JE refuses the
+    one, and cuts the other down to the header alone (R-LOG-16).
+    """
+    with FileReader(storage, file, is_last=True) as reader:
+        count, damage = AfterDamageCount(), None
+        for item in reader.entries():
+            if isinstance(item, LogEntry):
+                if damage is not None:
+                    count.add(item)
+                elif item.type_number != FILE_HEADER:
+                    return None
+            elif damage is None:
+                # A link, or a header that names another file: the reader of a whole file says what that means.
+                if not item.length:
+                    return None
+                damage = item
+    if damage is None:
+        return None
+    with closing(storage.open(file.path)) as handle:
+        return _GivenUp(file, damage, count.result(handle, damage, has_later_file=False))
+
+
+def _without(tail: Tail, last: _GivenUp) -> Tail:
+    """The end of a log after which the last file is given up as well."""
+    before, after = tail.after, last.after
+    return tail._replace(
+        damage=tail.damage or last.damage,
+        commits_at_risk=before.commits + after.commits,
+        after=AfterDamage(
+            commits=before.commits + after.commits,
+            synced=before.synced + after.synced,
+            shown_by=before.shown_by if before.synced else after.shown_by,
+            acknowledged=before.acknowledged + after.acknowledged,
+            torn=before.torn or after.torn,
+        ),
+        given_up=last.file,
+    )
 
 
 def may_lack_a_file(tail: Tail, files: Sequence[LogFile]) -> bool:
@@ -200,7 +273,7 @@ class _TailNotes:
             self.checkpoint.after(entry.lsn, entry.type_number)
 
 
-def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, has_later_file: bool) -> Tail:
+def _read_last(storage: Storage, file: LogFile, *, has_later_file: bool) -> Tail:
     seen = _TailNotes()
     with FileReader(storage, file, is_last=True) as reader:
         name = f"{storage.root}/{file.path}"
@@ -208,7 +281,7 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, h
             if isinstance(item, LogEntry):
                 _take(seen, item, name)
             elif seen.damage is None and item.length:
-                # With data after it a bad header is no torn write; nothing may be cut on its word (R-LOG-30).
+                # A later file shows that this header was whole; nothing may be cut on its word (R-LOG-30).
                 if offset_of(item.lsn) == 0:
                     raise DamageError("the header of the last log file is damaged", file=name, lsn=format_lsn(item.lsn))
                 # The log ends at the first bad entry; later ones lie in what is cut off anyway (R-LOG-31).
@@ -235,7 +308,7 @@ def _read_last(storage: Storage, file: LogFile, set_aside: tuple[str, ...], *, h
             damage=seen.damage,
             commits_at_risk=after.commits,
             entries=seen.count,
-            set_aside=set_aside,
+            set_aside=(),
             after=after,
         )
 

@@ -169,6 +169,9 @@ class SavingStorage(WrappedStorage):
         self._sync()
 
     def _note_removed(self, path: str) -> None:
+        # Made in this run: nothing that was there before goes with it.
+        if not self._undoable and self._lengths.get(path, 0) is None:
+            return
         self.touched.add(path)
         stat = self._base.stat(path)
         if stat is None:

@@ -199,7 +199,12 @@ TORN_COMMIT: Final = Rule(
     "ask the application whether the last transaction was acknowledged; keep a copy",
 )
 EMPTY_LAST: Final = Rule(
-    "JE-TAIL-005", NOTE, "last file holds no entry", "none: JE skips it and reuses its number", "nothing"
+    "JE-TAIL-005",
+    NOTE,
+    "last file holds no entry",
+    "JE skips it, and comes back to it when the file before is full: after a second crash its backward reads miss what "
+    "was logged in between",
+    "jetool recover removes it",
 )
 SHORT_LAST: Final = Rule(
     "JE-TAIL-006",

@@ -105,16 +105,18 @@ def writer_of(storage: Storage) -> int | None:
 def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
     """Say what follows the end of the log."""
     # A log that ends with its last file has lost nothing.
-    if not tail.cut_bytes:
+    if not tail.given_up_bytes:
         return
     lost = f"; {tail.commits_at_risk} committed transactions are among them" if tail.commits_at_risk else ""
     # Without a commit among them the bytes are what every crash leaves.
     say = run.messages.warning if tail.commits_at_risk else run.messages.notice
     say(
-        "the log ends before its last file does",
+        "the log ends before its last file does"
+        if tail.given_up is None
+        else f"the log ends before its last file, {tail.given_up.path}, of which no entry can be kept",
         file=f"{env}/{tail.last_file.path}",
         lsn=format_lsn(tail.end_lsn),
-        consequence=f"{tail.cut_bytes} bytes after it are not seen{lost}",
+        consequence=f"{tail.given_up_bytes} bytes after it are not seen{lost}",
         hint=f"jetool verify --tail {env}",
     )
 

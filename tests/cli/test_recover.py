@@ -11,6 +11,11 @@ from typing import Any
 import pytest
 
 from engine.db.environment import Environment as Engine
+from engine.format.entry.file_header import FileHeader, encode_file_header
+from engine.format.entry.trace import Trace, encode_trace
+from engine.format.entry_types import FILE_HEADER, TRACE
+from engine.format.fast.header import sealed
+from engine.format.versions import WRITTEN_VERSION
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, assert_valid_error, run, spawn
 from tests.oracle.environments import Environment, environments, named
@@ -178,3 +183,51 @@ def test_a_full_backup_directory_says_that_another_can_be_given(
     assert "give a directory on another disk with --backup-dir" in refused.err
     assert contents(env) == before
     assert run(*words, env, "--backup-dir", tmp_path / "elsewhere").code == 0
+
+
+def with_last_file(tmp_path: Path, what: str) -> tuple[Path, str]:
+    """An environment after whose files another one was begun, as a kill or a crash leaves it; the name of that one."""
+    env = copy_of(named("je-18.3.20/txn-crash"), tmp_path / "env")
+    last = max(path.name for path in env.glob("*.jdb"))
+    name = f"{int(last[:8], 16) + 1:08x}"
+    record = FileHeader(0, int(name, 16), 100, WRITTEN_VERSION)
+    header = sealed(FILE_HEADER, 0, 0, encode_file_header(record, WRITTEN_VERSION))
+    trace = encode_trace(Trace(0, "x" * 2000), WRITTEN_VERSION)
+    content = {
+        "stub": header,
+        "lost page": bytes(512) + sealed(TRACE, 0, 38, trace) + sealed(TRACE, 0, 512, trace),
+        "torn": header + sealed(TRACE, 0, 0, trace)[:-1],
+    }[what]
+    (env / f"{name}.jdb").write_bytes(content)
+    return env, name
+
+
+@pytest.mark.parametrize("what", ["stub", "lost page", "torn"])
+def test_a_last_file_without_an_entry(what: str, tmp_path: Path) -> None:
+    """R-LOG-16, D-15: the preview says what happens to it, recover does that, undo brings it back."""
+    env, name = with_last_file(tmp_path, what)
+    plain = copy_of(named("je-18.3.20/txn-crash"), tmp_path / "plain")
+    original = contents(env)
+    given_up = 0 if what == "stub" else len(original[f"{name}.jdb"])
+    preview = run("recover", env, "-n", "--json").json()
+    assert (preview["removed"], preview["set_aside"]) == (
+        ([f"{name}.jdb"], []) if what == "stub" else ([], [f"{name}.jdb"])
+    )
+    assert preview["cut_bytes"] == given_up
+    assert contents(env) == original
+    result = run("recover", env, "--json")
+    assert result.code == 0, result.err
+    assert without_run(result.json()) == without_run(preview)
+    assert result.json()["end_lsn_before"] == run("recover", plain, "--json").json()["end_lsn_before"]
+    assert not (env / f"{name}.jdb").exists()
+    assert (env / f"{name}.bad").exists() == (what != "stub")
+    assert run("scan", env, "--db", "accounts").out == run("scan", plain, "--db", "accounts").out
+    assert run("verify", "--full", env).code == 0
+    took_back(env, original)
+
+
+def test_a_reader_says_that_a_last_file_is_not_seen(tmp_path: Path) -> None:
+    env, name = with_last_file(tmp_path, "lost page")
+    result = run("scan", env, "--db", "accounts")
+    assert result.code == 0
+    assert f"{name}.jdb, of which no entry can be kept" in result.err

@@ -7,11 +7,17 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, JetoolError, RefusedError
+from engine.format.entry.file_header import FileHeader, encode_file_header
 from engine.format.entry.markers import RestoreRequired, encode_restore_required
-from engine.format.entry_types import BY_NUMBER, COMMIT
+from engine.format.entry_types import BY_NUMBER, COMMIT, FILE_HEADER
+from engine.format.fast.header import sealed
 from engine.format.lsn import file_of, offset_of
+from engine.format.versions import WRITTEN_VERSION
 from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.storage.crash import CrashStorage
 from engine.storage.memory import MemoryStorage
+from engine.verify.log import verify_log
 from tests.db.logs import entries
 from tests.db.workload import State, contents, open_env
 from tests.scenarios.test_log_ends import jdb, logged, worked
@@ -19,6 +25,12 @@ from tests.scenarios.test_log_ends import jdb, logged, worked
 HEADER = 38
 READ_ONLY = EnvironmentConfig(read_only=True)
 JE_DEFAULT = EnvironmentConfig(halt_on_commit_after_bad=False)
+
+
+def header_of(name: str) -> bytes:
+    """The header alone of a file, with an old pointer to the file before it."""
+    record = FileHeader(0, int(name[:8], 16), HEADER, WRITTEN_VERSION)
+    return sealed(FILE_HEADER, 0, 0, encode_file_header(record, WRITTEN_VERSION))
 
 
 def base() -> tuple[dict[str, bytes], list[LogEntry], State]:
@@ -61,16 +73,133 @@ def test_a_bad_header_alone_is_set_aside() -> None:
     assert image.contents()[f"{following}.bad.1"] == b"\xff" * HEADER
 
 
-def test_a_bad_header_with_data_behind_it_is_refused() -> None:
-    """T-54, R-LOG-30: LOG_CHECKSUM, and nothing is changed."""
-    files, _, _ = base()
+@pytest.mark.parametrize("following", [0, 1, 2])
+def test_a_stub_is_gone_before_anything_is_logged(following: int) -> None:
+    """R-LOG-16: JE would come back to it with its old pointer to the file before; so would a crash of ours."""
+    files, _, state = base()
     last = max(files)
-    files[last] = b"\xff" * HEADER + files[last][HEADER:]
-    for config in (READ_ONLY, JE_DEFAULT):
-        image = MemoryStorage(files)
-        with pytest.raises(JetoolError, match=last):
-            Environment(image, config)
-        assert jdb(image) == files
+    stubs = [f"{int(last[:8], 16) + 1 + number:08x}.jdb" for number in range(following)]
+    for stub in stubs:
+        files[stub] = header_of(stub)
+    # What a kill in the middle of a flip leaves.
+    unfinished = f"{int(last[:8], 16) + 1:08x}.tmp"
+    files[unfinished] = files[last][:HEADER]
+    order: list[tuple[str, str]] = []
+    storage = CrashStorage(files, listener=lambda kind, path: order.append((kind, path)))
+    with open_env(storage, force_checkpoint=True, file_max_bytes=1 << 20) as env:
+        assert contents(env) == state
+    first_write = next(at for at, (kind, path) in enumerate(order) if kind == "write" and path.endswith(".jdb"))
+    for name in (*stubs, unfinished):
+        removed = order.index(("remove", name))
+        assert ("sync_directory", "") in order[removed:first_write]
+        assert name not in storage.contents()
+    with open_env(storage, read_only=True) as reader:
+        assert contents(reader) == state
+
+
+def test_a_second_crash_finds_what_was_logged_where_a_stub_stood() -> None:
+    """R-LOG-16: the next file's header names the entry that really is the last of the file before."""
+    files, _, state = base()
+    last = max(files)
+    following = f"{int(last[:8], 16) + 1:08x}.jdb"
+    files[following] = header_of(following)
+    image = MemoryStorage(files)
+    env = open_env(image)
+    with env.open_database("plain") as db:
+        txn = env.begin()
+        for number in range(200):
+            db.put(b"never %d" % number, b"committed", txn)
+    env.sync()
+    env.engine.crash()
+    found = jdb(image)
+    assert len(found) > len(files)
+    verified = verify_log(image, list_log_files(image), levels=("log", "tail"))
+    assert {finding.code for finding in verified.findings} <= {"JE-TAIL-001"}
+    with open_env(image) as env:
+        assert contents(env) == state
+
+
+def committing() -> tuple[dict[str, bytes], list[LogEntry], list[State]]:
+    """A log whose last file has commits, its entries, and the states after 0, 1, 2 ... transactions of that file."""
+    storage = MemoryStorage()
+    env = open_env(storage, file_max_bytes=4_000)
+    db = env.create_database("plain")
+    states = [contents(env)]
+    number = 0
+    while len(states) < 5:
+        before = env.engine.end_lsn
+        db.put(b"%04d" % number, b"v" * 30)
+        number += 1
+        states = [*states, contents(env)] if file_of(before) == file_of(env.engine.end_lsn) > 2 else [contents(env)]
+        if file_of(before) != file_of(env.engine.end_lsn):
+            # The transaction may have begun in the file before; its Commit did not.
+            states = [contents(env)]
+    found = list(entries(env))
+    env.engine.crash()
+    return jdb(storage), found, states
+
+
+def lost_page(data: bytes, length: int) -> bytes:
+    return bytes(min(length, len(data))) + data[length:]
+
+
+@pytest.mark.parametrize("length", [HEADER, 512, 4096])
+def test_a_last_file_whose_first_sectors_are_lost(length: int) -> None:
+    """R-LOG-16, D-5, D-15: given up like a torn tail, under another name; refused when commits are seen in it."""
+    files, found, _ = committing()
+    last = max(files)
+    damaged = {**files, last: lost_page(files[last], length)}
+    before = {path: data for path, data in files.items() if path != last}
+    with open_env(MemoryStorage(before)) as env:
+        expected = contents(env)
+    at_risk = sum(entry.type_number == COMMIT and entry.lsn >= (int(last[:8], 16) << 32) + length for entry in found)
+    with Environment(MemoryStorage(damaged), READ_ONLY) as reader:
+        assert contents(reader) == expected
+        assert reader.engine.tail is not None
+        assert reader.engine.tail.commits_at_risk == at_risk
+        assert reader.engine.tail.given_up_bytes == len(files[last])
+    assert (at_risk > 0) == (length < len(files[last]))
+    image = MemoryStorage(damaged)
+    if at_risk:
+        with pytest.raises(RefusedError, match=f"{at_risk} committed"):
+            Environment(image)
+        assert jdb(image) == damaged
+    env = Environment(image, JE_DEFAULT)
+    assert contents(env) == expected
+    env.engine.crash()
+    assert image.contents()[f"{last[:8]}.bad"] == damaged[last]
+    with Environment(image) as env:
+        assert contents(env) == expected
+
+
+@pytest.mark.parametrize("kept", [1, 10, 30])
+def test_a_last_file_whose_first_entry_is_torn(kept: int) -> None:
+    """R-LOG-16: JE cuts it down to a header alone, which is the stub that it must not leave."""
+    files, _, _ = committing()
+    last = max(files)
+    damaged = {**files, last: files[last][: HEADER + kept]}
+    with open_env(MemoryStorage({path: data for path, data in files.items() if path != last})) as env:
+        expected = contents(env)
+    image = MemoryStorage(damaged)
+    env = open_env(image)
+    assert contents(env) == expected
+    env.engine.crash()
+    assert all(len(data) > HEADER for data in jdb(image).values())
+    assert image.contents()[f"{last[:8]}.bad"] == damaged[last]
+
+
+def test_a_bad_header_that_was_whole_once_is_refused() -> None:
+    """T-54, R-LOG-30: LOG_CHECKSUM, and nothing is changed; a later file, or no earlier one, makes it damage."""
+    files, _, _ = base()
+    last, only = max(files), {"00000000.jdb": files["00000000.jdb"]}
+    following = f"{int(last[:8], 16) + 1:08x}.jdb"
+    for damaged, name in (({**files, following: header_of(following)}, last), (only, "00000000.jdb")):
+        damaged[name] = b"\xff" * HEADER + damaged[name][HEADER:]
+        for config in (READ_ONLY, JE_DEFAULT):
+            image = MemoryStorage(damaged)
+            with pytest.raises(JetoolError, match=name):
+                Environment(image, config)
+            assert jdb(image) == damaged
 
 
 @pytest.mark.parametrize("junk", [bytes(5000), b"\xff" * 99, bytes(range(256)) * 5])

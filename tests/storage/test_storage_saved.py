@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engine.errors import DamageError
 from engine.storage import journal
+from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.storage.saved_bytes import SavingStorage
 from engine.storage.undo import undo
+from tests.db.workload import Workload, open_env
 
 
 def test_every_kind_of_change_is_taken_back() -> None:
@@ -58,3 +62,19 @@ def test_blocks_are_saved_once() -> None:
 def test_damaged_manifest_is_reported() -> None:
     with pytest.raises(DamageError, match="manifest"):
         undo(MemoryStorage(), MemoryStorage({"manifest.json": b"{", "saved.journal": b""}))
+
+
+def test_a_writer_that_begins_files_saves_no_bytes(tmp_path: Path) -> None:
+    """New files get their names when they are whole; nothing that was there before goes with that."""
+    (tmp_path / "env").mkdir()
+    storage = DiskStorage(tmp_path / "env")
+    with open_env(storage) as env:
+        workload = Workload(3)
+        workload.start(env)
+    (tmp_path / "saved").mkdir()
+    saving = SavingStorage(storage, DiskStorage(tmp_path / "saved"), "open for writing", undoable=False)
+    with open_env(saving) as env:
+        workload.run(env, 20)
+        assert env.engine.stats().file_flips > 0
+    assert not saving.touched
+    assert not list((tmp_path / "saved").iterdir())

@@ -82,7 +82,7 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
         file=f"{env}/{done.tail.last_file.path}",
         lsn=format_lsn(done.tail.end_lsn),
         found=done.tail.after.in_words(),
-        consequence=f"{done.tail.cut_bytes} bytes {word} cut off",
+        consequence=f"{done.tail.given_up_bytes} bytes {word} cut off",
     )
     return exits.DATA_GIVEN_UP
 

@@ -164,9 +164,9 @@ def _interlock(env: str, tail: Tail) -> RefusedError:
     after = tail.after
     return RefusedError(
         f"{tail.commits_at_risk} committed transactions stand after a bad entry",
-        file=f"{env}/{tail.last_file.path}",
+        file=f"{env}/{tail.last_file.path if damage is None else damage.path}",
         lsn=format_lsn(lsn),
-        found=f"{tail.cut_bytes} bytes from there to the end of the file; {after.in_words()}",
+        found=f"{tail.given_up_bytes} bytes from there to the end of the log; {after.in_words()}",
         consequence="recovery would cut them away, as JE does without a word; nothing was changed",
         hint=f"restore the file from a copy, or give them up: jetool recover {env} --accept-loss (the bytes are saved)",
         figures={

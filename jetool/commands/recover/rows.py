@@ -42,7 +42,8 @@ RECOVERED: Final = Shape(
         Field("commits_lost_synced", "int", "those of them that the log shows to have been durable"),
         Field("commits_lost_acknowledged", "int", "those of them that the group has acknowledged, by the log"),
         Field("torn_write", "bool", "the bad bytes hold empty sectors, as a write that a crash interrupted leaves"),
-        Field("set_aside", "texts", "last files without an entry that were renamed to .bad"),
+        Field("set_aside", "texts", "last files that were renamed to .bad: no entry of them can be kept"),
+        Field("removed", "texts", "last files that were removed: empty, or a header alone"),
         Field("ckpt_start_lsn", "lsn", "CkptStart of the checkpoint that recovery began with"),
         Field("ckpt_end_lsn", "lsn", "its CkptEnd"),
         Field("first_active_lsn", "lsn", "where undo ended"),
@@ -73,8 +74,8 @@ def recovered_row(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *,
     after = done.vlsns or (NULL_VLSN, NULL_VLSN)
     return RECOVERED.row(
         (
-            env, dry_run, tail.end_lsn, done.end_lsn, tail.cut_bytes, tail.commits_at_risk,
-            tail.after.synced, tail.after.acknowledged, tail.after.torn, list(tail.set_aside),
+            env, dry_run, tail.end_lsn, done.end_lsn, tail.given_up_bytes, tail.commits_at_risk,
+            tail.after.synced, tail.after.acknowledged, tail.after.torn, list(tail.set_aside), list(tail.stubs),
             result.ckpt_start_lsn, result.ckpt_end_lsn, result.first_active_lsn, result.root_lsn,
             done.checkpoint_end_lsn, sorted(result.undone),
             sorted(txn.txn_id for txn in resurrected if txn.prepare is not None),
