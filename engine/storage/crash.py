@@ -127,6 +127,10 @@ class CrashStorage(WrappedStorage):
                 _apply(files, torn._replace(data=torn.data[: chosen.randint(0, len(torn.data))]))
         return MemoryStorage({path: bytes(data) for path, data in files.items()}, "crash:")
 
+    def pending(self) -> tuple[dict[str, bytes], list[Change]]:
+        """What is durable, and the changes since, in order; for images of another kind than ``CrashMode`` has."""
+        return dict(self._durable), list(self._changes)
+
     def image_of(self, path: str) -> bytes:
         """What of a file is durable now; empty when nothing is."""
         return self._durable.get(path, b"")

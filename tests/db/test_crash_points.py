@@ -13,8 +13,9 @@ import pytest
 
 from engine.errors import JetoolError
 from engine.storage.crash import CrashMode, CrashStorage
-from tests.db.crash_points import CrashRun, busy, check_image, later, plain
+from tests.db.crash_points import CrashRun, SectorRun, busy, check_image, later, plain
 from tests.db.workload import Workload, open_env
+from tests.support.sectors import sector_image
 
 
 @pytest.mark.parametrize("make", [plain, busy, later])
@@ -22,6 +23,38 @@ def test_crash_points(make: Callable[[int], CrashRun]) -> None:
     run = make(5)
     run.go(steps=16)
     assert run.points > 100
+
+
+@pytest.mark.parametrize("seed", [3, 4, 13, 40])
+def test_sectors_in_any_order(seed: int) -> None:
+    """R-LOG-16, D-5: lost, torn and reordered sectors on small files, and recovery interrupted in the same way."""
+    run = SectorRun(seed, each=10)
+    run.go(steps=12)
+    assert run.points > 60
+    assert run.given_up == 0, "no file of ours appears without its first entry"
+
+
+def test_a_sector_image_loses_what_was_not_synced() -> None:
+    """The shim itself: every sector by itself, lengths in between, names in their order; nothing that was synced."""
+    storage = CrashStorage()
+    file = storage.open_rw("a", create=True)
+    file.write(0, b"s" * 1000)
+    file.sync()
+    file.write(1000, b"1" * 2000)
+    file.write(1500, b"2" * 100)
+    storage.rename("a", "b")
+    storage.open_rw("c", create=True)
+    images = [sector_image(storage, seed).contents() for seed in range(400)]
+    assert {frozenset(image) for image in images} == {frozenset("a"), frozenset("b"), frozenset("bc")}
+    found = [image.get("a") or image["b"] for image in images]
+    assert {len(data) for data in found} == {1000, 1024, 1536, 2048, 2560, 3000}
+    assert all(data[:1000] == b"s" * 1000 for data in found)
+    # The sector at 1024, in which both writes have a part.
+    assert {data[1024:1536] for data in found if len(data) >= 1536} == {
+        bytes(512), b"1" * 512, b"1" * 476 + b"2" * 36,
+    }  # fmt: skip
+    whole = [data for data in found if len(data) == 3000]
+    assert any(data[2048:2560] == bytes(512) and data[2560:] == b"1" * 440 for data in whole)
 
 
 @pytest.mark.slow

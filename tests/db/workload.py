@@ -54,6 +54,10 @@ class Workload:
         self.marks: list[tuple[int, State]] = []
         self._env: Environment | None = None
 
+    def allowed(self) -> list[State]:
+        """What a crash may leave now: exactly one of these."""
+        return [self.committed] + ([self.in_flight] if self.in_flight is not None else [])
+
     def start(self, env: Environment) -> None:
         """Make the databases, one transaction each."""
         self._env = env
