@@ -2,7 +2,8 @@
 
 ``%08x.jdb`` are log files; numbers may have gaps, since the cleaner deletes files in any order. Data sub-directories
 ``data001`` ... hold them instead when ``je.log.nDataDirectories`` is set. ``%08x.del`` are cleaned files that were
-kept, ``%08x.bad`` last files that were set aside, ``%08x.tmp`` files in the making, and ``7fffffff.jdb`` is not data but the marker "restore required".
+kept, ``%08x.bad`` last files that were set aside, ``%08x.tmp`` files in the making; ``7fffffff.jdb`` is not data but
+the marker "restore required".
 Everything else is none of our business.
 
 A file whose header says nothing has the log version of a file beside it. Versions ascend with file numbers and change
