@@ -18,12 +18,11 @@ Also here:
 
 * ``catalog``: the one table of the SQL catalogue that a check needs
 * ``crash_drill``: simulated crashes of Derby databases and page stores
-* ``findings``: findings of ``verify``: stable codes, one line each, and the record that carries one
 * ``interlock``: the interlock: where recovery must not simply go on
 * ``page_copies``: copies of pages that are about to be written, so that a torn page write loses nothing
+* ``page_versions``: what the log says of the versions of pages, and where it says nothing
+* ``presence``: which containers recovery needs, and which of them have no file
 * ``textbook``: the page-LSN variant of textbook ARIES, beside Derby's, and what it would do with the records of the
   same log
-* ``verify_log``: checks of the log: groups, chain, transactions, the end and what follows it
-* ``verify_pages``: checks of containers and pages, each page against itself and against the log
 * ``xact_fates``: the fate of every transaction in the log
 """

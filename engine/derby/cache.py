@@ -41,6 +41,15 @@ class LogGuard(Protocol):
         """Return when every record that was applied so far is durable."""
 
 
+class NoLog:
+    """The guard of pages that are written to an overlay only: there is no log to flush."""
+
+    __slots__ = ()
+
+    def before_pages(self) -> None:
+        """Nothing to do."""
+
+
 class WriteNotice(Protocol):
     """Hears which bytes are going to be overwritten, so that they can be saved in one step."""
 

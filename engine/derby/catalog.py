@@ -2,57 +2,128 @@
 
 Its container number stands in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema
 id, table id and conglomerate number (long). A conglomerate number is the container number of a table or of an index;
-several constraints may share one index. Rows are read from the pages as they are on disk, so the answer holds for a
-database with nothing to redo or undo only.
+several constraints may share one index. After a crash the rows on disk are those of some moment: the table's own
+records are redone, and those of losers undone, on pages in memory, without the rest of recovery. That is enough, since
+its rows are undone where they are (R-DRB-52, 53); only rows of indexes move.
+
+The table of properties is in no catalogue. Its number is in ``service.properties`` as well.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from engine.derby import loggable
+from engine.derby.cache import NoLog, PageCache
+from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
-from engine.derby.format import container, page, row
+from engine.derby.format import page
 from engine.derby.format.container import ContainerKey
-from engine.errors import FormatError
+from engine.derby.format.operations import registry
+from engine.derby.log import DerbyLogFiles
+from engine.derby.pages import LivePage
+from engine.derby.recovery.compensate import place_of, undoable
+from engine.derby.recovery.redo import Redo
+from engine.derby.xact_table import Xact
+from engine.errors import DamageError, FormatError
+from engine.storage.overlay import OverlayStorage
 
 PROPERTY = "SysconglomeratesIdentifier"
+_PROPERTIES_PROPERTY = "derby.storage.propertiesId"
+_PROPERTIES_CONTAINER = 16
 _NUMBER_COLUMN = 2
 _NUMBER_BYTES = 8
-_HEADER_BYTES = container.HEADER_OFFSET + container.HEADER_SIZE
 
 
-def conglomerates(database: DerbyDatabase) -> set[int] | None:
-    """Container numbers of all tables and indexes, or None when the table cannot be found or read."""
+class Pending(NamedTuple):
+    """What recovery would still do to the catalogue.
+
+    Attributes:
+        log: the log files.
+        redo_lwm: records from here on are redone.
+        changes: instants of the catalogue's records in the scan, in log order.
+        losers: transactions to roll back, in the order of undo.
+    """
+
+    log: DerbyLogFiles
+    redo_lwm: int
+    changes: list[int]
+    losers: list[Xact]
+
+
+def number_of(database: DerbyDatabase) -> int | None:
+    """The container of the catalogue, or None: a page store, or properties that are gone."""
     text = database.properties.get(PROPERTY, "")
-    if not text.isdigit():
+    return int(text) if text.isdigit() else None
+
+
+def properties_container(database: DerbyDatabase) -> int:
+    """The container of the database's property table."""
+    text = database.properties.get(_PROPERTIES_PROPERTY, "")
+    return int(text) if text.isdigit() else _PROPERTIES_CONTAINER
+
+
+def conglomerates(database: DerbyDatabase, pending: Pending) -> set[int] | None:
+    """Container numbers of all tables and indexes as they are after recovery.
+
+    Returns: the catalogue itself and the property table included; None when there is no catalogue, or it is damaged.
+    """
+    number = number_of(database)
+    if number is None:
         return None
-    path = container.path_of(ContainerKey(0, int(text)))
-    if database.storage.stat(path) is None:
-        return None
-    file = database.storage.open(path)
+    named = {number, properties_container(database)}
+    # Nothing reaches the disk, not even a page that leaves the cache.
+    containers = Containers(DerbyDatabase(OverlayStorage(database.storage)))
+    cache = PageCache(containers, NoLog())
     try:
-        size = container.header_in(file.read(0, _HEADER_BYTES)).page_size
-        found: set[int] = set()
+        _bring_up_to_date(cache, pending)
+        home = containers.find(ContainerKey(0, number))
+        if home is None:
+            return named
         # Page 0 is the allocation page.
-        for number in range(1, file.size() // size):
-            found |= _numbers_on(file.read(number * size, size))
-        return found
-    except FormatError:
-        # Damage is reported page by page in ``verify_pages``.
+        for page_number in range(1, cache.page_count(home)):
+            target = cache.get(home, page_number)
+            if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
+                named |= _numbers_on(target)
+        return named
+    except (DamageError, FormatError):
+        # Damage is reported page by page and record by record.
         return None
     finally:
-        file.close()
+        containers.close()
 
 
-def _numbers_on(data: bytes) -> set[int]:
+def _bring_up_to_date(cache: PageCache, pending: Pending) -> None:
+    """Redo the changes, and take back those of losers."""
+    redo = Redo(pending.log, cache)
+    for at in pending.changes:
+        if at >= pending.redo_lwm:
+            redo.redo(pending.log.record(at))
+    changed = set(pending.changes)
+    for loser in pending.losers:
+        own = [pending.log.record(at) for at in loser.instants if at in changed]
+        compensated = {one.undo_instant for one in own if one.undo_instant is not None}
+        for one in reversed(own):
+            operation = one.operation
+            if one.undo_instant is not None or one.instant in compensated or not undoable(operation):
+                continue
+            assert registry.is_page_operation(operation)
+            home = cache.containers.find(ContainerKey(operation.segment, operation.container))
+            target = cache.get(home, operation.page) if home is not None else None
+            if home is None or target is None:
+                raise FormatError("a page of the catalogue is not there")
+            loggable.undo(target, operation, one.data, place_of(cache, home, one, operation).record_id)
+            cache.changed(home, operation.page)
+
+
+def _numbers_on(target: LivePage) -> set[int]:
     """The conglomerate numbers of the rows of one page."""
-    header = page.read_page_header(data)
-    if header.page_format != page.STORED or header.status != page.VALID or header.overflow:
-        return set()
     found = set()
-    for stored in page.decode(data).rows:
-        one = row.decode_row(stored.record)
-        if one.header.deleted or len(one.fields) <= _NUMBER_COLUMN:
+    for one in target.rows:
+        fields = one.decoded().fields
+        if one.deleted or len(fields) <= _NUMBER_COLUMN:
             continue
-        value = one.fields[_NUMBER_COLUMN].data
+        value = fields[_NUMBER_COLUMN].data
         if value is not None and len(value) == _NUMBER_BYTES:
             found.add(int.from_bytes(value, "big", signed=True))
     return found

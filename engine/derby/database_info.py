@@ -15,6 +15,7 @@ from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.log_tail import RecordsAfterEnd, look_after_end
+from engine.derby.presence import ContainerNotes, MissingContainer, containers_without_file
 from engine.derby.recovery.start import Start, find_start
 from engine.derby.xact_table import Xact, XactTable
 from engine.errors import DamageError
@@ -68,6 +69,7 @@ class DerbyAnalysis(NamedTuple):
         next_transaction: number that the next transaction gets (R-DRB-61).
         after: valid records after the end.
         clean: whether recovery would do nothing (R-DRB-62).
+        missing: containers that recovery or Derby needs and that have no file.
     """
 
     start: Start
@@ -80,6 +82,7 @@ class DerbyAnalysis(NamedTuple):
     next_transaction: int
     after: RecordsAfterEnd
     clean: bool
+    missing: tuple[MissingContainer, ...]
 
 
 class Info(NamedTuple):
@@ -151,10 +154,12 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
     start = find_start(log, controls)
     scan = ForwardScan(log, start.undo_lwm)
     table = XactTable(start.redo_lwm)
+    notes = ContainerNotes(log.database, start.redo_lwm)
     counted = _Counter(start)
     for one in scan:
         table.see(one)
         counted.see(one)
+        notes.see(one)
         if counted.records % _STEP == 0:
             listener.step("scan", counted.bytes, 0)
     end = scan.end
@@ -172,6 +177,7 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
         next_transaction=table.highest + 1,
         after=look_after_end(log, end),
         clean=clean,
+        missing=tuple(containers_without_file(log, start, table, notes)[0]),
     )
 
 

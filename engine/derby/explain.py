@@ -26,7 +26,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.derby.cache import PageCache
+from engine.derby.cache import NoLog, PageCache
 from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
@@ -59,15 +59,6 @@ class RecordExplanation(NamedTuple):
     action: str
     undone: bool
     reason: str
-
-
-class _NoLog:
-    """Pages are written to an overlay only, so there is no log to flush."""
-
-    __slots__ = ()
-
-    def before_pages(self) -> None:
-        """Nothing to do."""
 
 
 def explain(storage: Storage) -> Iterator[RecordExplanation]:
@@ -113,7 +104,7 @@ def to_undo(log: DerbyLogFiles, one: Xact) -> list[int]:
 def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[dict[int, bool], XactTable, ScanEnd]:
     """Run the redo pass on the overlay: whether each record was applied, the transaction table, the end of the log."""
     containers = Containers(database)
-    redo = Redo(log, PageCache(containers, _NoLog()))
+    redo = Redo(log, PageCache(containers, NoLog()))
     table = XactTable(start.redo_lwm)
     decided = {}
     scan = ForwardScan(log, start.undo_lwm)

@@ -4,6 +4,7 @@ Derby takes any damage for the end of the log and zeroes what follows. Refused h
 
 * committed transactions after the end of the log, unless the loss is accepted (duty 2 of section J);
 * a log that ends in front of its own checkpoint: pages already hold changes whose records are gone;
+* a container that is needed and has no file, unless redo can go on and the loss is accepted (``presence``);
 * a next log file that keeps Derby from starting, unless it is too short to hold a record (it is put aside then).
 
 Missing log files are refused by ``start``. ``log.ctrl`` missing beside a good mirror is not refused: the mirror is
@@ -17,6 +18,7 @@ from engine.derby.database_info import DerbyAnalysis
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.log import DerbyLogFiles
+from engine.derby.presence import require_containers
 from engine.errors import DamageError, RefusedError
 
 
@@ -58,6 +60,8 @@ def check(
     if analysis.start.problem is not None:
         notes.append(f"the checkpoint record cannot be used: {analysis.start.problem}")
     _check_checkpoint(log, analysis)
+    require_containers(log.database, analysis.missing, accept_loss=accept_loss)
+    notes += [one.why for one in analysis.missing]
     if analysis.end.obstacle is not None:
         _step_over(log, analysis.end.stopped_at, analysis.end.obstacle, notes, accept_file=accept_file)
     if not accept_loss:

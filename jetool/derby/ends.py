@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.database import Controls, DerbyDatabase
-from engine.derby.findings import ERROR
 from engine.derby.format import instant
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.log_tail import look_after_end
 from engine.derby.recovery.start import Start, find_start
-from engine.derby.verify_log import check_log
+from engine.derby.verify.findings import ERROR
+from engine.derby.verify.log_checks import check_log
 from engine.errors import DamageError
 from engine.events import SILENT
 from jetool.app.options import Run

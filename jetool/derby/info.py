@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
 from engine.derby.database_info import Info, gather
+from engine.derby.format import container
+from engine.derby.presence import POSSIBLE
 from engine.storage.base import Storage
 from engine.verify.repairs import interrupted
 from jetool.app import exits
@@ -73,7 +75,7 @@ def _wrong_log(found: Info) -> list[_Wrong]:
         return [_Wrong(found.problem, True, file=CONTROL, consequence="recovery could not start")]
     if found.analysis is None:
         return []
-    start, end, behind = found.analysis.start, found.analysis.end, found.analysis.after
+    start, end, after = found.analysis.start, found.analysis.end, found.analysis.after
     at = instant_text(end.append)
     wrong = []
     if start.problem is not None:
@@ -86,7 +88,16 @@ def _wrong_log(found: Info) -> list[_Wrong]:
     if end.derby_fails:
         wrong.append(_Wrong(f"the log has no end: {end.reason}", True, lsn=at, consequence="Derby fails to start"))
     # Records without a commit are what every crash leaves.
-    if behind.commits:
-        what = f"{behind.commits} commits lie after the end of the log"
+    if after.commits:
+        what = f"{after.commits} commits lie after the end of the log"
         wrong.append(_Wrong(what, True, lsn=at, consequence="Derby would drop them without a word"))
+    wrong += [
+        _Wrong(
+            one.why,
+            one.loss != POSSIBLE,
+            file=container.path_of(one.key),
+            consequence="the table or index cannot be used",
+        )
+        for one in found.analysis.missing
+    ]
     return wrong

@@ -6,6 +6,7 @@ import time
 from typing import Final
 
 from engine.derby.database import DerbyDatabase
+from engine.derby.presence import CERTAIN
 from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.storage.beside import DirectoryBeside
@@ -71,8 +72,9 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
     if saved_in is not None:
         hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
         run.messages.notice("the old bytes were saved; undo takes the run back", file=saved_in, hint=hint)
-    # Recovered, but commits after the end of the log are gone: a script must see that.
-    return exits.DATA_GIVEN_UP if found.lost_commits else exits.DONE
+    # Recovered, but commits after the end of the log, or a container, are gone: a script must see that.
+    given_up = found.lost_commits or any(one.loss == CERTAIN for one in found.analysis.missing)
+    return exits.DATA_GIVEN_UP if given_up else exits.DONE
 
 
 def explain_database(run: Run, storage: DiskStorage) -> int:

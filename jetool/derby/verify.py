@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.findings import ERROR, NOTE, WARNING, DerbyFinding, finding
 from engine.derby.log import DerbyLogFiles
-from engine.derby.verify import DerbyReport, verify
+from engine.derby.verify.check import DerbyReport, verify
+from engine.derby.verify.findings import ERROR, NOTE, WARNING, DerbyFinding, finding
 from engine.storage.base import Storage
 from engine.verify import repairs
 from jetool.app import exits

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from engine.derby.findings import CODES
 from engine.derby.format import control
+from engine.derby.verify.findings import CODES
 from jetool.app import cli
 from jetool.app.command import SHARED
 from jetool.derby.verify import RULES

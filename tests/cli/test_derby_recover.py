@@ -259,3 +259,21 @@ def test_explain_beside_textbook_aries(tmp_path: Path) -> None:
     assert rows["(1,41034)"]["textbook_undo"] == "undone"
     assert sum(row["records"] for row in result.json()["counts"]) > len(rows)
     assert "textbook" in run("recover", database, "--explain").text
+
+
+def test_a_database_that_lost_a_container(tmp_path: Path) -> None:
+    """Nothing in the log names it, and Derby does not boot without it: red everywhere, and nothing is changed."""
+    database = extract(FIVE, tmp_path)
+    (database / "seg0" / "cd1.dat").unlink()
+    before = content_of(database)
+    assert run("info", database).code == 1
+    assert run("verify", database).code == 1
+    for options in ((), ("-n",)):
+        refused = run("recover", database, "--json", *options)
+        assert refused.code == 3
+        assert_valid_error(refused)
+        assert "container 209 is in the catalogue and its file is missing" in refused.err
+    assert content_of(database) == before
+    given_up = run("recover", database, "--accept-loss", "--json")
+    assert given_up.code == 6, given_up.err
+    assert "container 209 is in the catalogue and its file is missing" in given_up.json()["notes"]

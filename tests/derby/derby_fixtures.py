@@ -27,6 +27,8 @@ NAMES = (
     "crash-mixed",
     "crash-xa-prepared",
 )
+# Bulk DDL, which Derby does not log: contents and pages after recovery, no list of records.
+BULK = ("bulk-committed", "bulk-open")
 GROUPS = (
     (0x001, "FIRST"),
     (0x002, "LAST"),
@@ -45,7 +47,7 @@ GROUPS = (
 def files_of(name: str) -> dict[str, bytes]:
     """Every file of a fixture database by path."""
     found = {}
-    with tarfile.open(FIXTURES / name / "db.tar.gz") as archive:
+    with tarfile.open(FIXTURES / name / json_of(name, "manifest.json")["archive"]) as archive:
         for member in archive:
             if member.isfile():
                 file = archive.extractfile(member)

@@ -20,10 +20,10 @@ import pytest
 
 from engine.derby.database import DerbyDatabase
 from engine.derby.database_info import gather
-from engine.derby.findings import NOTE
 from engine.derby.format import instant
 from engine.derby.recovery.manager import RecoveryOptions, recover
-from engine.derby.verify import verify
+from engine.derby.verify.check import verify
+from engine.derby.verify.findings import NOTE
 from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage

@@ -13,7 +13,6 @@ import pytest
 from engine import PageStore, StoreOptions
 from engine.derby import loggable
 from engine.derby.database import DerbyDatabase
-from engine.derby.findings import NOTE
 from engine.derby.format import container, describe, instant, row
 from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import page as operations
@@ -21,7 +20,8 @@ from engine.derby.format.operations import registry
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.pages import LivePage, Page
 from engine.derby.recovery.manager import recover
-from engine.derby.verify import verify
+from engine.derby.verify.check import verify
+from engine.derby.verify.findings import NOTE
 from engine.derby.xact_fates import fates
 from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, UsageError
 from engine.storage.base import WriteFile

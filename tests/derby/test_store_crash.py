@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.findings import NOTE
 from engine.derby.format import instant
 from engine.derby.format.operations.transaction import Checksum
 from engine.derby.format.record import CHECKSUM_RECORD_SIZE, Record, encode_checksum
@@ -15,7 +14,8 @@ from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.page_copies import COPIES
 from engine.derby.recovery.manager import recover
 from engine.derby.store.page_store import PageStore
-from engine.derby.verify import verify
+from engine.derby.verify.check import verify
+from engine.derby.verify.findings import NOTE
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError
 from engine.storage.memory import MemoryStorage
 from tests.derby.store_workload import SMALL, Contents, Workload, contents_of

@@ -81,5 +81,5 @@ def decode_location(column: bytes) -> Location:
     cursor = FieldCursor(column)
     found = Location(cursor.clong(), cursor.cint())
     if cursor.remaining():
-        raise FormatError("bytes are left over behind a row location")
+        raise FormatError("bytes are left over after a row location")
     return found

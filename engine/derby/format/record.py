@@ -124,7 +124,7 @@ def decode_body(instant: int, body: bytes) -> Record:
         else:
             data = cursor.byte_array()
     if cursor.remaining():
-        raise FormatError("bytes are left over behind a log record", found=f"{cursor.remaining()} bytes")
+        raise FormatError("bytes are left over after a log record", found=f"{cursor.remaining()} bytes")
     return Record(
         instant=instant,
         length=len(body),

@@ -166,7 +166,7 @@ def decode_row(data: bytes) -> DecodedRow:
     cursor = FieldCursor(data)
     row = read_row(cursor)
     if cursor.remaining():
-        raise FormatError("bytes are left over behind a row", found=f"{cursor.remaining()} bytes")
+        raise FormatError("bytes are left over after a row", found=f"{cursor.remaining()} bytes")
     return row
 
 

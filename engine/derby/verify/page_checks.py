@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.database import DerbyDatabase
-from engine.derby.findings import DerbyFinding, finding
 from engine.derby.format import allocation, container, page
 from engine.derby.format import row as rows
 from engine.derby.format.container import ContainerKey
-from engine.derby.verify_log import Ranges, VersionRange
+from engine.derby.page_versions import PageVersions, VersionRange
+from engine.derby.verify.findings import DerbyFinding, finding
 from engine.errors import FormatError
 from engine.events import Listener
 from engine.storage.base import ReadFile
@@ -39,31 +39,22 @@ class PageCheck(NamedTuple):
     rows: int
 
 
-def check_pages(database: DerbyDatabase, ranges: Ranges, listener: Listener) -> PageCheck:
-    """Check every container file, and that every container that the log names is there."""
+def check_pages(database: DerbyDatabase, versions: PageVersions | None, listener: Listener) -> PageCheck:
+    """Check every container file; ``versions`` is None when the log says nothing of them."""
     found = database.containers()
     findings: list[DerbyFinding] = []
-    by_container: dict[tuple[int, int], dict[int, VersionRange]] = {}
-    for (segment, number, page_number), known in ranges.pages.items():
-        by_container.setdefault((segment, number), {})[page_number] = known
+    ranges = versions.by_container() if versions is not None else {}
     pages = count = 0
     for done, (key, is_stub) in enumerate(sorted(found.items())):
         listener.step("pages", done, len(found))
         if is_stub:
             findings += _check_stub(database, key)
             continue
-        checker = _Container(database, key, by_container.get(key, {}))
+        checker = _Container(database, key, ranges.get(key, {}))
         checker.run()
         findings += checker.findings
         pages += checker.pages
         count += checker.rows
-    for (segment, number), at in ranges.containers.items():
-        # Redo makes it again, or has removed it.
-        explained = (segment, number) in ranges.created or (segment, number) in ranges.removed
-        if ContainerKey(segment, number) not in found and not explained:
-            path = container.path_of(ContainerKey(segment, number))
-            message = f"container {number} is named in the log and missing"
-            findings.append(finding("DRB-CONT-002", message, file=path, at=at, container=number))
     return PageCheck(findings, sum(1 for is_stub in found.values() if not is_stub), pages, count)
 
 

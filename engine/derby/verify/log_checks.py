@@ -5,9 +5,8 @@ damaged the finding says so, and a second scan starts at the undo low water mark
 checked in any case.
 
 The second scan follows three things at once. Transactions: every record but those of T1 in the diagram (R-DRB-31)
-belongs to one that has begun. Page versions: each record of a page must carry the version that the record in front of
-it led to, where a purge of n rows counts n (R-DRB-4); a break means that a record is missing in the middle. Containers:
-which ones the log names, makes and removes.
+belongs to one that has begun. Page versions: a break means that a record is missing in the middle (``page_versions``).
+Containers: which ones the log names, makes and removes (``presence``).
 
 At the end, what follows it decides how bad it is: committed transactions (DRB-LOG-002) are lost when Derby starts;
 a torn write without any (DRB-LOG-001) is what a crash leaves; stale bytes (DRB-LOG-009) may be taken for records after
@@ -16,65 +15,52 @@ the next crash.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from engine.derby.database import CONTROL, Controls
-from engine.derby.findings import NOTE, DerbyFinding, finding
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
-from engine.derby.format.operations import container, page, registry
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.log_tail import look_after_end
-from engine.derby.loggable import raised_by, raised_by_undo
+from engine.derby.page_versions import PageVersions
+from engine.derby.presence import ContainerNotes
 from engine.derby.recovery.start import Start, find_start
+from engine.derby.verify.findings import NOTE, DerbyFinding, finding
 from engine.derby.xact_table import XactTable
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError
 from engine.events import Listener
 
 _STEP = 1024
 
-PageKey: TypeAlias = tuple[int, int, int]
 
-
-class VersionRange(NamedTuple):
-    """What the log says of a page from the redo low water mark on.
+class LogFacts(NamedTuple):
+    """What the scan knows at its end.
 
     Attributes:
-        first: version in front of the first record.
-        last: version after the last record.
-        first_at: instant of the first record.
-        recreated: whether the first record initialises the page, so that a missing page is made again.
+        start: where recovery starts.
+        versions: what the log says of pages.
+        notes: what it says of containers.
+        table: the open transactions.
+        complete: whether the scan reached what the checkpoint promises.
+        settled: whether there is nothing to redo or undo, so that the pages on disk say all.
     """
 
-    first: int
-    last: int
-    first_at: int
-    recreated: bool
-
-
-class Ranges(NamedTuple):
-    """Pages and containers that the log names from the redo low water mark on."""
-
-    pages: dict[PageKey, VersionRange]
-    containers: dict[tuple[int, int], int]
-    created: set[tuple[int, int]]
-    removed: set[tuple[int, int]]
+    start: Start
+    versions: PageVersions
+    notes: ContainerNotes
+    table: XactTable
+    complete: bool
+    settled: bool
 
 
 class LogCheck(NamedTuple):
-    """The result.
-
-    ``complete`` says whether the scan reached what the checkpoint promises, ``settled`` whether there is nothing to
-    redo or undo, so that the pages on disk say all.
-    """
+    """The result; ``facts`` is None when the log has no place to start from."""
 
     findings: list[DerbyFinding]
     records: int
     log_bytes: int
-    ranges: Ranges
-    complete: bool
-    settled: bool
+    facts: LogFacts | None
 
 
 def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> LogCheck:
@@ -84,7 +70,7 @@ def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> Log
         start = find_start(log, controls)
     except DamageError as error:
         findings.append(finding("DRB-LOG-003", str(error), file=CONTROL))
-        return LogCheck(findings, 0, 0, Ranges({}, {}, set(), set()), False, False)
+        return LogCheck(findings, 0, 0, None)
     if start.problem is not None:
         message = f"the control file names {instant.show(controls.checkpoint)}, but {start.problem}"
         findings.append(finding("DRB-CTL-007", message, file=CONTROL, at=controls.checkpoint))
@@ -97,8 +83,9 @@ def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> Log
     findings += _open_transactions(scan.table)
     # A log that ends early says nothing of the versions of pages.
     complete = end.append >= start.redo_lwm and scan.consistent
-    settled = complete and not scan.ranges.containers and not scan.table.open
-    return LogCheck(findings, scan.records, scan.bytes, scan.ranges, complete, settled)
+    settled = complete and not scan.notes.named and not scan.table.open
+    facts = LogFacts(start, scan.versions, scan.notes, scan.table, complete, settled)
+    return LogCheck(findings, scan.records, scan.bytes, facts)
 
 
 def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
@@ -128,14 +115,26 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
 class _Scan:
     """The scan from the undo low water mark: transactions, page versions, containers."""
 
-    __slots__ = ("_listener", "_start", "bytes", "consistent", "findings", "log", "ranges", "records", "table")
+    __slots__ = (
+        "_listener",
+        "_start",
+        "bytes",
+        "consistent",
+        "findings",
+        "log",
+        "notes",
+        "records",
+        "table",
+        "versions",
+    )
 
     def __init__(self, log: DerbyLogFiles, start: Start, listener: Listener) -> None:
         self.log = log
         self._start = start
         self._listener = listener
         self.table = XactTable(start.redo_lwm)
-        self.ranges = Ranges({}, {}, set(), set())
+        self.versions = PageVersions(log, start.redo_lwm, self._report)
+        self.notes = ContainerNotes(log.database, start.redo_lwm)
         self.findings: list[DerbyFinding] = []
         self.records = 0
         self.bytes = 0
@@ -148,57 +147,17 @@ class _Scan:
             self.bytes += one.end - one.instant
             if self.records % _STEP == 0:
                 self._listener.step("log", self.bytes, 0)
-            self._see(one)
+            # One inconsistency is reported; those that follow from it would hide it.
+            if self.consistent:
+                try:
+                    self.table.see(one)
+                except DamageError as error:
+                    self.consistent = False
+                    self._report("DRB-LOG-007", one, error.what)
+            self.notes.see(one)
+            self.versions.see(one)
         assert scan.end is not None
         return scan.end
-
-    def _see(self, one: Record) -> None:
-        # One inconsistency is reported; those that follow from it would hide it.
-        if self.consistent:
-            try:
-                self.table.see(one)
-            except DamageError as error:
-                self.consistent = False
-                self._report("DRB-LOG-007", one, error.what)
-        if one.instant < self._start.redo_lwm:
-            return
-        if registry.is_page_operation(one.operation):
-            self._see_page(one, one.operation)
-        elif isinstance(one.operation, container.ContainerOperation):
-            key = one.operation.segment, one.operation.container
-            self.ranges.containers.setdefault(key, one.instant)
-            if one.operation.kind == container.CREATE:
-                self.ranges.created.add(key)
-            elif one.operation.kind == container.REMOVE:
-                self.ranges.removed.add(key)
-
-    def _see_page(self, one: Record, operation: registry.PageOperation) -> None:
-        key = operation.segment, operation.container, operation.page
-        version = operation.version
-        self.ranges.containers.setdefault(key[:2], one.instant)
-        # R-DRB-4: the next record of the page must carry this version.
-        after = version + self._raised(one, operation)
-        known = self.ranges.pages.get(key)
-        if known is None:
-            recreated = isinstance(operation, page.InitPage)
-            self.ranges.pages[key] = VersionRange(version, after, one.instant, recreated)
-            return
-        if known.last != version:
-            message = f"page {key[2]} of container {key[1]} has version {known.last} in front of a record for {version}"
-            self._report("DRB-LOG-011", one, message)
-        self.ranges.pages[key] = known._replace(last=after)
-
-    def _raised(self, one: Record, operation: registry.PageOperation) -> int:
-        """By how much the record raises the version of its page."""
-        try:
-            if one.undo_instant is None:
-                return raised_by(operation)
-            return raised_by_undo(self.log.record(one.undo_instant).operation)
-        except (DamageError, FormatError) as error:
-            undone = "" if one.undo_instant is None else f"a CLR undoes {instant.show(one.undo_instant)}, but "
-            self._report("DRB-LOG-006", one, undone + error.what)
-            # The most common rise: the check goes on with the next record.
-            return 1
 
     def _report(self, code: str, one: Record, message: str) -> None:
         path = self.log.path(instant.file_of(one.instant))

@@ -4,9 +4,9 @@ What is checked, in this order:
 
 1. Control files: both copies, and whether the record that they name is a checkpoint.
 2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
-   bookkeeping, what follows the end (``verify_log``).
-3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``verify_pages``).
-4. When there is nothing to redo or undo: the containers that the catalogue names against the files.
+   bookkeeping, what follows the end (``log_checks``).
+3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``page_checks``).
+4. The containers that the log and, once recovered, the catalogue name against the files (``presence``).
 
 Page versions against the log (R-DRB-34): for every page the records at or after the redo low water mark run through
 versions v, v+1, ... w. The page on disk must have a version from v to w. Below v a record in front is missing, and
@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.derby.catalog import conglomerates
 from engine.derby.database import CONTROL, MIRROR, Controls, DerbyDatabase
-from engine.derby.findings import DerbyFinding, finding
 from engine.derby.format import container, control, instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.log import DerbyLogFiles
-from engine.derby.verify_log import LogCheck, check_log
-from engine.derby.verify_pages import PageCheck, check_pages
+from engine.derby.presence import POSSIBLE, MissingContainer, containers_without_file
+from engine.derby.verify.findings import WARNING, DerbyFinding, finding
+from engine.derby.verify.log_checks import LogCheck, check_log
+from engine.derby.verify.page_checks import PageCheck, check_pages
 from engine.events import SILENT, Listener
 
 
@@ -73,12 +73,18 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     log = DerbyLogFiles(database)
     checked = check_log(log, controls, listener)
     findings += checked.findings
-    found = check_pages(database, checked.ranges, listener) if pages else PageCheck([], 0, 0, 0)
-    findings += found.findings
-    # With work to redo or undo the pages do not say yet which tables there are.
-    catalogue = conglomerates(database) if pages and checked.settled else None
-    if catalogue is not None:
-        findings += check_catalogue(database, catalogue)
+    facts = checked.facts
+    found = PageCheck([], 0, 0, 0)
+    catalogue = None
+    if pages:
+        found = check_pages(database, facts.versions if facts is not None else None, listener)
+        findings += found.findings
+        if facts is not None:
+            missing, catalogue = containers_without_file(log, facts.start, facts.table, facts.notes)
+            findings += _missing(missing)
+            # What an open transaction has made belongs to nothing yet.
+            if facts.settled and catalogue is not None:
+                findings += _unknown_files(database, catalogue)
     return DerbyReport(
         findings=tuple(findings),
         records=checked.records,
@@ -115,22 +121,32 @@ def check_controls(controls: Controls) -> list[DerbyFinding]:
     return findings
 
 
-def check_catalogue(database: DerbyDatabase, catalogue: set[int]) -> list[DerbyFinding]:
-    """Every table and index of the catalogue has its file, and every file is known to the catalogue."""
-    findings = []
+def _missing(missing: list[MissingContainer]) -> list[DerbyFinding]:
+    return [
+        finding(
+            "DRB-CONT-002",
+            one.why,
+            file=container.path_of(one.key),
+            at=one.at,
+            container=one.key.container,
+            severity=WARNING if one.loss == POSSIBLE else None,
+        )
+        for one in missing
+    ]
+
+
+def _unknown_files(database: DerbyDatabase, catalogue: set[int]) -> list[DerbyFinding]:
+    """Files that the catalogue does not know of."""
     present = {key.container for key, is_stub in database.containers().items() if not is_stub and key.segment == 0}
-    # The property table is in no catalogue.
-    own = database.properties.get("derby.storage.propertiesId", "16")
-    for number in sorted(catalogue - present):
-        path = container.path_of(ContainerKey(0, number))
-        message = f"container {number} is in the catalogue and its file is missing"
-        findings.append(finding("DRB-CONT-002", message, file=path, container=number))
-    for number in sorted(present - catalogue):
-        if str(number) != own:
-            path = container.path_of(ContainerKey(0, number))
-            message = f"container {number} belongs to no table or index"
-            findings.append(finding("DRB-CONT-005", message, file=path, container=number))
-    return findings
+    return [
+        finding(
+            "DRB-CONT-005",
+            f"container {number} belongs to no table or index",
+            file=container.path_of(ContainerKey(0, number)),
+            container=number,
+        )
+        for number in sorted(present - catalogue)
+    ]
 
 
 def _not_checked(checked: LogCheck, pages: bool, catalogue: bool) -> tuple[str, ...]:
@@ -139,6 +155,6 @@ def _not_checked(checked: LogCheck, pages: bool, catalogue: bool) -> tuple[str, 
         left_out.append("tables and indexes of the catalogue against their files")
     if not pages:
         left_out.append("containers and pages")
-    elif not checked.complete:
+    elif checked.facts is None or not checked.facts.complete:
         left_out.append("page versions against the log")
     return tuple(left_out)

@@ -109,15 +109,15 @@ CODES: dict[str, Code] = {
     "DRB-PAGE-005": Code(
         ERROR,
         "the log has lost records that the page already holds",
-        "restore the log from a copy; recovery would leave changes behind that nobody committed",
+        "restore the log from a copy; recovery would leave changes that nobody committed",
     ),
     "DRB-PAGE-006": Code(WARNING, "counts of deleted rows are wrong; space is not given back", "compress the table"),
     "DRB-PAGE-007": Code(NOTE, "recovery makes the page again when the log initialises it", "none is needed"),
     "DRB-CONT-001": Code(ERROR, "the table or index cannot be read", "restore from a backup and roll forward"),
     "DRB-CONT-002": Code(
         ERROR,
-        "the table or index cannot be used; recovery stops when the log names it",
-        "bring the file back, or restore from a backup",
+        "the table or index cannot be used; without one of the catalogue's own Derby does not start",
+        "bring the file back, or restore from a backup; recover refuses without it",
     ),
     "DRB-CONT-003": Code(
         NOTE, "a dropped table or index was not removed; the file is ignored", "none is needed; it takes space only"

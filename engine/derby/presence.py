@@ -1,0 +1,179 @@
+"""Which containers recovery needs, and which of them have no file.
+
+Needed is every container
+
+* that a record from the redo low water mark on changes, or one in front of it that has to be undone, unless a stub or
+  a later record says that it was removed. Redo makes a container again whose creation is in the log, page by page
+  (R-DRB-33), but not the rows that Derby put there without logging them (R-DRB-74);
+* that the SQL catalogue names once redo and undo are done (``catalog``), and the property table, which it does not
+  name. Derby does not boot without those of the catalogue itself; without another one it boots, and every use fails.
+
+The scan that looks for open transactions notes what is needed here, so this costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.derby import catalog
+from engine.derby.database import DerbyDatabase
+from engine.derby.format import container as container_format
+from engine.derby.format import instant
+from engine.derby.format.container import ContainerKey
+from engine.derby.format.operations import container, registry
+from engine.derby.format.record import Record
+from engine.derby.log import DerbyLogFiles, ForwardScan
+from engine.derby.page_versions import PageVersions
+from engine.derby.recovery.start import Start
+from engine.derby.xact_table import XactTable
+from engine.errors import DamageError, JetoolError, RefusedError
+
+STOPS, CERTAIN, POSSIBLE = "stops", "certain", "possible"
+
+
+class MissingContainer(NamedTuple):
+    """A container without a file.
+
+    Attributes:
+        key: its name.
+        at: the first record that needs it, 0 when only the catalogue does.
+        loss: ``STOPS``: redo cannot go on without it; ``CERTAIN``: what it held is gone; ``POSSIBLE``: redo makes it
+            again, without rows that Derby may have put there unlogged.
+        why: one clause.
+    """
+
+    key: ContainerKey
+    at: int
+    loss: str
+    why: str
+
+
+class Creation(NamedTuple):
+    """A container that is made in the log."""
+
+    at: int
+    transaction: int | None
+
+
+class ContainerNotes:
+    """What a scan notes.
+
+    Arguments:
+        database: the database.
+        redo_lwm: from here on records change containers.
+
+    Attributes:
+        named: the first record from the redo low water mark on that names a container.
+        before: the first record in front of it, for each transaction: undo needs these.
+        created: creations in the log.
+        removed: containers that the log removes.
+        of_catalogue: instants of the records of the catalogue, all that the scan has met.
+    """
+
+    __slots__ = ("_catalogue", "_redo_lwm", "before", "created", "named", "of_catalogue", "removed")
+
+    def __init__(self, database: DerbyDatabase, redo_lwm: int) -> None:
+        self._catalogue = catalog.number_of(database)
+        self._redo_lwm = redo_lwm
+        self.named: dict[ContainerKey, int] = {}
+        self.before: dict[tuple[ContainerKey, int], int] = {}
+        self.created: dict[ContainerKey, Creation] = {}
+        self.removed: set[ContainerKey] = set()
+        self.of_catalogue: list[int] = []
+
+    def see(self, one: Record) -> None:
+        """Account for a record, in log order."""
+        operation = one.operation
+        if registry.is_page_operation(operation):
+            if operation.container == self._catalogue:
+                self.of_catalogue.append(one.instant)
+        elif not isinstance(operation, container.ContainerOperation):
+            return
+        key = ContainerKey(operation.segment, operation.container)
+        if one.instant < self._redo_lwm:
+            if one.transaction is not None:
+                self.before.setdefault((key, one.transaction), one.instant)
+            return
+        if key not in self.named:
+            self.named[key] = one.instant
+        if isinstance(operation, container.ContainerOperation):
+            if operation.kind == container.CREATE:
+                self.created[key] = Creation(one.instant, one.transaction)
+            elif operation.kind == container.REMOVE:
+                self.removed.add(key)
+
+
+def containers_without_file(
+    log: DerbyLogFiles, start: Start, table: XactTable, noted: ContainerNotes
+) -> tuple[list[MissingContainer], set[int] | None]:
+    """Containers that recovery or Derby needs and that have no file, and the catalogue as ``conglomerates`` has it.
+
+    Arguments:
+        log: the log files.
+        start: where recovery starts.
+        table: the transactions that are open at the end of the scan.
+        noted: what the scan has noted.
+    """
+    database = log.database
+    found = database.containers()
+    losers = {one.number for one in table.losers()}
+    named = {key: at for (key, number), at in noted.before.items() if number in losers} | noted.named
+    gone = {key for key in named if key not in found and key not in noted.removed}
+    lost = [
+        MissingContainer(key, named[key], STOPS, f"container {key.container} is named in the log and missing")
+        for key in sorted(gone - noted.created.keys())
+    ]
+    # Undo removes what an open transaction has made.
+    remade = {key for key in gone & noted.created.keys() if noted.created[key].transaction not in losers}
+    if remade:
+        lost += _not_whole(log, start, noted, remade)
+    catalogue = catalog.conglomerates(
+        database, catalog.Pending(log, start.redo_lwm, noted.of_catalogue, table.losers())
+    )
+    for number in sorted(catalogue or ()):
+        key = ContainerKey(0, number)
+        # A stub says that the file was removed, which the catalogue does not know of.
+        if found.get(key, True) and key not in noted.created and key not in gone:
+            what = "is in the catalogue" if number != catalog.properties_container(database) else "holds the properties"
+            lost.append(
+                MissingContainer(key, instant.NONE, CERTAIN, f"container {number} {what} and its file is missing")
+            )
+    return lost, catalogue
+
+
+def _not_whole(
+    log: DerbyLogFiles, start: Start, noted: ContainerNotes, remade: set[ContainerKey]
+) -> list[MissingContainer]:
+    """Those of the containers that redo makes again of which the log may not have all rows."""
+    versions = PageVersions(log, start.redo_lwm)
+    for one in ForwardScan(log, start.undo_lwm):
+        versions.see(one)
+    lost = []
+    for key in sorted(remade):
+        pages = key.segment, key.container
+        at, missing = noted.created[key].at, f"container {key.container} is missing"
+        if versions.needs_pages(pages):
+            why = f"{missing}, and the log has its creation but not all of its pages"
+            lost.append(MissingContainer(key, at, STOPS, why))
+        elif versions.may_lack_rows(pages):
+            why = f"{missing}; recovery makes it again, without rows that Derby may have put there unlogged"
+            lost.append(MissingContainer(key, at, POSSIBLE, why))
+    return lost
+
+
+def require_containers(database: DerbyDatabase, lost: tuple[MissingContainer, ...], *, accept_loss: bool) -> None:
+    """Raise when a container is missing: DamageError when redo would stop, else RefusedError unless accepted."""
+    needed = [one for one in lost if one.loss == STOPS or (one.loss == CERTAIN and not accept_loss)]
+    if not needed:
+        return
+    # The one that nothing helps with is named first.
+    first = min(needed, key=lambda one: one.loss != STOPS)
+    kind: type[JetoolError] = DamageError if first.loss == STOPS else RefusedError
+    accept = "" if first.loss == STOPS else "; recover --accept-loss goes on without it"
+    raise kind(
+        first.why + (f"; {len(needed) - 1} more are missing" if len(needed) > 1 else ""),
+        file=database.name(container_format.path_of(first.key)),
+        lsn=instant.show(first.at) if first.at else None,
+        consequence="Derby does not start, or starts and fails where the table or index is used; nothing was changed",
+        hint=f"bring the file back, or restore from a backup{accept}",
+    )

@@ -1,0 +1,9 @@
+"""Checks of a Derby database; nothing is changed.
+
+Modules:
+
+* ``check``: all checks of a database, and their order
+* ``findings``: findings of ``verify``: stable codes, one line each, and the record that carries one
+* ``log_checks``: checks of the log: groups, chain, transactions, the end and what follows it
+* ``page_checks``: checks of containers and pages, each page against itself and against the log
+"""
