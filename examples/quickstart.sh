@@ -11,7 +11,7 @@ env=$room/env
 say() { printf '\n$ jetool %s\n' "$*" | sed "s|$room/||g"; jetool "$@"; }
 
 say create "$env" --db users --fields dbs
-say load "$env" "$source" --db users --key name --value age --fields db,read,records,rejected
+say load "$env" "$source" --engine spark --db users --key name --value age --fields db,read,records,rejected
 say put "$env" --db users dave 19 --fields db,key
 say checkpoint "$env" --fields ins,bins,deltas
 say put "$env" --db users erin "never committed" --no-commit --fields db,txn

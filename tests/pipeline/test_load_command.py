@@ -20,6 +20,7 @@ from pyarrow import orc, parquet  # noqa: E402
 
 from engine.db.config import EnvironmentConfig  # noqa: E402
 from engine.db.environment import Environment  # noqa: E402
+from engine.errors import JobError  # noqa: E402
 from engine.format.tuples import long_key  # noqa: E402
 from engine.pipeline.load import database_merge, staging  # noqa: E402
 from engine.pipeline.session import Session  # noqa: E402
@@ -396,3 +397,46 @@ def test_a_log_of_a_later_version_takes_records_one_by_one(tmp_path: Path) -> No
     assert contents(env, "d") == {b"%04d" % number: b"name %d" % number for number in range(500)}
     rows = map(json.loads, run("dump-log", env, "--format", "ndjson").out.splitlines())
     assert {row["version"] for row in rows if row["rec"] == "entry"} == {26}
+
+
+@pytest.mark.parametrize("asked", [(), ("--engine", "spark"), ("--master", "local[1]"), ("--conf", "spark.ui.port=0")])
+def test_small_files_do_not_wait_for_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
+) -> None:
+    """Unless Spark is asked for, in whichever way; larger and remote sources are Spark's."""
+    started: list[str] = []
+
+    def no_spark(settings: object, listener: object) -> object:
+        started.append("spark")
+        raise JobError("no Spark in this test")
+
+    monkeypatch.setattr("engine.pipeline.session.open_session", no_spark)
+    source = tmp_path / "a.csv"
+    source.write_text("k,v\n" + "".join(f"{n},{n * n}\n" for n in range(3)))
+    env = tmp_path / "env"
+    run("create", env)
+    words = ("load", env, source, "--db", "d", "--create", "--key", "k", "--json")
+    result = run(*words, *asked)
+    if asked:
+        assert (result.code, started) == (7, ["spark"])
+        return
+    assert (result.code, started) == (0, [])
+    assert result.json()["records"] == 3
+    assert "read without Spark" in result.err
+    assert "--engine spark" in result.err
+    monkeypatch.setattr("engine.pipeline.load.input.splits.SMALL_BYTES", source.stat().st_size)
+    assert run(*words).code == 7
+    assert started == ["spark"]
+
+
+def test_both_engines_leave_the_same(tmp_path: Path) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text("k,v\n" + "".join(f"{n},{n * n}\n" for n in range(300)))
+    dumps = []
+    for engine in ("auto", "spark"):
+        env = tmp_path / engine
+        run("create", env)
+        assert load(env, source, "--key", "k", engine=engine).code == 0
+        dumps.append(run("dump", env, "--db", "d").out)
+    assert dumps[0] == dumps[1]
+    assert b"DATA=END" in dumps[0]

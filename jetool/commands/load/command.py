@@ -44,8 +44,9 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     """Load records from files, datasets, a JE dump or standard input.
 
     CSV, JSON lines, Parquet, ORC and whatever Spark reads become log files, written by Spark's tasks and put into the
-    environment in one step: all or nothing. Into a database that holds records, and after a log of a version later
-    than 17, they are merged instead, in transactions of --batch records.
+    environment in one step: all or nothing. Local files of less than 16 MB are read and written by the same code
+    without Spark, unless --engine spark, --master or --conf asks for it. Into a database that holds records, and
+    after a log of a version later than 17, they are merged instead, in transactions of --batch records.
 
     A JE dump is loaded as DbLoad does. When a line is bad, what was loaded before it stays, and the message says how
     much that is. A page store (create --store derby) takes JE dumps only.

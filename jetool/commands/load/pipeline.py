@@ -31,7 +31,7 @@ class LoadRequest(NamedTuple):
     Attributes:
         env, sources, db: directory, paths, name.
         create: make the database when it is not there.
-        engine: ``spark`` or ``local``.
+        engine: ``spark``, ``local``, or ``auto`` for the one that suits the sources.
         source_format, delimiter, header: how the sources are read.
         key, value, key_format, data_format, value_format, order_by: what becomes of a record.
         on_duplicate: which of equal keys stays: ``last``, ``first``, ``error``.
@@ -100,6 +100,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
 
     # Before the environment is opened: a typing error must not cost a recovery.
     layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
+    request = request._replace(engine=_engine(run, request, layout))
     with open_to_write(run, request.env, through=LoadStorage) as env:
         lead_if_replicated(env)
         session = LoadSession(env, DiskStorage(request.env), request.db, DatabaseOptions(), create=request.create)
@@ -113,6 +114,22 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
         if run.dry_run:
             return _count(run, request, layout)
         return (_bulk if session.bulk else _merge)(run, request, layout, session)
+
+
+def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
+    """Who reads the sources: ``spark`` or ``local``."""
+    from engine.pipeline.load.input import splits
+
+    if request.engine != "auto":
+        return request.engine
+    # Whoever sets Spark up wants Spark.
+    size = None if run.master is not None or run.conf else splits.local_bytes(layout)
+    if size is None or size >= splits.SMALL_BYTES:
+        return "spark"
+    run.messages.notice(
+        "the source is small: read without Spark", found=f"{size} bytes", hint="--engine spark reads it with Spark"
+    )
+    return "local"
 
 
 def _bulk(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) -> LoadReport:

@@ -53,9 +53,10 @@ _OPTIONS: Final = (
     click.option("--create", is_flag=True, help="Make the database when it is not there, as a dump's header says."),
     click.option(
         "--engine",
-        type=click.Choice(("spark", "local")),
-        default="spark",
-        help="Who reads files: Spark, or this machine without it.",
+        type=click.Choice(("auto", "spark", "local")),
+        default="auto",
+        show_default=True,
+        help="Who reads files: Spark, or this machine without it; auto is local below 16 MB of local files.",
     ),
     click.option(
         "--from",

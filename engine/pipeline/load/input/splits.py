@@ -28,6 +28,8 @@ from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.worker import settle_worker
 
 SPLIT_BYTES: Final = 32 << 20
+# Spark takes seconds to start; this machine reads so much in less.
+SMALL_BYTES: Final = 16 << 20
 # Every file of columns is opened for its schema before the tasks begin.
 _MOST_TABLES: Final = 2000
 
@@ -74,6 +76,22 @@ def opened(layout: Layout) -> OpenSource | None:
     schemas = [_schema(layout.name, file) for file in files]
     same = all(schema == schemas[0] for schema in schemas)
     return OpenSource(layout, schemas[0], (), files, None) if same else None
+
+
+def local_bytes(layout: Layout) -> int | None:
+    """Size of a source that can be read in splits; None for one that only Spark reads.
+
+    Raises:
+        UsageError, JobError: as ``opened``.
+    """
+    found = opened(layout)
+    if found is None:
+        return None
+    total = 0
+    for file in found.files:
+        with sources.readable(file):
+            total += Path(file).stat().st_size
+    return total
 
 
 def splits_of(name: str, form: str, files: tuple[str, ...], split_bytes: int = SPLIT_BYTES) -> list[Split]:
