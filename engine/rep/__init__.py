@@ -6,6 +6,7 @@ the command line only.
 Modules:
 
 * ``acks``: acknowledgements
+* ``client``: clients of real nodes of JE: looking at groups
 * ``election``: elections of a master, by Raft
 * ``feeder``: the master's side of one replica: syncup, the stream, acknowledgements, files
 * ``frames``: frames between two nodes of jetool

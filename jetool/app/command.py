@@ -468,10 +468,18 @@ def environment(function: Callable[P, int]) -> Callable[P, int]:
 
     Put it directly below ``command``, so that ENV is the first argument.
     """
-    about = "Directory of the environment."
-    function = click.argument("env", metavar="ENV", type=params.DIRECTORY, help=about)(function)
-    text = f"The environment, for ENV (also from {_HOME})."
-    return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
+    return environment_or("ENV", "Directory of the environment.")(function)
+
+
+def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
+    """The same for an argument that may name something else than a directory, which is for the command to tell."""
+
+    def make(function: Callable[P, int]) -> Callable[P, int]:
+        function = click.argument("env", metavar=metavar, type=params.DIRECTORY, help=about)(function)
+        text = f"The environment, for ENV (also from {_HOME})."
+        return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
+
+    return make
 
 
 def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> CommandGroup:

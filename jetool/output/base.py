@@ -140,5 +140,8 @@ class Output(Protocol):
             rules: code and one sentence for every finding that the command can make.
         """
 
+    def flush(self) -> None:
+        """Hand everything to the reader now (``--watch``)."""
+
     def text(self, text: str) -> None:
         """Print a text that is a document of its own (a script, a schema). A newline is added when there is none."""

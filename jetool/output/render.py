@@ -49,6 +49,10 @@ class Renderer:
 
             self._sink.write(text.document(row, self.style))
 
+    def flush(self) -> None:
+        """Hand everything to the reader now."""
+        self._sink.flush()
+
     def table(self, shape: Shape, rows: Iterable[Row]) -> None:
         """Print rows of one shape."""
         check_fields(self.selected, (shape,))

@@ -7,40 +7,125 @@ from typing import Final
 import click
 
 from engine.db.config import EnvironmentConfig
-from engine.errors import NotFoundError, RefusedError
+from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.frames import address_text
 from engine.rep.group import check_name, committed_members
 from engine.rep.reset import reset_group
+from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
+from jetool.app.command import Outputs, command, environment, environment_or
 from jetool.app.command import group as command_group
 from jetool.app.opening import READ_EXITS, WRITE_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
 from jetool.commands.group.rows import GROUP, RESET_DONE, identity_row, member_rows
+from jetool.commands.group.running import RUNNING, Looking, show
 
 RESET: Final = "group reset"
+_TIMEOUT_S: Final = 5.0
 
 group = command_group(
     "group",
-    help="The replication group that an environment belongs to.",
-    examples=(("Its members", "jetool group show /data/env"),),
+    help="The replication group that an environment belongs to, or that runs somewhere.",
+    examples=(("Its members", "jetool group show /data/env"), ("Of one that runs", "jetool group show fe1:9010")),
 )
+
+
+def _check_show(
+    run: Run, *, env: str, others: tuple[Address, ...], name: str | None, watch: float | None, rounds: int | None,
+    timeout: float, **options: object,
+) -> None:  # fmt: skip
+    """Options of a group that runs mean nothing for a directory."""
+    if _address_of(env) is None:
+        given = {"group": name, "watch": watch, "rounds": rounds, **options}
+        words = [
+            f"--{word.replace('_', '-')}" for word, value in given.items() if value is not None and value is not False
+        ]
+        if others or words or timeout != _TIMEOUT_S:
+            raise UsageError(
+                "only a running group has several addresses and these options",
+                found=", ".join([*map(address_text, others), *words]) or "--timeout",
+                hint="name HOST:PORT first",
+            )
+        return
+    if rounds is not None and watch is None:
+        raise UsageError("--rounds is for --watch")
+    if watch is not None and run.out.format in ("json", "csv"):
+        raise UsageError(f"--watch has no end, which --format {run.out.format} needs", hint="add --format ndjson")
+    if name is not None and (not name.isascii() or not name.isprintable() or "|" in name):
+        raise UsageError("the name of a group is printable ASCII without bars", found=repr(name))
+
+
+def _address_of(env: str) -> Address | None:
+    """The address that stands for ENV; a directory of that name wins."""
+    if DiskStorage(env).stat() is not None:
+        return None
+    try:
+        return params.HOST.convert(env, None, None)
+    except click.BadParameter:
+        return None
 
 
 @command(
     "show",
     parent=group,
-    outputs=lambda: Outputs("document", (GROUP,)),
+    check=_check_show,
+    outputs=lambda: Outputs("document", (GROUP, RUNNING)),
     features=("fields", "progress", "times"),
     examples=(
         ("Members of the group", "jetool group show /data/env"),
         ("Their addresses, for a script", "jetool group show /data/env --json --fields members"),
+        ("The group that runs: master, states, lag", "jetool group show fe1:9010"),
+        ("The same every five seconds, a line of NDJSON each", "jetool group show fe1:9010 --watch 5 --format ndjson"),
+        (
+            "Exit code 1 when a node is more than 10,000 VLSNs late",
+            "jetool group show fe1:9010 fe2:9010 --max-lag 10000",
+        ),
     ),
-    exits={exits.DONE: "printed", **READ_EXITS, exits.NOT_FOUND: "no environment, or it belongs to no group"},
+    exits={
+        exits.DONE: "printed; of a running group: every node answers, one is master",
+        **READ_EXITS,
+        exits.FINDINGS: "of a running group: a node does not answer, there is not exactly one master, or too much lag;"
+        " of an environment: printed, but the log has damage",
+        exits.REFUSED: "what answers is no node of JE, or of another group",
+        exits.NOT_FOUND: "no environment, or it belongs to no group; no node answers",
+        exits.UNSUPPORTED: "log version not supported; --clock: a release of JE outside of 7.3 to 25.3",
+    },
 )
-@environment
-def group_show(run: Run, env: str) -> int:
-    """Print the group and its members, removed ones too, from the node's copy of the group database."""
+@environment_or(
+    "ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens; the others are found."
+)
+@click.argument("others", type=params.HOST, metavar="[HOST:PORT]...", nargs=-1,
+                help="More nodes, for when the first one does not answer.")  # fmt: skip
+@click.option("--group", "name", metavar="NAME",
+              help="Name of the running group.  [default: what the first node says]")  # fmt: skip
+@click.option("--max-lag", type=click.IntRange(0), metavar="N", help="More VLSNs of lag are a finding.")
+@click.option("--clock", is_flag=True,
+              help="Measure the master's clock. For that a node of type EXTERNAL joins for a moment; nothing is"
+              " written.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Measure the clock also with a release of JE outside of 7.3 to 25.3.")
+@click.option("--watch", type=click.FloatRange(0.1, 86_400), metavar="S",
+              help="Look again every S seconds, until interrupted.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="--watch: stop after N looks.")
+@click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
+              help="Longest wait for a connection and for each answer, in seconds.  [default: 5]")  # fmt: skip
+def group_show(
+    run: Run, env: str, others: tuple[Address, ...], name: str | None, max_lag: int | None, clock: bool, force: bool,
+    watch: float | None, rounds: int | None, timeout: float,
+) -> int:  # fmt: skip
+    """Print a group and its members.
+
+    Of an environment: all members, removed ones too, from the node's copy of the group database. Of a group that runs,
+    asked by JE's own protocol, without Java and without TLS: master, state of each node, VLSNs and lag, releases and
+    load, what DbPing and DbGroupAdmin -dumpGroup tell. Nothing is changed, and all nodes are asked at the same time.
+    """
+    address = _address_of(env)
+    if address is not None:
+        return show(run, SocketNetwork(), Looking(
+            addresses=(address, *others), group=name, timeout_s=timeout, max_lag=max_lag, clock=clock, force=force,
+            every_s=watch or 0, rounds=rounds or 0,
+        ))  # fmt: skip
     with open_to_read(run, env) as opened:
         found = committed_members(opened.engine)
     if found is None:

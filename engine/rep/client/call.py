@@ -1,0 +1,197 @@
+"""Calls to the services of a node of JE: a connection, the request for the service, then messages of its table.
+
+Whatever is sent goes through a table of ``engine.rep.wire``, so no call can say what a service does not know. Each step
+has its deadline, and whatever ends a call closes its connection.
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Final, TypeVar
+
+from engine.errors import FormatError, NotFoundError
+from engine.rep.client.connection import Address, Connection, Network
+from engine.rep.frames import DisconnectedError, PeerError, address_text
+from engine.rep.wire.inbox import Inbox
+from engine.rep.wire.lines import NO_CHECK, Envelope, LineTable, Refused, TextMessage
+from engine.rep.wire.messages import Message, Table
+from engine.rep.wire.services import Status, encode_service_request
+
+M = TypeVar("M", bound=Message)
+VERSION_MISMATCH: Final = "VERSION_MISMATCH"
+GROUP_MISMATCH: Final = "GROUP_MISMATCH"
+# One attempt in the version that is spoken here, one in that of the node.
+_ATTEMPTS: Final = 2
+_REASONS: Final = {
+    Status.BUSY: "it is busy",
+    Status.FORMAT_ERROR: "it takes the request for malformed",
+    Status.UNKNOWN_SERVICE: "it does not have the service now",
+    Status.INVALID: "it does not accept who asks",
+    Status.AUTHENTICATE: "it wants to know who asks, which jetool cannot tell it",
+}
+
+
+class ServiceError(PeerError):
+    """The node does not hand the connection to the service.
+
+    Arguments:
+        status: what it answered instead.
+    """
+
+    def __init__(self, peer: str, service: str, status: Status) -> None:
+        self.status = status
+        super().__init__(f"{peer} refuses {service}", found=_REASONS.get(status, status.name))
+
+
+class AnswerError(PeerError):
+    """The node has answered a line with a complaint."""
+
+    def __init__(self, peer: str, envelope: Envelope, complaint: TextMessage) -> None:
+        self.envelope = envelope
+        self.complaint = complaint
+        super().__init__(f"{peer} refuses the request", found=getattr(complaint, "text", None))
+
+
+class Call:
+    """A connection that belongs to a service; use as a context manager.
+
+    Arguments:
+        network: how to get there.
+        address: where the node listens.
+        service: the name to ask for.
+        timeout_s: the longest that each step may take.
+
+    Raises:
+        DisconnectedError: nobody answers there.
+        ServiceError: the node refuses the service.
+        PeerError: what answers is no node of JE.
+    """
+
+    def __init__(self, network: Network, address: Address, service: str, timeout_s: float) -> None:
+        self.peer = address_text(address)
+        self._timeout_s = timeout_s
+        self._inbox = Inbox(from_client=False)
+        self._connection: Connection = network.connect(address, self._deadline())
+        try:
+            self._connection.send(encode_service_request(service), self._deadline())
+            status = self._status()
+            if status is not Status.OK:
+                raise ServiceError(self.peer, service, status)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Call:
+        """The call."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def send(self, table: Table, version: int, message: Message) -> None:
+        """Send a message of the client's side."""
+        self._connection.send(table.encode(message, version, client=True), self._deadline())
+
+    def receive(self, table: Table, version: int, *kinds: type[M]) -> M:
+        """The next message, which has to be one of these.
+
+        Raises:
+            DisconnectedError: none came.
+            PeerError: it is another one, or none at all.
+        """
+        deadline = self._deadline()
+        try:
+            while (message := self._inbox.message(table, version)) is None:
+                self._feed(deadline)
+        except FormatError as error:
+            raise self._nonsense(error) from error
+        if not isinstance(message, kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            found = f"{type(message).__name__} {getattr(message, 'text', '')}".rstrip()
+            raise PeerError(f"{self.peer} answers something else", expected=expected, found=found)
+        return message
+
+    def raw(self, most: int) -> bytes:
+        """Bytes without a frame, at least one and at most so many."""
+        deadline = self._deadline()
+        while not (data := self._inbox.raw(most)):
+            self._feed(deadline)
+        return data
+
+    def line(self, table: LineTable, envelope: Envelope, message: TextMessage) -> tuple[Envelope, TextMessage] | None:
+        """Send a line, and give the one that answers it; None when the node closes without one."""
+        deadline = self._deadline()
+        self._connection.send(table.encode(envelope, message, client=True), deadline)
+        try:
+            while (answer := self._inbox.line(table)) is None:
+                data = self._connection.receive(deadline)
+                if not data:
+                    return None
+                self._inbox.feed(data)
+        except FormatError as error:
+            raise self._nonsense(error) from error
+        return answer
+
+    def _status(self) -> Status:
+        deadline = self._deadline()
+        try:
+            while (status := self._inbox.status()) is None:
+                data = self._connection.receive(deadline)
+                if not data:
+                    # What speaks TLS does so, and what is no node of JE.
+                    raise DisconnectedError(
+                        f"{self.peer} closes the connection without an answer",
+                        hint="is it a node of JE, without TLS?",
+                    )
+                self._inbox.feed(data)
+        except FormatError as error:
+            raise PeerError(f"{self.peer} is no node of JE", found=error.found) from error
+        return status
+
+    def _feed(self, deadline: float) -> None:
+        data = self._connection.receive(deadline)
+        if not data:
+            raise DisconnectedError(f"{self.peer} has closed the connection")
+        self._inbox.feed(data)
+
+    def _nonsense(self, error: FormatError) -> PeerError:
+        return PeerError(f"{self.peer} says what makes no sense here", found=str(error))
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._timeout_s
+
+
+def ask(
+    network: Network, address: Address, table: LineTable, group: str, message: TextMessage, timeout_s: float
+) -> tuple[Envelope, TextMessage] | None:
+    """Ask a text service one question, in the node's version of the protocol where it is lower.
+
+    Returns:
+        The answer; None when the node closes without one.
+
+    Raises:
+        AnswerError: the node complains of the line.
+        PeerError: as ``Call``.
+    """
+    version = table.version
+    for attempt in range(_ATTEMPTS):
+        with Call(network, address, table.service, timeout_s) as call:
+            answer = call.line(table, Envelope(version, group, NO_CHECK), message)
+        if answer is None:
+            return None
+        envelope, said = answer
+        if isinstance(said, Refused):
+            if said.problem == VERSION_MISMATCH and attempt == 0 and float(envelope.version) < float(version):
+                version = envelope.version
+                continue
+            raise AnswerError(address_text(address), envelope, said)
+        return envelope, said
+    raise NotFoundError(f"{address_text(address)} speaks no version of {table.service} in common")

@@ -1,0 +1,104 @@
+"""Connections to nodes of JE: the one seam between the codecs and the network.
+
+``Network`` opens connections, a ``Connection`` carries bytes. ``SocketNetwork`` is the real one; recordings that answer
+as a node did, and networks that cut, delay and change, are other implementations of the two protocols. Every call has
+a deadline, a value of ``time.monotonic``: nothing here waits for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from typing import Final, Protocol
+
+from engine.rep.frames import DisconnectedError, address_text
+
+Address = tuple[str, int]
+_RECEIVE_BYTES: Final = 1 << 18
+
+
+class Connection(Protocol):
+    """Bytes in both directions. Every error of the network is a DisconnectedError."""
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Send all of it."""
+
+    def receive(self, deadline: float) -> bytes:
+        """What has come, at least one byte; empty when the other side has closed."""
+
+    def close(self) -> None:
+        """End it. Closing twice is harmless."""
+
+
+class Network(Protocol):
+    """Opens connections."""
+
+    def connect(self, address: Address, deadline: float) -> Connection:
+        """A connection to an address. DisconnectedError where nobody listens."""
+
+
+class SocketConnection:
+    """A TCP connection.
+
+    Arguments:
+        sock: connected.
+        peer: how messages name the other side.
+    """
+
+    def __init__(self, sock: socket.socket, peer: str) -> None:
+        self._socket = sock
+        self._peer = peer
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Send all of it."""
+        try:
+            self._socket.settimeout(_left(deadline, self._peer))
+            self._socket.sendall(data)
+        except OSError as error:
+            raise _gone(self._peer, error) from error
+
+    def receive(self, deadline: float) -> bytes:
+        """What has come; empty when the other side has closed."""
+        try:
+            self._socket.settimeout(_left(deadline, self._peer))
+            return self._socket.recv(_RECEIVE_BYTES)
+        except OSError as error:
+            raise _gone(self._peer, error) from error
+
+    def close(self) -> None:
+        """End it."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+
+class SocketNetwork:
+    """TCP, without TLS."""
+
+    def connect(self, address: Address, deadline: float) -> SocketConnection:
+        """A connection to an address."""
+        peer = address_text(address)
+        try:
+            sock = socket.create_connection(address, timeout=_left(deadline, peer))
+        except (OSError, UnicodeError) as error:
+            raise DisconnectedError(f"{peer} cannot be reached", found=_words(error)) from error
+        # Requests are short, and each is waited for.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return SocketConnection(sock, peer)
+
+
+def _left(deadline: float, peer: str) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise DisconnectedError(f"{peer} does not answer in time")
+    return left
+
+
+def _gone(peer: str, error: OSError) -> DisconnectedError:
+    if isinstance(error, TimeoutError):
+        return DisconnectedError(f"{peer} does not answer in time")
+    return DisconnectedError(f"the connection with {peer} has ended", found=_words(error))
+
+
+def _words(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,191 @@
+"""The handshake of a node that follows a master without being a member (je-ha-protocol.md section 7, 10.1).
+
+Its type is EXTERNAL: nothing is written in the group, and the master keeps the node in memory while the connection
+lasts. The order of the four questions is fixed, and one that does not belong there would end the master, so the caller
+gets what was agreed and goes on from there. A group whose releases nobody has tried is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import time
+from typing import Final, NamedTuple
+
+from engine.errors import UnsupportedError
+from engine.rep.client.call import Call
+from engine.rep.client.connection import Address, Network
+from engine.rep.frames import PeerError
+from engine.rep.wire.feeder import (
+    FEEDER,
+    OFFERED_PROTOCOL,
+    DuplicateNodeReject,
+    FeederJEVersions,
+    FeederProtocolVersion,
+    JEVersionsReject,
+    NodeGroupInfo,
+    NodeGroupInfoOK,
+    NodeGroupInfoReject,
+    ProtocolError,
+    ReplicaJEVersions,
+    ReplicaProtocolVersion,
+    SNTPRequest,
+    SNTPResponse,
+)
+from engine.rep.wire.values import NameIdPair
+
+# What this client says it is: one constant release for a name, as the master insists.
+RELEASE: Final = "18.3.20"
+LOG_VERSION: Final = 17
+# 7.3.8 speaks 6; below it requests look otherwise.
+OLDEST_SPOKEN: Final = 6
+OLDEST_RELEASE: Final = (7, 3)
+NEWEST_RELEASE: Final = (25, 3)
+NEW_NODE: Final = -1
+_EXTERNAL: Final = "EXTERNAL"
+_PORT: Final = 1
+_ROUNDS: Final = 3
+_CLOSE_ENOUGH_MS: Final = 2
+_NUMBERS: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.", re.ASCII)
+
+
+class Feeding(NamedTuple):
+    """What was agreed with a master, whose next message is about the place to start at.
+
+    Attributes:
+        call: the connection.
+        version: of the protocol.
+        je_version: the master's release.
+        log_version: that of the stream.
+        uuid: of the group, as two signed numbers.
+        clock_ms: by how much the master's clock is ahead of the one here.
+    """
+
+    call: Call
+    version: int
+    je_version: str
+    log_version: int
+    uuid: tuple[int, int]
+    clock_ms: int
+
+
+def new_name() -> str:
+    """A name that no other client has."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:32]
+    return f"jetool-{host}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def check_release(je_version: str, peer: str, *, force: bool) -> None:
+    """Refuse a release that the protocol was never tried with.
+
+    Raises:
+        UnsupportedError: it is outside of 7.3 to 25.3, and ``force`` is not given.
+    """
+    found = _NUMBERS.match(f"{je_version}.")
+    release = (int(found[1]), int(found[2])) if found is not None else (0, 0)
+    if not force and not OLDEST_RELEASE <= release <= NEWEST_RELEASE:
+        raise UnsupportedError(
+            f"{peer} runs a release of JE that jetool was never tried with",
+            expected="7.3 to 25.3",
+            found=je_version or "none",
+            consequence="nothing was asked of it, since a wrong byte can stop a node",
+            hint="add --force to go on all the same",
+        )
+
+
+def join(
+    network: Network, address: Address, group: str, timeout_s: float, *, force: bool, uuid: tuple[int, int] = (0, 0)
+) -> Feeding:
+    """Go through the handshake with a master; the caller closes the call.
+
+    Arguments:
+        address: of the master.
+        uuid: of the group, when it is known already: a group of that name that was made anew is refused then.
+
+    Raises:
+        PeerError: the node is not the master, or refuses this one.
+        UnsupportedError: a release or a protocol version that is not spoken here.
+    """
+    name = NameIdPair(new_name(), NEW_NODE)
+    call = Call(network, address, FEEDER.service, timeout_s)
+    try:
+        call.send(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion(version=OFFERED_PROTOCOL, node=name))
+        agreed = call.receive(FEEDER, OFFERED_PROTOCOL, FeederProtocolVersion, DuplicateNodeReject, ProtocolError)
+        if not isinstance(agreed, FeederProtocolVersion):
+            raise _refused(call, agreed)
+        version = agreed.version
+        if not OLDEST_SPOKEN <= version <= OFFERED_PROTOCOL:
+            expected = f"{OLDEST_SPOKEN}..{OFFERED_PROTOCOL}"
+            raise UnsupportedError(f"{call.peer}: protocol of the stream", expected=expected, found=str(version))
+        call.send(FEEDER, version, ReplicaJEVersions(je_version=RELEASE, log_version=LOG_VERSION))
+        versions = call.receive(FEEDER, version, FeederJEVersions, JEVersionsReject, ProtocolError)
+        if not isinstance(versions, FeederJEVersions):
+            raise _refused(call, versions)
+        check_release(versions.je_version, call.peer, force=force)
+        call.send(FEEDER, version, _identity(group, name, uuid))
+        taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
+        if not isinstance(taken, NodeGroupInfoOK):
+            raise _refused(call, taken)
+        ahead = _clock(call, version)
+        return Feeding(
+            call=call,
+            version=version,
+            je_version=versions.je_version,
+            log_version=versions.log_version,
+            uuid=(taken.uuid_high, taken.uuid_low),
+            clock_ms=ahead,
+        )
+    except BaseException:
+        call.close()
+        raise
+
+
+def clock_difference(network: Network, address: Address, group: str, timeout_s: float, *, force: bool) -> int:
+    """By how many milliseconds the clock of a master is ahead; the handshake is left before anything is streamed."""
+    found = join(network, address, group, timeout_s, force=force)
+    found.call.close()
+    return found.clock_ms
+
+
+def _identity(group: str, name: NameIdPair, uuid: tuple[int, int]) -> NodeGroupInfo:
+    return NodeGroupInfo(
+        group=group,
+        uuid_high=uuid[0],
+        uuid_low=uuid[1],
+        node=name,
+        # Nothing connects back to a node of this type; it has to be the same whenever the name is.
+        host=name.name,
+        port=_PORT,
+        node_type=_EXTERNAL,
+        designated_primary=False,
+        je_version=RELEASE,
+    )
+
+
+def _clock(call: Call, version: int) -> int:
+    """How far the master's clock is ahead, from the quickest of a few rounds; the last of them says so."""
+    best: tuple[int, int] | None = None
+    for number in range(_ROUNDS):
+        is_last = number == _ROUNDS - 1 or (best is not None and best[0] <= _CLOSE_ENOUGH_MS)
+        left = _now_ms()
+        call.send(FEEDER, version, SNTPRequest(originate_ms=left, is_last=is_last))
+        answer = call.receive(FEEDER, version, SNTPResponse)
+        back = _now_ms()
+        ahead = ((answer.receive_ms - left) + (answer.transmit_ms - back)) // 2
+        delay = (back - left) - (answer.transmit_ms - answer.receive_ms)
+        if best is None or delay < best[0]:
+            best = delay, ahead
+        if is_last:
+            break
+    assert best is not None
+    return best[1]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _refused(call: Call, answer: object) -> PeerError:
+    return PeerError(f"{call.peer} refuses to feed this node", found=str(getattr(answer, "text", answer)))

@@ -1,0 +1,250 @@
+"""Looking at a group: who is in it, who is master, how far each node is (je-ha-protocol.md sections 12 and 13).
+
+Read-only: NodeState for the name of a node and of its group, Group for the members, BinaryNodeState of each member at
+the same time, Learner where no member says that it is the master. None of them waits for another, and a node that does
+not answer is part of the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError, NotFoundError, RefusedError
+from engine.format.entry.group_db import NODE_TYPES, GroupNode
+from engine.rep.client.call import GROUP_MISMATCH, AnswerError, Call, ask
+from engine.rep.client.connection import Address, Network
+from engine.rep.frames import DisconnectedError, PeerError, address_text
+from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
+from engine.rep.wire.group_lines import GROUP, STATE, GroupRequest, GroupResponse, Members, StateRequest, StateResponse
+from engine.rep.wire.lines import Refused
+from engine.rep.wire.node_state import NODE_STATE, VERSION, NodeStateError, NodeStateRequest, NodeStateResponse
+
+MASTER: Final = "MASTER"
+UNKNOWN: Final = "UNKNOWN"
+# A group that nobody is in: its nodes answer with their own.
+_UNNAMED: Final = "?"
+_MOST_AT_ONCE: Final = 16
+_MONITOR: Final = NODE_TYPES.index("monitor")
+
+
+class NodeLook(NamedTuple):
+    """One node.
+
+    Attributes:
+        member: its record in the group; None for a node that was asked and is no stored member.
+        said: its own answer; None when it gave none.
+        problem: why not; empty otherwise.
+    """
+
+    name: str
+    address: Address
+    member: GroupNode | None
+    said: NodeStateResponse | None
+    problem: str = ""
+
+    @property
+    def state(self) -> str | None:
+        """MASTER, REPLICA, UNKNOWN or DETACHED, by its own words."""
+        return None if self.said is None else self.said.state
+
+    @property
+    def load(self) -> float | None:
+        """The load of its machine; None where that is not known."""
+        try:
+            load = float(self.said.load) if self.said is not None else -1.0
+        except ValueError:
+            return None
+        return load if math.isfinite(load) and load >= 0 else None
+
+
+class GroupLook(NamedTuple):
+    """A group as its nodes show it.
+
+    Attributes:
+        members: the records, as the first node that answered has them.
+        nodes: every member that is not removed, and every other node that was asked.
+        elected: the master that the Learner of a node names, asked where no node says that it is; empty for none.
+    """
+
+    group: str
+    members: Members
+    nodes: tuple[NodeLook, ...]
+    elected: str
+
+    @property
+    def masters(self) -> tuple[NodeLook, ...]:
+        """Nodes that say that they are the master."""
+        return tuple(node for node in self.nodes if node.state == MASTER)
+
+    @property
+    def master(self) -> str | None:
+        """The name of the master; of several nodes that say so, the first."""
+        return self.masters[0].name if self.masters else self.elected or None
+
+    def lag(self, node: NodeLook) -> int | None:
+        """By how many VLSNs a node's last transaction end is before the master's."""
+        if node.said is None:
+            return None
+        ends = [one.said.commit_vlsn for one in self.masters if one.said is not None]
+        # Without a master to ask: what the node last heard of it.
+        end = max(ends) if ends else node.said.master_commit_vlsn
+        return max(end - node.said.commit_vlsn, 0) if end > 0 else None
+
+
+class _Seed(NamedTuple):
+    address: Address
+    group: str
+    state: StateResponse
+
+
+def look(network: Network, addresses: Sequence[Address], group: str | None, timeout_s: float) -> GroupLook:
+    """Look at the group that nodes belong to.
+
+    Arguments:
+        addresses: one node or more; the others are found.
+        group: its name; None to take it from the nodes.
+        timeout_s: the longest that each step of each call may take.
+
+    Raises:
+        NotFoundError: none of them answers.
+        PeerError: none but by a refusal.
+        RefusedError: they belong to different groups, or to another one than was named.
+    """
+    seeds, problems = _seeds(network, addresses, group, timeout_s)
+    if not seeds:
+        # One that answered and refused says more than those that are not there.
+        for error in problems.values():
+            if not isinstance(error, DisconnectedError):
+                raise error
+        raise NotFoundError(
+            "no node answers",
+            found="; ".join(map(str, problems.values())),
+            hint="check the addresses; is it a node of JE, without TLS?",
+        )
+    groups = sorted({seed.group for seed in seeds})
+    if len(groups) > 1:
+        raise RefusedError("the nodes belong to different groups", found=", ".join(groups), hint="look at one group")
+    members = _members(network, seeds, timeout_s)
+    asked = {node.name or "": node for node in members.nodes if not node.removed}
+    found = _ask_all(network, groups[0], _places(asked, seeds), asked, timeout_s)
+    known = {node.address for node in found}
+    found += [
+        NodeLook(address_text(address), address, None, None, str(problem))
+        for address, problem in problems.items()
+        if address not in known
+    ]
+    elected = "" if any(node.state == MASTER for node in found) else _elected(network, seeds, timeout_s)
+    return GroupLook(groups[0], members, tuple(found), elected)
+
+
+def state_of(network: Network, address: Address, group: str | None, timeout_s: float) -> tuple[str, StateResponse]:
+    """The group and the state of the node at an address; without the name of the group it is asked for.
+
+    Raises:
+        PeerError: the node is not there, or of another group.
+    """
+    name = group or _UNNAMED
+    try:
+        answer = ask(network, address, STATE, name, StateRequest(node=_UNNAMED), timeout_s)
+    except AnswerError as error:
+        complaint = error.complaint
+        if group is not None or not isinstance(complaint, Refused) or complaint.problem != GROUP_MISMATCH:
+            raise
+        name = error.envelope.group
+        try:
+            answer = ask(network, address, STATE, name, StateRequest(node=_UNNAMED), timeout_s)
+        except FormatError as refused:
+            raise PeerError(f"{address_text(address)} is of a group that jetool cannot name", found=name) from refused
+    said = None if answer is None else answer[1]
+    if not isinstance(said, StateResponse):
+        raise PeerError(f"{address_text(address)} does not say what it is", found=type(said).__name__)
+    return name, said
+
+
+def node_state(network: Network, address: Address, node: str, group: str, timeout_s: float) -> NodeStateResponse:
+    """What a node says of itself.
+
+    Raises:
+        PeerError: it is not there, has another name, or has never known a master.
+    """
+    with Call(network, address, NODE_STATE.service, timeout_s) as call:
+        call.send(NODE_STATE, VERSION, NodeStateRequest(node=node, group=group))
+        answer = call.receive(NODE_STATE, VERSION, NodeStateResponse, NodeStateError)
+    if not isinstance(answer, NodeStateResponse):
+        raise PeerError(f"{address_text(address)} has another name or no master yet", found=getattr(answer, "text", ""))
+    return answer
+
+
+def _seeds(
+    network: Network, addresses: Sequence[Address], group: str | None, timeout_s: float
+) -> tuple[list[_Seed], dict[Address, PeerError]]:
+    """The nodes that answer at these addresses, and why the others do not."""
+    wanted = list(dict.fromkeys(addresses))
+
+    def one(address: Address) -> _Seed | PeerError:
+        try:
+            return _Seed(address, *state_of(network, address, group, timeout_s))
+        except PeerError as error:
+            return error
+
+    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        found = dict(zip(wanted, pool.map(one, wanted), strict=True))
+    seeds = [seed for seed in found.values() if isinstance(seed, _Seed)]
+    return seeds, {address: said for address, said in found.items() if isinstance(said, PeerError)}
+
+
+def _members(network: Network, seeds: list[_Seed], timeout_s: float) -> Members:
+    problem = ""
+    for seed in seeds:
+        try:
+            answer = ask(network, seed.address, GROUP, seed.group, GroupRequest(), timeout_s)
+        except PeerError as error:
+            problem = str(error)
+            continue
+        if answer is not None and isinstance(answer[1], GroupResponse):
+            return answer[1].members
+    raise NotFoundError("no node says who is in the group", found=problem or None)
+
+
+def _places(asked: dict[str, GroupNode], seeds: list[_Seed]) -> dict[str, Address]:
+    """Where each node is asked: at the address that was given for it, or else at the one that the group knows."""
+    places = {name: (node.host or "", node.port) for name, node in asked.items()}
+    return places | {seed.state.node: seed.address for seed in seeds}
+
+
+def _ask_all(
+    network: Network, group: str, places: dict[str, Address], members: dict[str, GroupNode], timeout_s: float
+) -> list[NodeLook]:
+    def one(name: str) -> NodeLook:
+        member = members.get(name)
+        # A monitor keeps no data and has no such service.
+        if member is not None and member.type == _MONITOR:
+            return NodeLook(name, places[name], member, None)
+        try:
+            return NodeLook(name, places[name], member, node_state(network, places[name], name, group, timeout_s))
+        # A name that cannot travel is that of a node that cannot be asked.
+        except (PeerError, FormatError) as error:
+            return NodeLook(name, places[name], member, None, str(error))
+
+    names = sorted(places, key=lambda name: (members[name].id if name in members else 1 << 31, name))
+    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        return list(pool.map(one, names))
+
+
+def _elected(network: Network, seeds: list[_Seed], timeout_s: float) -> str:
+    for seed in seeds:
+        try:
+            answer = ask(network, seed.address, LEARNER, seed.group, MasterQuery(), timeout_s)
+        except PeerError:
+            continue
+        if answer is not None and isinstance(answer[1], MasterAnswer):
+            return answer[1].value.node
+    return ""
+
+
+def answers(node: NodeLook) -> bool:
+    """Whether the node is there; a monitor has no state to tell."""
+    return node.said is not None or (node.member is not None and node.member.type == _MONITOR)
