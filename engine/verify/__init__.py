@@ -19,6 +19,7 @@ Modules:
 * ``rollbacks``: rollback periods and the INVISIBLE bit, which no checksum covers
 * ``space``: checking utilization: the FileSummaryLN of each log file against the file and against the trees
 * ``space_rules``: the rules that ``verify --space`` checks
+* ``stream_gaps``: VLSNs that are missing in the log, from what the bulk check has counted of each file
 * ``tree``: walking over one tree and checking its structure
 * ``tree_rules``: the rules that ``verify --tree`` checks
 * ``tree_stats``: counts of the tree of every database: what JE's DbStat prints, for all databases in one walk

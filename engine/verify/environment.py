@@ -32,7 +32,7 @@ DEFAULT: Final = log.LEVELS
 
 # The rules that each level checks.
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    "log": tuple(rule for rule in log_rules.RULES if not rule.code.startswith("JE-TAIL")),
+    "log": (*(rule for rule in log_rules.RULES if not rule.code.startswith("JE-TAIL")), rep_rules.GAP),
     "tail": tuple(rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")),
     "tree": tree_rules.RULES,
     "refs": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-REF")),

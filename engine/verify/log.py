@@ -4,7 +4,8 @@ What is checked, in this order:
 
 1. Each file, alone (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. In several
    processes if asked.
-2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs. An offset that is too small
+2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs, of which none may be missing
+   (``engine.verify.stream_gaps``). An offset that is too small
    is what a kill leaves that came between the header of a file and its first entry: JE goes on in the file before.
 3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
    FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30). Where
@@ -30,12 +31,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import NotFoundError, StorageError
+from engine.errors import DamageError, NotFoundError, RefusedError, StorageError
 from engine.events import SILENT, Listener
-from engine.format.entry_types import COMMIT, ERASED, is_valid_type, type_name
+from engine.format.entry_types import COMMIT, DB_TREE, ERASED, RESTORE_REQUIRED, is_valid_type, type_name
 from engine.format.fast.header import item_size
 from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTES, TYPE_AT, entry_checksum, header_bytes
-from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.parallel import map_small
 from engine.log.check import DamagedStretch, Evidence, FileCheck, FileState, LoggedCkptEnd, check_file
@@ -43,10 +44,11 @@ from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
+from engine.log.tail import find_end
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.lost import LostFile
-from engine.verify.report import Finding, Report, Rule, finding
+from engine.verify.report import ERROR, Finding, Report, Rule, finding
 
 LEVELS: Final = ("log", "tail")
 
@@ -93,11 +95,13 @@ def verify_log(
     """
     if results is None:
         results = list(_check_all(storage, files, jobs, listener))
-    # Findings about whole files have no LSN, and come last.
-    found = sorted(
-        _all_findings(storage, files, results, levels, lost), key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code)
-    )
     checks = [result.check for result in results if result.check is not None]
+    found = list(_all_findings(storage, files, results, levels, lost))
+    # Where files are missing or damaged the root went with them, and that is said.
+    if "log" in levels and all(f.severity != ERROR for f in found) and not _has_root(storage, files, checks):
+        found.append(finding(rules.NO_ROOT, "no DbTree entry in the whole log"))
+    # Findings about whole files have no LSN, and come last.
+    found.sort(key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
     return Report(
         findings=tuple(found),
         files=len(checks),
@@ -152,6 +156,8 @@ def _all_findings(
         for check in checks:
             if check.file.number >= end_file:
                 yield from _tail_findings(check, end_file)
+            if check.file.number == end_file and check.count(RESTORE_REQUIRED):
+                yield from _restore_findings(storage, files, check)
         if checks:
             yield from _full_findings(files, checks[-1])
     if "log" not in levels:
@@ -171,6 +177,10 @@ def _all_findings(
         from engine.verify.rollbacks import rollback_findings
 
         yield from rollback_findings(storage, files, checks)
+    if any(check.first_vlsn != NULL_VLSN for check in checks):
+        from engine.verify.stream_gaps import gap_findings
+
+        yield from gap_findings(storage, files, checks)
     yield from _missing_findings(files, checks, lost)
     yield from _directory_findings(files)
 
@@ -221,6 +231,17 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
             yield _damage_finding(rules.TORN_COMMIT, seen)
         else:
             yield _damage_finding(rules.TORN, seen)
+
+
+def _restore_findings(storage: Storage, files: LogFiles, check: FileCheck) -> Iterator[Finding]:
+    # After the first damage it is not part of the log (R-LOG-31), which a count does not tell.
+    try:
+        find_end(storage, files._replace(marker=None))
+    except RefusedError as error:
+        yield finding(rules.RESTORE_ASKED, error.what, lsn=parse_lsn(error.lsn or ""), file=check.file.path)
+    except DamageError:
+        # Its header is damaged, which is reported.
+        return
 
 
 def _full_findings(files: LogFiles, last: FileCheck) -> Iterator[Finding]:
@@ -330,6 +351,17 @@ def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
             if entry_checksum(bytes(entry), version) == stored:
                 return number
     return 0
+
+
+def _has_root(storage: Storage, files: LogFiles, checks: list[FileCheck]) -> bool:
+    """Whether a DbTree stands in the log; one after the first damage of the last file is not part of it (R-LOG-31)."""
+    end_file = files.end_file()
+    if any(check.count(DB_TREE) for check in checks if check.file.number < end_file):
+        return True
+    last = next((check for check in checks if check.file.number == end_file), None)
+    if last is None or not last.count(DB_TREE) or not last.damages:
+        return last is not None and last.count(DB_TREE) > 0
+    return find_end(storage, files._replace(marker=None)).root_lsn != NULL_LSN
 
 
 def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost | None) -> Iterator[Finding]:

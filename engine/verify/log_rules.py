@@ -168,6 +168,27 @@ UNLINKED_END: Final = Rule(
     "commit may stay; jetool finds them",
     "recover with jetool, or take a checkpoint before the next crash",
 )
+PERIODS_REFUSED: Final = Rule(
+    "JE-LOG-028",
+    ERROR,
+    "rollback entries contradict each other",
+    "JE and jetool refuse to open an environment whose recovery meets them, with LOG_INTEGRITY",
+    "jetool rollbacks shows them; restore this node from another member of the group",
+)
+WRITE_IN_BRACKET: Final = Rule(
+    "JE-LOG-029",
+    ERROR,
+    "write of a replicated transaction between a RollbackStart and its RollbackEnd",
+    "JE and jetool refuse to open an environment whose recovery meets it, with LOG_INTEGRITY",
+    "restore this node from another member of the group",
+)
+NO_ROOT: Final = Rule(
+    "JE-LOG-030",
+    ERROR,
+    "the log has no root",
+    "JE and jetool refuse to open the environment: it was being created, or all that was written after that is lost",
+    "if it is new, move its log files away and create it again; else restore it from a backup or a replica",
+)
 
 TORN: Final = Rule(
     "JE-TAIL-001",
@@ -228,13 +249,21 @@ DAMAGED_COMMIT: Final = Rule(
     "silently, and what was committed is lost",
     "copy the environment first; restore from a replica",
 )
+# A note: a kill between two files leaves the same, and the directory of a healthy server must not be red.
 FULL_LAST: Final = Rule(
     "JE-TAIL-009",
-    WARNING,
+    NOTE,
     "the log ends where a file is full, without a checkpoint",
-    "a crash seldom ends a log there, and nothing in a log tells of later files: a file after this one may be lost, "
-    "with what was committed in it",
-    "look for the next file in backups and compare with a replica (jetool diff) before anything writes here",
+    "none after a kill that came between two files; but nothing in a log tells of later files, and one after this may "
+    "be lost, with what was committed in it",
+    "if a file may have been deleted, look for the next one in backups and compare with a replica (jetool diff)",
+)
+RESTORE_ASKED: Final = Rule(
+    "JE-TAIL-010",
+    ERROR,
+    "the log ends with a request to restore the environment",
+    "JE and jetool refuse to open it: JE found files missing or damaged, or a network restore was not finished",
+    "restore the environment from a backup or from another member of the group",
 )
 
 BY_REASON: Final[dict[str, Rule]] = {

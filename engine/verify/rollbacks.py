@@ -7,11 +7,13 @@ A period is ``(matchpoint, RollbackStart)``, both ends outside (R-RB-3). Of it t
   missing, nobody can say.
 * After a RollbackEnd all LNs in the period of its transactions are invisible (R-RB-4, R-RB-33). While the end is
   missing they may be either: recovery sets the bits (R-RB-31).
-* Two periods lie one inside the other or apart (R-RB-12, 13, 16).
+* Two periods lie one inside the other or apart (R-RB-12, 13, 16), each has one RollbackEnd at most, and each
+  RollbackEnd its RollbackStart (R-RB-15): what recovery's own tracker says, here of the whole log.
+* Between a RollbackStart and its RollbackEnd no replicated transaction writes (R-RB-22).
 * No Commit of a replicated transaction lies in a period (R-RB-20). Aborts may (R-RB-21).
 
 The bulk check keeps RollbackStarts, RollbackEnds and invisible entries. For the rest the stretches of the log that
-periods cover are read once more, all in one pass however the periods are nested.
+periods cover, up to their RollbackEnds, are read once more, all in one pass however the periods are nested.
 
 Example: matchpoint 0x0/0x2cbc, RollbackStart 0x0/0x3ce0 with transactions -54 to -52, RollbackEnd 0x0/0x3cfe. The
 INS_LN_TX of -53 at 0x0/0x2d40 is visible: JE-LOG-024.
@@ -23,16 +25,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from engine.errors import NotFoundError, StorageError
+from engine.errors import DamageError, NotFoundError, StorageError
 from engine.format.entry.rollback import RollbackStart
-from engine.format.entry_types import COMMIT
-from engine.format.lsn import file_of, format_lsn, make_lsn
+from engine.format.entry_types import COMMIT, TXN_ENDS
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, parse_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.selection import txn_of
 from engine.log.check import FileCheck
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
 from engine.log.reader import LogReader
+from engine.recovery.rollback_tracker import RollbackTracker
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.report import Finding, finding
@@ -46,13 +49,13 @@ class LoggedPeriod(NamedTuple):
 
     Attributes:
         matchpoint, start: LSNs of the matchpoint and of the RollbackStart.
-        closed: its RollbackEnd is in the log.
+        end: LSN of the RollbackEnd; NULL_LSN while it is missing.
         txns: the transactions that were rolled back.
     """
 
     matchpoint: int
     start: int
-    closed: bool
+    end: int
     txns: tuple[int, ...]
 
 
@@ -109,7 +112,8 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
                 rule = rules.STRAY_INVISIBLE if behind_all_gaps else rules.UNKNOWN_INVISIBLE
                 yield finding(rule, f"VLSN {vlsn}", lsn=lsn, file=check.file.path)
     paths = {check.file.number: check.file.path for check in checks}
-    yield from _intersections(periods, paths)
+    contradictions = [*_intersections(periods, paths)] or [*_refusal(checks, paths)]
+    yield from contradictions
     yield from _entries_inside(LogReader(storage, files._replace(marker=None)), periods, inside, paths)
 
 
@@ -120,12 +124,13 @@ def _periods(checks: Iterable[FileCheck]) -> list[LoggedPeriod]:
         for found in check.rollbacks:
             record = found.record
             if isinstance(record, RollbackStart):
-                starts[found.lsn] = LoggedPeriod(record.matchpoint_lsn, found.lsn, False, record.active_txn_ids)
+                starts[found.lsn] = LoggedPeriod(record.matchpoint_lsn, found.lsn, NULL_LSN, record.active_txn_ids)
             else:
                 # The RollbackStart may be in a file that is gone.
                 known = starts.get(record.rollback_start_lsn)
                 start, txns = record.rollback_start_lsn, known.txns if known is not None else ()
-                starts[start] = LoggedPeriod(known.matchpoint if known else record.matchpoint_lsn, start, True, txns)
+                matchpoint = known.matchpoint if known is not None else record.matchpoint_lsn
+                starts[start] = LoggedPeriod(matchpoint, start, found.lsn, txns)
     # Of two with one matchpoint the later RollbackStart is the parent (R-RB-16).
     return sorted(starts.values(), key=lambda period: (period.matchpoint, -period.start))
 
@@ -147,22 +152,48 @@ def _intersections(periods: list[LoggedPeriod], paths: dict[int, str]) -> Iterat
         around.append(period)
 
 
+def _refusal(checks: Sequence[FileCheck], paths: dict[int, str]) -> Iterator[Finding]:
+    """What recovery's tracker objects to first, were it to read the whole log."""
+    tracker = RollbackTracker()
+    try:
+        for check in reversed(checks):
+            for found in reversed(check.rollbacks):
+                if isinstance(found.record, RollbackStart):
+                    tracker.register_start(found.record, found.lsn)
+                else:
+                    tracker.register_end(found.record, found.lsn)
+    except DamageError as error:
+        lsn = parse_lsn(error.lsn or "")
+        yield finding(rules.PERIODS_REFUSED, error.what, lsn=lsn, file=paths.get(file_of(lsn), ""))
+        return
+    for period in tracker.walk():
+        # The cleaner may have deleted the file with the RollbackStart; where the file is there, it has to be in it.
+        if period.active_txn_ids is None and file_of(period.start_lsn) in paths:
+            message = f"RollbackEnd without its RollbackStart at {format_lsn(period.start_lsn)}"
+            path = paths.get(file_of(period.end_lsn), "")
+            yield finding(rules.PERIODS_REFUSED, message, lsn=period.end_lsn, file=path)
+
+
 def _entries_inside(
     log: LogReader, periods: list[LoggedPeriod], inside: Stretches, paths: dict[int, str]
 ) -> Iterator[Finding]:
     by_txn: dict[int, list[tuple[int, int]]] = {}
     for period in periods:
         # In an open period recovery still has to set the bits (R-RB-33).
-        for txn in period.txns if period.closed else ():
+        for txn in period.txns if period.end != NULL_LSN else ():
             by_txn.setdefault(txn, []).append((period.matchpoint, period.start))
     hidden = {txn: Stretches(intervals) for txn, intervals in by_txn.items()}
-    for entry in _read(log, inside):
-        if not entry.replicated or entry.invisible:
-            continue
-        owner = txn_of(entry)
+    brackets = Stretches((period.start, period.end) for period in periods if period.end != NULL_LSN)
+    for entry in _read(log, Stretches([*inside, *brackets])):
+        owner = txn_of(entry) if entry.replicated else None
         if owner is None or owner > _FIRST_REPLICATED_TXN:
             continue
         path = paths.get(file_of(entry.lsn), "")
+        if entry.lsn in brackets and entry.type_number not in TXN_ENDS:
+            message = f"{entry.type_name} of transaction {owner}, VLSN {entry.vlsn}"
+            yield finding(rules.WRITE_IN_BRACKET, message, lsn=entry.lsn, file=path)
+        if entry.invisible:
+            continue
         if entry.type_number == COMMIT:
             message = f"of transaction {owner}, VLSN {entry.vlsn}"
             yield finding(rules.COMMIT_IN_PERIOD, message, lsn=entry.lsn, file=path)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from engine.format.codecs import decode_body, encode_body
 from engine.format.entry.checkpoint import CkptEnd, encode_ckpt_end
 from engine.format.entry.file_header import FileHeader, encode_file_header
+from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart, encode_rollback_end, encode_rollback_start
-from engine.format.entry_types import CKPT_END, FILE_HEADER, ROLLBACK_END, ROLLBACK_START
+from engine.format.entry_types import CKPT_END, DB_TREE, FILE_HEADER, ROLLBACK_END, ROLLBACK_START
 from engine.log.files import list_log_files
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import verify_environment
 from engine.verify.log import LEVELS
 from engine.verify.report import Finding, Report
-from tests.golden_logs import LogMaker, golden_files
+from tests.golden_logs import LogMaker, entries, golden_files, read
 
 Files = dict[str, bytes]
 SIX_FILES = "je-17/torn-cut-mid"
 VERSION = 17
+INVISIBLE = 0x10
+# The transaction that is rolled back.
+TXN = -12
+INS_LN_TX = 33
 
 
 def golden(environment: str = SIX_FILES) -> Files:
@@ -55,12 +63,15 @@ class LogWriter:
 
     Arguments:
         version: log version of all files.
+        rooted: begin with a DbTree, without which no environment is opened.
     """
 
-    def __init__(self, version: int = VERSION) -> None:
+    def __init__(self, version: int = VERSION, *, rooted: bool = True) -> None:
         self.version = version
         self.makers: list[LogMaker] = []
         self.next_file()
+        if rooted:
+            self.add(DB_TREE, root_body(version))
 
     def next_file(self, number: int | None = None, version: int | None = None) -> None:
         """Flip to a file; the next number unless one is given."""
@@ -115,6 +126,34 @@ class LogWriter:
     def files(self) -> Files:
         """All files by name."""
         return {f"{maker.number:08x}.jdb": maker.data for maker in self.makers}
+
+
+def replicated_ln(writer: LogWriter, vlsn: int, *, invisible: bool = False) -> int:
+    """An INS_LN_TX of the transaction that is rolled back, as JE writes it."""
+    return writer.add(INS_LN_TX, ln_body(), flags=0x28 | (INVISIBLE if invisible else 0), vlsn=vlsn)
+
+
+@cache
+def ln_body() -> bytes:
+    """The body of a real replicated INS_LN_TX with another transaction id."""
+    real = next(
+        entry
+        for entry in entries(read(golden("je-17/ha-rollback")["00000000.jdb"]))
+        if entry.replicated and entry.type_number == INS_LN_TX
+    )
+    record = real.record()
+    assert isinstance(record, LN)
+    changed_record = record._replace(txn_id=TXN)
+    body = encode_body(INS_LN_TX, 17, changed_record)
+    assert decode_body(INS_LN_TX, 17, body) == changed_record
+    return body
+
+
+@cache
+def root_body(version: int) -> bytes:
+    """A real DbTree; the roots that it names are not in a log made by hand."""
+    real = next(entry for entry in entries(read(golden("je-17/empty")["00000000.jdb"])) if entry.type_number == DB_TREE)
+    return encode_body(DB_TREE, version, real.record())
 
 
 def changed(files: Files, name: str, offset: int, new: bytes) -> Files:

@@ -56,7 +56,11 @@ FINDINGS = {
         ("JE-LOG-024", "0xfba"), ("JE-LOG-022", "0x1064"), ("JE-LOG-024", "0x1089")
     ),
     "je-18.3.20/rollback-overlap": only_file(
-        ("JE-LOG-024", "0xfe3"), ("JE-LOG-024", "0x1030"), ("JE-LOG-024", "0x10a2"), ("JE-LOG-023", "0x10f7")
+        ("JE-LOG-024", "0xfe3"),
+        ("JE-LOG-024", "0x1030"),
+        ("JE-LOG-024", "0x10a2"),
+        ("JE-REP-011", "0x10a2"),
+        ("JE-LOG-023", "0x10f7"),
     ),
     "je-18.3.20/erased": CLEANED,
     "je-18.3.20/vlsn-range": CLEANED,

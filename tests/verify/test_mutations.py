@@ -6,13 +6,29 @@ import pytest
 
 from engine.errors import StorageError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
-from engine.format.entry_types import FILE_HEADER
+from engine.format.entry.markers import RestoreRequired, encode_restore_required
+from engine.format.entry_types import DB_TREE, FILE_HEADER, RESTORE_REQUIRED
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
+from engine.log.files import list_log_files
 from engine.storage.base import ReadFile
 from engine.storage.memory import MemoryStorage
+from engine.verify.report import ERROR
+from engine.verify.trees import verify_trees
 from tests.golden_logs import offsets_and_sizes
-from tests.verify.logs import Files, LogWriter, changed, codes, findings, places, report, whole
+from tests.verify.logs import (
+    Files,
+    LogWriter,
+    changed,
+    codes,
+    findings,
+    golden,
+    places,
+    replicated_ln,
+    report,
+    root_body,
+    whole,
+)
 
 # The last checkpoint of the golden log lies in file 2: CkptEnd 0x2/0x1bec, firstActive 0x2/0x44c.
 LAST_CHECKPOINT_FILE = 2
@@ -194,7 +210,7 @@ def test_a_file_copied_under_another_number() -> None:
 def test_a_file_of_another_log() -> None:
     """The number fits, the entries are right, the neighbours do not agree."""
     files = whole()
-    other = LogWriter()
+    other = LogWriter(rooted=False)
     other.next_file(3)
     other.trace()
     files[NAMES[3]] = other.files[NAMES[3]]
@@ -504,6 +520,128 @@ def test_periods_that_intersect() -> None:
     assert places(log.files) == [("JE-LOG-023", "error", later, "00000000.jdb")]
 
 
+def period(log: LogWriter, vlsn: int) -> tuple[int, int]:
+    """A matchpoint, an entry that is rolled back, RollbackStart; returns the LSNs of matchpoint and RollbackStart."""
+    matchpoint = log.commit(vlsn)
+    log.stream(vlsn + 1, invisible=True)
+    return matchpoint, log.rollback_start(matchpoint, vlsn)
+
+
+def test_two_rollback_ends_of_one_period() -> None:
+    """Recovery refuses such a log; the periods, taken by their RollbackStarts, look as they should."""
+    log = LogWriter()
+    matchpoint, start = period(log, 1)
+    first = log.rollback_end(matchpoint, start)
+    log.next_file()
+    second = log.rollback_end(matchpoint, start)
+    log.stream(2)
+    # Recovery reads backward, so it is the earlier one that it takes for the second.
+    assert places(log.files) == [("JE-LOG-028", "error", first, "00000000.jdb")]
+    log.rollback_end(matchpoint, start)
+    assert places(log.files) == [("JE-LOG-028", "error", second, "00000001.jdb")]
+
+
+def test_a_rollback_end_without_its_start() -> None:
+    """Damage where the file is there that should hold the RollbackStart; else the cleaner has deleted it."""
+    log = LogWriter()
+    log.trace()
+    log.next_file()
+    matchpoint = log.commit(1)
+    end = log.rollback_end(matchpoint, matchpoint + 5)
+    assert places(log.files) == [("JE-LOG-028", "error", end, "00000001.jdb")]
+    log = LogWriter()
+    log.next_file()
+    log.next_file()
+    log.add(DB_TREE, root_body(17))
+    log.checkpoint_end(log.commit(1))
+    log.rollback_end(lsn(1, 60), lsn(1, 90))
+    files = log.files
+    del files[NAMES[0]], files[NAMES[1]]
+    assert [code for code in codes(files) if code != "JE-LOG-012"] == []
+
+
+def test_a_write_while_a_node_rolls_back() -> None:
+    log = LogWriter()
+    matchpoint, start = period(log, 1)
+    log.trace("local writes may come here")
+    write = replicated_ln(log, 2)
+    log.rollback_end(matchpoint, start)
+    assert places(log.files) == [("JE-LOG-029", "error", write, "00000000.jdb")]
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_vlsns_that_are_missing(split: bool, rolled_back: bool) -> None:
+    """In a file, between two, and after a rollback, whose VLSNs are given again."""
+    log = LogWriter()
+    log.commit(1)
+    if rolled_back:
+        matchpoint, start = period(log, 2)
+        log.rollback_end(matchpoint, start)
+    else:
+        log.commit(2)
+    log.stream(3)
+    if split:
+        log.next_file()
+    log.trace("local")
+    after = log.stream(6)
+    log.stream(7)
+    (found,) = findings(log.files)
+    assert (found.code, found.lsn) == ("JE-REP-011", after)
+    assert "4..5, 2 of them" in found.message
+
+
+def test_vlsns_in_a_file_that_is_gone_are_no_second_finding() -> None:
+    log = LogWriter()
+    log.commit(1)
+    log.next_file()
+    log.commit(2)
+    log.next_file()
+    log.commit(3)
+    files = log.files
+    del files[NAMES[1]]
+    assert codes(files) == ["JE-LOG-010"]
+
+
+def test_a_log_without_a_root() -> None:
+    """JE and recovery refuse it (NoRootException), however good its entries are; cut after its first entries."""
+    log = LogWriter(rooted=False)
+    log.trace()
+    assert codes(log.files) == ["JE-LOG-030"]
+    log.add(DB_TREE, root_body(17))
+    assert codes(log.files) == []
+    bad = changed(log.files, NAMES[0], log.makers[0].offsets[-1], b"????")
+    assert codes(bad) == ["JE-TAIL-001", "JE-LOG-030"]
+
+
+@pytest.mark.parametrize("name", ["je-17/empty", "je-26/empty", "je-17/ha-rollback", "je-26/ha-rollback"])
+def test_a_log_cut_between_entries_that_recovery_refuses(name: str) -> None:
+    """Each cut of a log of one file: the default levels are red where recovery refuses, and only there.
+
+    But for cuts that lose a RollbackStart and leave what it made invisible.
+    """
+    data = golden(name)[NAMES[0]]
+    refused = 0
+    for offset, _ in offsets_and_sizes(data, 17):
+        storage = MemoryStorage({NAMES[0]: data[:offset]})
+        if offset:
+            is_recovered = verify_trees(storage, list_log_files(storage), ("tree",)).recovered
+            errors = {f.code for f in findings(storage) if f.severity == ERROR} - {"JE-LOG-015"}
+            assert errors == (set() if is_recovered else {"JE-LOG-030"}), hex(offset)
+            refused += not is_recovered
+    assert refused
+
+
+def test_a_log_that_asks_for_a_restore() -> None:
+    log = LogWriter()
+    log.commit()
+    request = log.add(RESTORE_REQUIRED, encode_restore_required(RestoreRequired("LOG_CHECKSUM", 0, ""), 17))
+    assert places(log.files) == [("JE-TAIL-010", "error", request, NAMES[0])]
+    # After the first bad entry it is not part of the log.
+    bad = changed(log.files, NAMES[0], log.makers[0].offsets[-2], b"????")
+    assert "JE-TAIL-010" not in codes(bad)
+
+
 def test_thousands_of_periods_take_no_quadratic_time() -> None:
     """A crafted log: each period begins where all the others do, and covers them."""
     log = LogWriter()
@@ -581,7 +719,6 @@ def test_a_last_file_of_a_header_alone_while_the_one_before_went_on() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_several_processes_say_the_same(jobs: int) -> None:
-    from engine.log.files import list_log_files
     from engine.verify.environment import DEFAULT, verify_environment
 
     files = changed(whole(), NAMES[2], 300, b"????")

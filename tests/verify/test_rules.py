@@ -39,6 +39,9 @@ CODES = {
     "JE-LOG-025": (WARNING, "invisible entry, and its rollback period is not in the log"),
     "JE-LOG-026": (NOTE, "file was begun before the one before it ended"),
     "JE-LOG-027": (WARNING, "header left by a kill was written on, and recovery reads back over it"),
+    "JE-LOG-028": (ERROR, "rollback entries contradict each other"),
+    "JE-LOG-029": (ERROR, "write of a replicated transaction between a RollbackStart and its RollbackEnd"),
+    "JE-LOG-030": (ERROR, "the log has no root"),
     "JE-TAIL-001": (NOTE, "torn tail"),
     "JE-TAIL-002": (ERROR, "damage in the last file with committed work after it"),
     "JE-TAIL-003": (NOTE, "damage in the last file, only uncommitted work after it"),
@@ -50,7 +53,8 @@ CODES = {
         ERROR,
         "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries after it",
     ),
-    "JE-TAIL-009": (WARNING, "the log ends where a file is full, without a checkpoint"),
+    "JE-TAIL-009": (NOTE, "the log ends where a file is full, without a checkpoint"),
+    "JE-TAIL-010": (ERROR, "the log ends with a request to restore the environment"),
 }
 
 

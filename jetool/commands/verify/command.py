@@ -121,8 +121,10 @@ def _with_replication(run: Run, env: str, report: Report) -> Report:
     found = check_replication(run, env)
     if not has_stream(found.node, found.view):
         note_stand_alone(run, env)
+    # Missing VLSNs are found by --log too, from the same log.
+    known = {(finding.code, finding.lsn) for finding in report.findings}
     return report._replace(
-        findings=(*report.findings, *found.findings),
+        findings=(*report.findings, *(f for f in found.findings if (f.code, f.lsn) not in known)),
         checked=(*report.checked, _REP),
         not_checked=tuple(word for word in report.not_checked if word != NOT_REPLICATION),
     )
