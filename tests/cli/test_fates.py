@@ -169,3 +169,18 @@ def test_no_rollbacks() -> None:
     env = named(TXN_CRASH).path / "env"
     assert run("rollbacks", env).text == "no rollback periods in the log\n"
     assert run("rollbacks", env, "--json").json() == {"periods": [], "refused": None}
+
+
+def test_rollbacks_that_contradict_each_other_are_shown_as_they_stand() -> None:
+    """No periods can be made of them; it is not that there are none."""
+    done = run("rollbacks", named("je-18.3.20/rollback-overlap").path / "env")
+    assert done.code == 1
+    assert b"no rollback periods in the log" not in done.out
+    lines = done.out.decode().splitlines()
+    assert [line.split()[2] for line in lines[1:-1]] == [
+        "RollbackStart,",
+        "RollbackEnd",
+        "RollbackStart,",
+        "RollbackEnd",
+    ]
+    assert lines[-1].startswith("no periods: RollbackEnd intersects the rollback period")

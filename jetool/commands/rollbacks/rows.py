@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.rollback_report import RollbackReport, RolledBackLN, matchpoint_vlsn
 from engine.recovery.rollback_tracker import RollbackPeriod
@@ -92,7 +93,9 @@ def _record_row(rolled: RolledBackLN) -> Row:
 
 
 def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style, *, txns: bool, keys: bool) -> str:
-    """The periods as lines in log order."""
+    """The periods as lines in log order; of rollbacks that contradict each other only the entries."""
+    if report.refused:
+        return _entries(report, style)
     if not periods:
         return "no rollback periods in the log"
     events = sorted(
@@ -109,6 +112,18 @@ def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style
         lines.append(f"{format_lsn(event.lsn):<{width}}  {to_text('time', time, style):<24}  {bar}{event.text}")
         depth += event.opens
     return "\n".join([f"{'LSN':<{width}}  {'TIME':<24}  EVENT", *lines])
+
+
+def _entries(report: RollbackReport, style: Style) -> str:
+    lines = [f"{'LSN':<20}  {'TIME':<24}  EVENT"]
+    for lsn, record in report.fates.rollbacks:
+        time = to_text("time", record.time, style)
+        if isinstance(record, RollbackStart):
+            event = f"RollbackStart, matchpoint {format_lsn(record.matchpoint_lsn)}, VLSN {record.matchpoint_vlsn}"
+        else:
+            event = f"RollbackEnd of {format_lsn(record.rollback_start_lsn)}"
+        lines.append(f"{format_lsn(lsn):<20}  {time:<24}  {event}")
+    return "\n".join([*lines, f"no periods: {report.refused}"])
 
 
 def prediction_text(row: Row, style: Style) -> str:
