@@ -15,6 +15,7 @@ from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
 from engine.format.entry_types import COMMON_LNS, ERASED, is_valid_type
 from engine.format.fast.header import is_intact, item_size
 from engine.format.header import (
+    CHECKSUM_BYTES,
     FLAGS_AT,
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
@@ -196,6 +197,13 @@ class LogAccess:
             head = self._handle(number, lsn).read(0, FILE_HEADER_BYTES)
             version = int.from_bytes(head[VERSION_AT:], "little", signed=True)
             if not is_supported(version):
+                # A version of the future has a header that is right; anything else is no version at all.
+                if len(head) < FILE_HEADER_BYTES or entry_checksum(head, version) != int.from_bytes(
+                    head[:CHECKSUM_BYTES], "little"
+                ):
+                    raise DamageError(
+                        "the header of a log file is damaged", file=self._name(number), lsn=format_lsn(number << 32)
+                    )
                 raise UnsupportedError("log version not supported", file=self._name(number), found=str(version))
             self._versions[number] = version
         return version

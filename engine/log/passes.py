@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError
-from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.errors import DamageError, FormatError
+from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
 from engine.format.fast.header import PAIRS, PLAIN_HEADER, TYPES, header_lengths
 from engine.format.fast.loops import KEEP
 from engine.format.fast.walks import sift
@@ -169,19 +169,29 @@ def raw_at(piece: RangePiece, pos: int) -> RawEntry:
 
 
 def verify(access: LogAccess, first_file: int, last_file: int) -> None:
-    """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30).
+    """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30), and that none lost its end.
+
+    A file is synced before the next one is begun, whose header names its last entry (R-LOG-13). Entries after that one
+    are right: a kill left the header alone, and the earlier file was written on.
 
     Raises:
-        DamageError: the first bad entry.
+        DamageError: the first bad entry, or the end that is missing.
     """
+    last_offset, number = -1, -2
     for file in access.files():
-        if not first_file <= file.number < last_file:
+        if not first_file <= file.number <= last_file:
             continue
+        named = _named_end(access, file) if file.number == number + 1 else -1
+        if named > last_offset:
+            raise _lost_end(access, number, last_offset, named)
+        if file.number == last_file:
+            return
         # None of these files is the last, so bad bytes at an end are damage, not a torn tail.
         with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
-            damages = check_file(reader, with_sizes=False).damages
-            if damages:
-                raise _corrupt(access, damages[0].damage)
+            check = check_file(reader, with_sizes=False)
+            if check.damages:
+                raise _corrupt(access, check.damages[0].damage)
+            last_offset, number = check.last_offset, file.number
 
 
 def _touched(access: LogAccess, extent: LogRange) -> list[LogFile]:
@@ -208,6 +218,28 @@ def _corrupt(access: LogAccess, damage: Damage) -> DamageError:
         lsn=format_lsn(damage.lsn),
         expected=damage.expected or None,
         found=damage.found or None,
+        consequence="recovery cannot read what it has to replay",
+        hint="restore the file from a backup; jetool verify says what else is damaged",
+    )
+
+
+def _named_end(access: LogAccess, file: LogFile) -> int:
+    """Offset of the last entry of the file before, as a file's header has it; -1 where no header is."""
+    version = access.version_of(file.number)
+    head = access.handle(file.number).read(0, FILE_HEADER_BYTES)
+    try:
+        return decode_file_header(head[HEADER_BYTES:], version).last_entry_in_prev_file
+    except FormatError:
+        return -1
+
+
+def _lost_end(access: LogAccess, number: int, last_offset: int, named: int) -> DamageError:
+    return DamageError(
+        "a log file has lost entries at its end",
+        file=f"{access.storage.root}/{number:08x}.jdb",
+        lsn=format_lsn((number << 32) + max(last_offset, 0)),
+        expected=f"a last entry at 0x{named:x}, which the next file names",
+        found=f"one at 0x{last_offset:x}",
         consequence="recovery cannot read what it has to replay",
         hint="restore the file from a backup; jetool verify says what else is damaged",
     )

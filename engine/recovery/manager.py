@@ -164,9 +164,9 @@ class Recovery:
     def _verify(self) -> None:
         """Check the files that recovery reads, the last one apart, which has been checked (R-REC-30)."""
         self._listener.step("VERIFY", 0, 0)
-        # Without a checkpoint JE verifies nothing here either (je-log-format.md 3.8).
-        if self.result.ckpt_end_lsn != NULL_LSN:
-            verify(self._ctx.access, file_of(self.result.first_active_lsn), self._tail.last_file.number)
+        # Without a checkpoint all files are read. JE verifies none of them here, but each entry that it then reads.
+        first = self.result.first_active_lsn if self.result.ckpt_end_lsn != NULL_LSN else 0
+        verify(self._ctx.access, file_of(first), self._tail.last_file.number)
 
     def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
         """Roots, then the others, of the mapping tree or of all other trees."""

@@ -156,6 +156,8 @@ def _all_findings(
         for check in checks:
             if check.file.number >= end_file:
                 yield from _tail_findings(check, end_file)
+                if "log" not in levels:
+                    yield from _file_findings(check, end_file)
             if check.file.number == end_file and check.count(RESTORE_REQUIRED):
                 yield from _restore_findings(storage, files, check)
         if checks:
