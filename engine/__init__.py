@@ -14,7 +14,7 @@ Packages, bottom up (a package imports only from those above it in this list; AR
 * ``engine.db``: environments, databases, transactions, cursors; ``engine.db.engine`` for insiders.
 * ``engine.inspect``: what only tools look at: surveys, selections, fates, crash points.
 * ``engine.verify``: checks that collect findings.
-* ``engine.rescue``: points of a log, and cutting it there.
+* ``engine.rescue``: points of a log, cutting it there, salvage.
 * ``engine.backup``: directories of backups.
 * ``engine.rep``: nodes of replication groups.
 * ``engine.pipeline``: loads, exports, data sources and fleets on Spark.

@@ -12,6 +12,7 @@ Modules:
 * ``explain``: why recovery applies or ignores each entry of a log
 * ``fates``: what became of every transaction in the log, and of every version of a record
 * ``follow``: following a log while another process writes it (``dump-log --follow``)
+* ``group_record``: the replication group that a log belongs to
 * ``key_formats``: bytes as text and back: the formats of ``--key-format`` and ``--data-format``
 * ``key_ranges``: cutting a database into key ranges of about the same size, so that several readers can share it
 * ``log_stream``: the replication stream of a log, read once: its facts, where files are missing, what is damaged

@@ -53,6 +53,12 @@ COMMANDS: Final = (
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
     CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
     CommandRow("recover", "Repair", "recover.command", "Run recovery, preview first"),
+    CommandRow(
+        "salvage",
+        "Repair",
+        "salvage.command",
+        "The most data out of one or several damaged environments, and what is lost",
+    ),
     CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
     CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
     CommandRow(

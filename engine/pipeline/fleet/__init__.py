@@ -8,10 +8,10 @@ shared out.
 * ``collect_facts``: the pass.
 * ``profile``: the facts of a whole environment as what a report says of it; pure.
 * ``groups``: the nodes of each replication group beside each other; pure.
-* ``node_streams``, ``group_record``: the replication stream of a node and the group that it belongs to; pure.
+* ``node_streams``: the replication stream of a node; pure.
 * ``jobs``: the Spark jobs, an RDD of parts each.
-* ``salvage``: records out of damaged logs, the one job with rows; ``salvage_scan`` reads them, ``salvage_tasks`` is
-  what executors do.
+* ``salvage``: records out of damaged logs, the one job with rows, read by ``engine.rescue.salvage.scan``;
+  ``salvage_tasks`` is what executors do.
 
 All but ``jobs`` and ``salvage`` know nothing of Spark and are imported by executors, which import nothing of the
 command line.

@@ -33,13 +33,13 @@ from engine.format.fast.header import header_lengths
 from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.group_record import group_of
 from engine.inspect.survey import survey
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
-from engine.pipeline.fleet.group_record import group_of
 from engine.pipeline.fleet.log_facts import (
     MOST_DAMAGES,
     MOST_POINTS,

@@ -19,8 +19,8 @@ from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.ln_content import FileSummary
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.group_record import GroupName
 from engine.log.check import DamagedStretch
-from engine.pipeline.fleet.group_record import GroupName
 
 MOST_POINTS: Final = 512
 MOST_DAMAGES: Final = 1000

@@ -9,9 +9,9 @@ from __future__ import annotations
 from engine.errors import FormatError, JetoolError
 from engine.format.entry_types import STREAM_LNS
 from engine.format.stream_facts import StreamFacts, matters
+from engine.inspect.group_record import GroupName, group_of
 from engine.log.entry import LogEntry
 from engine.log.reader import FileReader
-from engine.pipeline.fleet.group_record import GroupName, group_of
 from engine.pipeline.inventory import LogPart
 from engine.storage.disk import DiskStorage
 

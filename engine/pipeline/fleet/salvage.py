@@ -31,13 +31,13 @@ from engine.events import SILENT, Listener
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
 from engine.pipeline.failures import explained
-from engine.pipeline.fleet import salvage_scan as scan
 from engine.pipeline.fleet.node_streams import collect_stream
 from engine.pipeline.fleet.salvage_tasks import LOG, RECORDS, ROWS, ends_task, fold, scan_task, unfold
 from engine.pipeline.inventory import EnvironmentListing, pack, parts_of
 from engine.pipeline.sources import register
 from engine.pipeline.tables import new_directory
 from engine.pipeline.worker import settle_worker
+from engine.rescue.salvage import scan
 from engine.storage.disk import DiskStorage
 
 if TYPE_CHECKING:

@@ -12,18 +12,20 @@ are few and go to every task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError
 from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import (
+    EXPIRES_IN_HOURS,
     KNOWN_DELETED,
     PENDING_DELETED,
     SLOT_EMBEDDED,
     NodeRecord,
+    Slot,
 )
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import TxnEnd
@@ -34,29 +36,36 @@ from engine.format.entry_types import (
     DEL_DUP_LNS,
     MAP_LN,
     ROLLBACK_START,
+    STREAM_LNS,
     TXN_ENDS,
     USER_LNS,
 )
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.group_record import GroupName, group_of
 from engine.log.entry import Damage, LogEntry
-from engine.log.files import list_log_files
-from engine.log.reader import FileReader, LogReader
-from engine.pipeline.inventory import LogPart
+from engine.log.files import LogFile, list_log_files
+from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
 
 # Two databases of the engine itself, the mapping and the naming tree.
 _LEAST_USER_DB: Final = 2
-_BATCH_BYTES: Final = 16 << 20
 _BAD_BODY: Final = (FormatError, IndexError, ValueError)
 
 
 class SalvageDb(NamedTuple):
-    """A database as the log knows it."""
+    """A database as the log knows it.
+
+    Attributes:
+        comparator: its keys are in the order of a Java class.
+    """
 
     name: str
     duplicates: bool
+    key_prefixing: bool = False
+    max_entries: int = 128
+    comparator: bool = False
 
 
 class LogSurvey(NamedTuple):
@@ -65,14 +74,20 @@ class LogSurvey(NamedTuple):
     Attributes:
         dbs: user databases by id, as the last MapLN of each says; removed ones are not there.
         removed: ids of databases that were removed.
+        internal: ids of JE's own databases, and of temporary ones.
         periods: matchpoint, RollbackStart and transactions of each rollback.
         damages: stretches of damage, and files that cannot be read (length 0).
+        group: the replication group that its records name, or None.
+        last_vlsn: the last visible one; NULL_VLSN without one.
     """
 
     dbs: dict[int, SalvageDb]
     removed: frozenset[int]
+    internal: frozenset[int]
     periods: tuple[tuple[int, int, frozenset[int]], ...]
     damages: tuple[Damage, ...]
+    group: GroupName | None
+    last_vlsn: int
 
 
 class SalvagedVersion(NamedTuple):
@@ -90,79 +105,132 @@ class SalvagedVersion(NamedTuple):
     vlsn: int
     node: int
     bin_lsn: int
+    expiration: int = 0
 
 
 VERSION_SCHEMA: Final = (
     "env string, kind string, db bigint, key binary, lsn bigint, deleted boolean, embedded boolean, data binary, "
-    "txn bigint, vlsn bigint, node bigint, bin_lsn bigint"
+    "txn bigint, vlsn bigint, node bigint, bin_lsn bigint, expiration bigint"
 )
 END_SCHEMA: Final = "env string, txn bigint, committed boolean"
 
 
 def survey_log(env: str) -> LogSurvey:
-    """Read a log for what is few; damage is stepped over.
+    """Read a log for what is few; damage is stepped over, and so are files that cannot be read.
 
     Raises:
         JetoolError: the directory cannot be read.
     """
-    storage = DiskStorage(env)
-    files = list_log_files(storage)
-    dbs: dict[int, SalvageDb] = {}
-    removed: set[int] = set()
+    files = list_log_files(DiskStorage(env))
+    maps: dict[int, tuple[int, MapLN, bool]] = {}
     periods = []
     damages: list[Damage] = []
-    for item in LogReader(storage, files._replace(marker=None)).forward():
+    group, last_vlsn = None, NULL_VLSN
+    for item in _items(env, files.files, files.end_file()):
         if isinstance(item, Damage):
             damages.append(item)
-        elif item.type_number == MAP_LN:
-            _take_map(item, dbs, removed)
+            continue
+        if item.replicated and not item.invisible:
+            last_vlsn = item.vlsn
+            if item.type_number in STREAM_LNS:
+                group = group_of(item) or group
+        if item.type_number == MAP_LN:
+            record = _record(item)
+            if isinstance(record, LN) and isinstance(record.content, MapLN):
+                maps[record.content.database.db_id] = (item.lsn, record.content, record.data is None)
         elif item.type_number == ROLLBACK_START:
             record = _record(item)
             if isinstance(record, RollbackStart):
                 periods.append((record.matchpoint_lsn, item.lsn, frozenset(record.active_txn_ids)))
-    return LogSurvey(dbs, frozenset(removed), tuple(periods), tuple(damages))
+    dbs, removed, internal = _databases(maps)
+    return LogSurvey(dbs, removed, internal, tuple(periods), tuple(damages), group, last_vlsn)
 
 
-def versions(part: LogPart, known: LogSurvey) -> Iterator[SalvagedVersion]:
+def _databases(
+    maps: dict[int, tuple[int, MapLN, bool]],
+) -> tuple[dict[int, SalvageDb], frozenset[int], frozenset[int]]:
+    """Databases, ids of removed ones, and ids of JE's own, from the last MapLN of each id."""
+    dbs: dict[int, SalvageDb] = {}
+    removed, internal = set(), set()
+    # The last MapLN of a name has it; an older database of that name has lost its removal with the damage.
+    names: set[str] = set()
+    for db_id, (_, content, is_deletion) in sorted(maps.items(), key=lambda item: -item[1][0]):
+        found = content.database
+        name = found.name or f"database {db_id}"
+        if 0 <= db_id < _LEAST_USER_DB or name.startswith("_je") or found.temporary:
+            internal.add(db_id)
+        elif content.deleted or is_deletion:
+            removed.add(db_id)
+        else:
+            dbs[db_id] = SalvageDb(
+                name=f"{name} (database {db_id})" if name in names else name,
+                duplicates=found.duplicates,
+                key_prefixing=found.key_prefixing,
+                max_entries=found.max_entries,
+                comparator=bool(found.btree_comparator or found.duplicate_comparator),
+            )
+            names.add(name)
+    return dbs, frozenset(removed), frozenset(internal)
+
+
+def versions(env: str, files: Sequence[LogFile], end_file: int, known: LogSurvey) -> Iterator[SalvagedVersion]:
     """Rows of some files of a log."""
-    for item in _entries(part):
-        if item.type_number in USER_LNS:
-            yield from _ln(part.env, item, known)
-        elif item.type_number in BINS:
-            yield from _slots(part.env, item, known)
+    for item in _entries(env, files, end_file):
+        yield from version_rows(env, item, known)
 
 
-def ends(part: LogPart) -> Iterator[tuple[str, int, bool]]:
+def version_rows(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]:
+    """Rows of one entry."""
+    if item.type_number in USER_LNS:
+        yield from _ln(env, item, known)
+    elif item.type_number in BINS:
+        yield from _slots(env, item, known)
+
+
+def ends(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[tuple[str, int, bool]]:
     """Environment, transaction, and whether it committed, of every transaction that ended in some files."""
-    for item in _entries(part):
-        if item.type_number in TXN_ENDS and not item.invisible:
-            record = _record(item)
-            if isinstance(record, TxnEnd):
-                yield part.env, record.id, item.type_number == COMMIT
+    for item in _entries(env, files, end_file):
+        record = end_of(item)
+        if record is not None:
+            yield env, record.id, item.type_number == COMMIT
 
 
-def _entries(part: LogPart) -> Iterator[LogEntry]:
-    storage = DiskStorage(part.env)
-    for file in part.files:
+def end_of(item: LogEntry) -> TxnEnd | None:
+    """The Commit or Abort that an entry is, if it counts."""
+    record = _record(item) if item.type_number in TXN_ENDS and not item.invisible else None
+    return record if isinstance(record, TxnEnd) else None
+
+
+def _entries(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[LogEntry]:
+    return (item for item in _items(env, files, end_file) if isinstance(item, LogEntry))
+
+
+def _items(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[LogEntry | Damage]:
+    """Entries and damage of some files; a file that cannot be read is damage of length 0."""
+    storage = DiskStorage(env)
+    for file in files:
         try:
-            with FileReader(storage, file, is_last=file.number >= part.end_file) as reader:
-                yield from (item for item in reader.entries() if isinstance(item, LogEntry))
-        except JetoolError:
-            # The report names it; what other files hold is salvaged all the same.
-            continue
+            with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+                yield from reader.entries()
+        except JetoolError as error:
+            # What other files hold is salvaged all the same.
+            yield unreadable(file, error)
 
 
-def _take_map(item: LogEntry, dbs: dict[int, SalvageDb], removed: set[int]) -> None:
-    record = _record(item)
-    if not isinstance(record, LN) or not isinstance(record.content, MapLN):
-        return
-    found = record.content.database
-    if found.db_id < 0 or found.db_id >= _LEAST_USER_DB:
-        if record.content.deleted or record.data is None:
-            dbs.pop(found.db_id, None)
-            removed.add(found.db_id)
-        elif not (found.name or "").startswith("_je") and not found.temporary:
-            dbs[found.db_id] = SalvageDb(found.name or f"database {found.db_id}", found.duplicates)
+def unreadable(file: LogFile, error: JetoolError) -> Damage:
+    """A file that cannot be read, as damage."""
+    return Damage(
+        lsn=file.number << 32,
+        length=0,
+        path=file.path,
+        reason="unreadable",
+        expected="",
+        found=str(error),
+        type_number=0,
+        next_lsn=NULL_LSN,
+        found_by="",
+        is_tail=False,
+    )
 
 
 def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]:
@@ -208,6 +276,7 @@ def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]
         vlsn=item.vlsn,
         node=-1,
         bin_lsn=NULL_LSN,
+        expiration=record.expiration,
     )
 
 
@@ -249,7 +318,16 @@ def _slots(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersi
                 vlsn=vlsn,
                 node=node.node_id,
                 bin_lsn=item.lsn,
+                expiration=_expiration(node, slot),
             )
+
+
+def _expiration(node: NodeRecord, slot: Slot) -> int:
+    """Days, or negative hours, since 1970; 0 for none."""
+    if not slot.expiration:
+        return 0
+    value = node.expiration_base + slot.expiration - 1
+    return -value if node.flags & EXPIRES_IN_HOURS else value
 
 
 def _record(item: LogEntry) -> object:
@@ -257,40 +335,3 @@ def _record(item: LogEntry) -> object:
         return item.record()
     except _BAD_BODY:
         return None
-
-
-def batches(rows: Iterator[tuple[Any, ...]], schema: Any, most_rows: int = 4096) -> Iterator[Any]:
-    """Rows as Arrow batches of so many rows, or of 16 MiB of bytes.
-
-    Arguments:
-        rows: values in the order of the schema.
-        schema: an Arrow schema.
-        most_rows: how many rows a batch has.
-    """
-    batch: list[tuple[Any, ...]] = []
-    held = 0
-    for row in rows:
-        batch.append(row)
-        held += sum(len(value) for value in row if isinstance(value, bytes))
-        if len(batch) >= most_rows or held >= _BATCH_BYTES:
-            yield _batch(batch, schema)
-            batch, held = [], 0
-    if batch:
-        yield _batch(batch, schema)
-
-
-def _batch(rows: list[tuple[Any, ...]], schema: Any) -> Any:
-    import pyarrow as pa
-
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def arrow(schema: str) -> Any:
-    """The Arrow schema for one of Spark's, of the kinds that salvage has."""
-    import pyarrow as pa
-
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary(), "boolean": pa.bool_()}
-    columns = (column.split() for column in schema.split(", "))
-    return pa.schema([pa.field(name, kinds[kind]) for name, kind in columns])

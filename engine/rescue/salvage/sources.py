@@ -1,0 +1,113 @@
+"""Which logs belong together, and which of them recovery can still read whole.
+
+Nodes of one replication group hold the same records in their replicated databases, whose ids are negative: they are one
+*source*. Every other environment is a source of its own. Where one of them recovers and every record can be read, its
+records are those of recovery, and it is the *base* of its source; of several the one with the longest stream is. What
+the others have after its last VLSN comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import JetoolError, UsageError
+from engine.events import SILENT, Listener
+from engine.format.vlsn import NULL_VLSN
+from engine.log.files import LogFiles, list_log_files
+from engine.rescue.salvage import scan
+from engine.storage.disk import DiskStorage
+
+
+class SalvageNode(NamedTuple):
+    """One environment.
+
+    Attributes:
+        env: its directory.
+        files: its log files.
+        survey: what is few in its log.
+        problem: why the records of recovery are not all; empty when they are.
+    """
+
+    env: str
+    files: LogFiles
+    survey: scan.LogSurvey
+    problem: str
+
+
+class SalvageSource(NamedTuple):
+    """Environments whose records belong together.
+
+    Attributes:
+        name: of the group, or of the directory.
+        nodes: in the order of naming.
+        base: index of the node whose recovery gives the records; None where none does.
+    """
+
+    name: str
+    nodes: tuple[SalvageNode, ...]
+    base: int | None
+
+    @property
+    def floor(self) -> int:
+        """The VLSN up to which the base gives all records; NULL_VLSN without a stream."""
+        return NULL_VLSN if self.base is None else self.nodes[self.base].survey.last_vlsn
+
+
+def look_at(env: str, listener: Listener = SILENT) -> SalvageNode:
+    """Read a log once, and see whether recovery can read every record.
+
+    Raises:
+        NotFoundError: no environment. StorageError: the directory cannot be read.
+    """
+    listener.step("look", 0, 1)
+    files = list_log_files(DiskStorage(env))
+    survey = scan.survey_log(env)
+    listener.step("look", 1, 1)
+    return SalvageNode(env, files, survey, problem_of(env))
+
+
+def problem_of(env: str) -> str:
+    """Why the records of recovery are not all; empty when they are."""
+    try:
+        with Environment(env, EnvironmentConfig(read_only=True)) as opened:
+            tail = opened.engine.tail
+            if tail is not None and tail.commits_at_risk:
+                return f"{tail.commits_at_risk} committed transactions stand after damage in the last file"
+            for name in opened.database_names():
+                with opened.open_database(name) as db:
+                    # Walks the whole tree: damage below any node shows here.
+                    db.count()
+    except JetoolError as error:
+        return str(error)
+    return ""
+
+
+def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
+    """Nodes by what they belong to.
+
+    Raises:
+        UsageError: the same environment is named twice.
+    """
+    if len({node.env for node in nodes}) < len(nodes):
+        raise UsageError("an environment is named twice", hint="name each once")
+    groups: dict[str, list[SalvageNode]] = {}
+    for node in nodes:
+        group = node.survey.group
+        groups.setdefault(f"group {group.uuid}" if group is not None else f"env {node.env}", []).append(node)
+    found, names = [], set()
+    for members in groups.values():
+        group = members[0].survey.group
+        name = (group.name if group is not None else "") or members[0].env.rstrip("/").rpartition("/")[2] or "env"
+        # It becomes the name of a directory: nothing of it may lead elsewhere.
+        name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).lstrip(".")[:100]
+        name = name or "env"
+        while name in names:
+            name += "_"
+        names.add(name)
+        whole = [at for at, node in enumerate(members) if not node.problem]
+        base = max(whole, key=lambda at: (members[at].survey.last_vlsn, -at), default=None)
+        found.append(SalvageSource(name, tuple(members), base))
+    return found

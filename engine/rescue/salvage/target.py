@@ -1,0 +1,83 @@
+"""A new environment with salvaged records.
+
+Databases are made as the old ones were: duplicates, key prefixing, slots of a node. Records keep their expiration. They
+come in key order, so that nodes fill up; transactions are committed without a sync, and the checkpoint of the close
+makes all of it durable.
+
+A database whose keys are in the order of a Java class cannot be made here: the records would stand in another order
+than JE looks for them in. ``accepts`` says which those are.
+"""
+
+from __future__ import annotations
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.config import EnvironmentConfig
+from engine.db.database import Database
+from engine.db.environment import Environment
+from engine.db.transaction import Transaction
+from engine.rescue.salvage.collect import SalvagedDatabase, SalvagedRecord
+from engine.storage.base import Storage
+from engine.txn.txn import Durability
+
+_BATCH = 500
+
+
+class NewEnvironment:
+    """An environment that takes records, by database and key in order.
+
+    Arguments:
+        storage: an empty directory.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._env = Environment(storage, EnvironmentConfig(create=True))
+        self._db: tuple[str, Database] | None = None
+        self._txn: Transaction | None = None
+        self._count = 0
+
+    def accepts(self, database: SalvagedDatabase) -> bool:
+        """Whether the database can be made."""
+        return not database.db.comparator
+
+    def put(self, database: SalvagedDatabase, record: SalvagedRecord) -> None:
+        """One more record."""
+        db = self._database(database)
+        if self._txn is None:
+            self._txn = self._env.begin(durability=Durability.NO_SYNC)
+        db.put(record.key, record.data, self._txn, expiration=record.expiration)
+        self._count += 1
+        if self._count % _BATCH == 0:
+            self._commit()
+
+    def make(self, database: SalvagedDatabase) -> None:
+        """Make a database that may get no record."""
+        self._database(database)
+
+    def close(self) -> None:
+        """Finish: everything is durable."""
+        self._commit()
+        if self._db is not None:
+            self._db[1].close()
+        self._env.close()
+
+    def _database(self, database: SalvagedDatabase) -> Database:
+        name = database.db.name
+        if self._db is not None and self._db[0] == name:
+            return self._db[1]
+        self._commit()
+        if self._db is not None:
+            self._db[1].close()
+        options = DatabaseOptions(
+            duplicates=database.db.duplicates,
+            key_prefixing=database.db.key_prefixing,
+            max_entries=database.db.max_entries,
+        )
+        there = name in self._env.database_names()
+        db = self._env.open_database(name) if there else self._env.create_database(name, options)
+        self._db = name, db
+        return db
+
+    def _commit(self) -> None:
+        if self._txn is not None:
+            self._txn.commit()
+            self._txn = None

@@ -1,0 +1,1 @@
+"""``jetool salvage``: the run, the files that it writes, and its report."""

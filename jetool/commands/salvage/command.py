@@ -1,0 +1,135 @@
+"""``jetool salvage``: the most data out of damaged environments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from engine.errors import UsageError
+from engine.rescue.salvage.collect import LostVersion, Salvage, SalvagedRecord
+from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
+from engine.storage.disk import DiskStorage
+from jetool.app import exits, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import require_je
+from jetool.app.options import Run
+from jetool.commands.salvage.rows import DATABASE, FORMS, NODE, SALVAGED
+from jetool.commands.salvage.writing import SourceFiles
+from jetool.output.shape import Row
+
+
+@command(
+    "salvage",
+    outputs=lambda: Outputs("document", (SALVAGED,)),
+    features=("fields", "progress"),
+    formats=("text", "json", "ndjson"),
+    examples=(
+        ("A new environment with what is left of a damaged one", "jetool salvage /data/env --to /tmp/saved"),
+        ("Three damaged replicas together, as JE dumps", "jetool salvage /n1 /n2 /n3 --to /tmp/saved --as je"),
+        ("What would be saved and what is lost", "jetool salvage /data/env --to /tmp/saved -n"),
+    ),
+    exits={
+        exits.DONE: "every environment recovered, and every record was read",
+        exits.REFUSED: "the output directory is not empty",
+        exits.NOT_FOUND: "no environment",
+        exits.UNSUPPORTED: "a log version that this program does not read",
+        exits.DATA_GIVEN_UP: "written; something was damaged: the result and the side files say what is lost",
+        exits.INCOMPLETE: "the directory cannot be written, or an environment cannot be read at all",
+    },
+)
+@environment
+@click.argument(
+    "more", metavar="[ENV]...", type=params.DIRECTORY, nargs=-1, help="Further ones, as of a group's nodes."
+)
+@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for what is saved.")
+@click.option("--as", "kind", type=click.Choice(FORMS), default="env", help="How records are written.  [default: env]")
+@click.option("-n", "--dry-run", is_flag=True, help="Read everything, print the result, and write nothing.")
+def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str) -> int:
+    """Save the newest committed version of every record of damaged environments, and name what is lost.
+
+    Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
+    they are put together from its log: the newest legible version whose transaction committed; what is uncommitted,
+    aborted, rolled back, deleted or expired is told apart. Nodes of one replication group are taken together, by VLSN:
+    one node has what another has lost. A deletion that is itself lost cannot be known: such a record is there again.
+
+    DIR gets a new environment that JE opens (or, with --as, JE dumps, CSV or NDJSON), and beside it provenance.ndjson
+    (file, LSN, VLSN, transaction and time of every record), lost.ndjson (keys that the tree still names and whose
+    newest version is gone), doubt.ndjson (newer versions whose transaction has no end in the log), orphans.ndjson
+    (records of databases that nothing names) and skipped.ndjson (what could not be read, and why). A database whose
+    keys are in the order of a Java class is written as a JE dump instead. Nothing is written to the sources.
+    """
+    from engine.pipeline.tables import new_directory, require_new
+
+    require_new(to)
+    envs = [env, *more]
+    for one in envs:
+        require_je(DiskStorage(one))
+        if Path(to).resolve().is_relative_to(Path(one).resolve()):
+            raise UsageError("the output directory lies in an environment", found=to, hint="name one elsewhere")
+    sources = sources_of([look_at(one, run.listener) for one in envs])
+    done = Salvage(sources, run.listener)
+    if run.dry_run:
+        result = _save(done, sources, None, kind)
+    else:
+        with new_directory(to) as staging:
+            result = _save(done, sources, staging, kind)
+    counts = done.counts
+    run.out.document(SALVAGED, SALVAGED.row((
+        to, kind, run.dry_run, counts["records"] - counts["orphans"], counts["lost"], counts["stood-in"],
+        counts["in-doubt"], counts["orphans"], counts["deleted"], counts["expired"], counts["aborted"], counts["open"],
+        counts["rolled-back"], counts["removed"], counts["malformed"], result, _nodes(sources),
+    )))  # fmt: skip
+    # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
+    gave_up = counts["lost"] or counts["in-doubt"] or any(node.problem for source in sources for node in source.nodes)
+    return exits.DATA_GIVEN_UP if gave_up else exits.DONE
+
+
+def _save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form: str) -> list[Row]:
+    """Write everything below a directory; None writes nothing. Rows of the databases."""
+    saved: Counter[int] = Counter()
+    lost: Counter[int] = Counter()
+    with ExitStack() as stack:
+        files = []
+        for source in sources:
+            where = None if staging is None else staging / source.name if len(sources) > 1 else staging
+            files.append(SourceFiles(where, source.name, form))
+            stack.callback(files[-1].abandon)
+            for node in source.nodes:
+                for damage in node.survey.damages:
+                    files[-1].skipped(node.env, damage)
+        for one in done.rows():
+            database = done.databases[one.database]
+            files[database.source].take(one.database, database, one)
+            if isinstance(one, SalvagedRecord):
+                saved[one.database] += 1
+                done.counts["orphans"] += database.orphan
+            lost[one.database] += isinstance(one, LostVersion)
+        for written in files:
+            written.close()
+        stack.pop_all()
+    rows = []
+    for number, database in enumerate(done.databases):
+        source, place = sources[database.source], files[database.source].places.get(number)
+        if place is not None and len(sources) > 1:
+            place = f"{source.name}/{place}"
+        if database.orphan:
+            place = "orphans.ndjson" if len(sources) == 1 else f"{source.name}/orphans.ndjson"
+        named = database.db
+        rows.append(DATABASE.row((source.name, named.name, named.duplicates, saved[number], lost[number], place)))
+    return rows
+
+
+def _nodes(sources: list[SalvageSource]) -> list[Row]:
+    rows = []
+    for source in sources:
+        for at, node in enumerate(source.nodes):
+            damages = node.survey.damages
+            origin = "tree" if at == source.base else "log"
+            size = sum(damage.length for damage in damages)
+            missing = len(node.files.missing())
+            row = (node.env, source.name, origin, node.problem or None, len(damages), size, missing)
+            rows.append(NODE.row(row))
+    return rows

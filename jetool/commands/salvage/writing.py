@@ -1,0 +1,177 @@
+"""The files that ``salvage`` writes.
+
+::
+
+    DIR/env/                a new environment                (--as env)
+    DIR/NAME.dump           a JE dump of each database       (--as je, or env where the keys are in a Java order)
+    DIR/NAME.csv, .ndjson   keys and data in hex, and where each record comes from
+    DIR/provenance.ndjson   where each record comes from     (--as env, je)
+    DIR/lost.ndjson         keys whose newest version cannot be read
+    DIR/doubt.ndjson        newer versions of transactions without an end
+    DIR/orphans.ndjson      records of databases that nothing names
+    DIR/skipped.ndjson      what could not be read, and why
+
+With several sources each has a directory of its own. The name of a database comes from the disk: in a file name what is
+no letter, digit, ``.``, ``_`` or ``-`` is written as ``%xx``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import IO, Final
+
+from engine.format.lsn import NULL_LSN, file_of
+from engine.log.entry import REASONS, Damage
+from engine.rescue.salvage.collect import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
+from engine.rescue.salvage.target import NewEnvironment
+from engine.storage.disk import DiskStorage
+from jetool.commands.salvage.rows import DOUBT, LOST, PROVENANCE, RECORD, SKIPPED
+from jetool.output import jsonl
+from jetool.output.base import Encoder, StreamLayout
+from jetool.output.csv import CsvEncoder
+from jetool.output.je_dump import JeDumpEncoder
+from jetool.output.shape import PLAIN, Row, Shape
+
+_MOST_NAME: Final = 150
+_BUFFER: Final = 1 << 20
+
+
+class SourceFiles:
+    """The files of one source.
+
+    Arguments:
+        directory: where they go; None writes nothing.
+        source: its name.
+        form: of ``FORMS``.
+    """
+
+    def __init__(self, directory: Path | None, source: str, form: str) -> None:
+        self._directory = directory
+        self._source = source
+        self._form = form
+        self._environment: NewEnvironment | None = None
+        self._records: tuple[int, IO[bytes], Encoder] | None = None
+        self._sides: dict[str, IO[bytes]] = {}
+        self._names: dict[str, int] = {}
+        self.places: dict[int, str] = {}
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+            # They are there also when nothing is lost: a file that is missing says nothing.
+            for name in ("lost", "doubt", "orphans", "skipped"):
+                self._side(name)
+
+    def take(self, number: int, database: SalvagedDatabase, one: Salvaged) -> None:
+        """Write a record, or what is to be said of one."""
+        if self._directory is None:
+            return
+        if isinstance(one, LostVersion):
+            self._say("lost", LOST, (*self._key(database, one), one.stood_in))
+        elif isinstance(one, DoubtfulVersion):
+            self._say("doubt", DOUBT, (*self._key(database, one), one.txn, one.data))
+        elif database.orphan:
+            self._say("orphans", RECORD, self._whole(database, one))
+        else:
+            self._record(number, database, one)
+
+    def skipped(self, env: str, damage: Damage) -> None:
+        """Note a stretch that could not be read."""
+        if self._directory is not None:
+            reason = REASONS.get(damage.reason, damage.found or damage.reason)
+            values = (env, damage.path, damage.lsn, damage.length, reason, damage.found_by or "-")
+            self._say("skipped", SKIPPED, values)
+
+    def close(self) -> None:
+        """Finish all files."""
+        self._end_records()
+        if self._environment is not None:
+            self._environment.close()
+        for file in self._sides.values():
+            file.close()
+
+    def abandon(self) -> None:
+        """Give everything back after an error; what was written goes."""
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def _record(self, number: int, database: SalvagedDatabase, record: SalvagedRecord) -> None:
+        if self._form == "env" and not database.db.comparator:
+            if self._environment is None:
+                assert self._directory is not None
+                place = self._directory / "env"
+                place.mkdir()
+                self._environment = NewEnvironment(DiskStorage(place))
+            self.places[number] = "env"
+            self._environment.put(database, record)
+        else:
+            file, encoder = self._file_of(number, database)
+            row = RECORD.row(self._whole(database, record))
+            if self._form in ("env", "je"):
+                row = [("key", "key", record.key), ("data", "data", record.data)]
+            file.write(encoder.rows([("record", row)]))
+        if self._form in ("env", "je"):
+            self._say("provenance", PROVENANCE, (*self._key(database, record), *_provenance(record)))
+
+    def _file_of(self, number: int, database: SalvagedDatabase) -> tuple[IO[bytes], Encoder]:
+        if self._records is not None and self._records[0] == number:
+            return self._records[1:]
+        self._end_records()
+        encoder: Encoder
+        layout = StreamLayout((RECORD,))
+        if self._form in ("env", "je"):
+            ending, encoder = "dump", JeDumpEncoder(duplicates=database.db.duplicates, printable=False)
+        elif self._form == "csv":
+            ending, encoder = "csv", CsvEncoder(layout)
+        else:
+            ending, encoder = "ndjson", jsonl.NdjsonEncoder(layout)
+        assert self._directory is not None
+        name = f"{self._file_name(database.db.name)}.{ending}"
+        self.places[number] = name
+        file = (self._directory / name).open("xb", buffering=_BUFFER)
+        file.write(encoder.head())
+        self._records = number, file, encoder
+        return file, encoder
+
+    def _end_records(self) -> None:
+        if self._records is not None:
+            _, file, encoder = self._records
+            if isinstance(encoder, JeDumpEncoder):
+                file.write(encoder.foot([]))
+            file.close()
+            self._records = None
+
+    def _file_name(self, name: str) -> str:
+        """A file name for a database: letters of one name, and nothing that leads elsewhere."""
+        plain = "".join(
+            chr(byte) if (chr(byte).isalnum() and byte < 0x80) or byte in b"._-" else f"%{byte:02x}"
+            for byte in name.encode("utf-8", "surrogateescape")
+        )[:_MOST_NAME]
+        # Not hidden, and not one of the side files.
+        plain = f"db-{plain}" if not plain or plain.startswith(".") or plain in _SIDES else plain
+        self._names[plain.lower()] = count = self._names.get(plain.lower(), 0) + 1
+        return plain if count == 1 else f"{plain}~{count}"
+
+    def _key(self, database: SalvagedDatabase, one: Salvaged) -> tuple[str, str, bytes, str, str | None, int]:
+        file = "-" if one.lsn == NULL_LSN else f"{file_of(one.lsn):08x}.jdb"
+        return self._source, database.db.name, one.key, one.env, file, one.lsn
+
+    def _whole(self, database: SalvagedDatabase, record: SalvagedRecord) -> tuple[object, ...]:
+        return (*self._key(database, record), record.data, *_provenance(record), record.expiration or None)
+
+    def _say(self, name: str, shape: Shape, values: tuple[object, ...]) -> None:
+        row: Row = shape.row(values)
+        self._side(name).write(jsonl.document_line(shape, row, PLAIN))
+
+    def _side(self, name: str) -> IO[bytes]:
+        file = self._sides.get(name)
+        if file is None:
+            assert self._directory is not None
+            file = self._sides[name] = (self._directory / f"{name}.ndjson").open("xb", buffering=_BUFFER)
+        return file
+
+
+_SIDES: Final = ("lost", "doubt", "orphans", "skipped", "provenance")
+
+
+def _provenance(record: SalvagedRecord) -> tuple[object, ...]:
+    return record.origin, record.vlsn, record.txn, record.time_ms, record.stood_in
