@@ -143,7 +143,15 @@ def survey_log(env: str) -> LogSurvey:
             if isinstance(record, RollbackStart):
                 periods.append((record.matchpoint_lsn, item.lsn, frozenset(record.active_txn_ids)))
     dbs, removed, internal = _databases(maps)
-    return LogSurvey(dbs, removed, internal, tuple(periods), tuple(damages), group, last_vlsn)
+    return LogSurvey(
+        dbs=dbs,
+        removed=removed,
+        internal=internal,
+        periods=tuple(periods),
+        damages=tuple(damages),
+        group=group,
+        last_vlsn=last_vlsn,
+    )
 
 
 def _databases(
