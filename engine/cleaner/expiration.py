@@ -15,7 +15,7 @@ Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
 from engine.format.bytecursor import pack, sorted_pack, unpack
@@ -27,6 +27,7 @@ from engine.txn.txn import Durability, Txn
 DATABASE_NAME: Final = "_jeExpiration"
 _HOURS_A_DAY: Final = 24
 _IN_HOURS: Final = 1
+_HOUR_MS: Final = 3_600_000
 
 
 class Lockers(Protocol):
@@ -68,6 +69,10 @@ class ExpirationProfile:
             hour = expiration * _HOURS_A_DAY if expiration > 0 else -expiration
             hours[hour] = hours.get(hour, 0) + size
 
+    def hours(self, number: int) -> dict[int, int] | None:
+        """What has been counted of a file whose record is not written yet: bytes by hour; None for other files."""
+        return self._hours.get(number, {}) if number >= self._next else None
+
     # The checkpoint participant.
 
     def checkpoint_begins(self) -> bool:
@@ -95,6 +100,27 @@ class ExpirationProfile:
 
     def checkpoint_ended(self) -> None:
         """Nothing waits for it."""
+
+
+class ExpiredBytes(NamedTuple):
+    """Bytes of a file that have expired: all of them, and with those of the current interval in proportion to it."""
+
+    expired: int
+    gradual: int
+
+
+def expired_bytes(hours: Mapping[int, int], now_ms: int) -> ExpiredBytes:
+    """How many bytes of a histogram have expired (R-CLN-51).
+
+    Example: 100 bytes expired yesterday and 240 at midnight; at six in the morning 340 have expired, and 160 gradually.
+    """
+    now = now_ms // _HOUR_MS
+    interval = 1 if any(hour % _HOURS_A_DAY for hour in hours) else _HOURS_A_DAY
+    begun = now - now % interval
+    expired = sum(size for hour, size in hours.items() if hour <= now)
+    newly = sum(size for hour, size in hours.items() if begun - interval < hour <= begun)
+    # So that not everything of a day is cleaned at midnight.
+    return ExpiredBytes(expired, expired - newly + newly * (now_ms - begun * _HOUR_MS) // (interval * _HOUR_MS))
 
 
 def encode_histogram(hours: Mapping[int, int]) -> bytes:

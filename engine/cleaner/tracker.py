@@ -62,11 +62,21 @@ class UtilizationTracker:
         self._files: dict[int, Counters] = {}
         self._summary_lsns: dict[int, int] = {}
         self._counts_itself = NULL_LSN
+        self._left: set[int] = set()
         self._parts: tuple[Catalog, NamingOperations, Records, TxnManager] | None = None
 
     def connect(self, catalog: Catalog, naming: NamingOperations, records: Records, txns: TxnManager) -> None:
         """The parts through which FileSummaryLNs are written."""
         self._parts = (catalog, naming, records, txns)
+
+    def leave(self, number: int) -> None:
+        """A file is no part of the live log any more: it is reserved, or gone, and nothing of it is counted."""
+        self._left.add(number)
+        self._files.pop(number, None)
+
+    def counts(self, number: int) -> bool:
+        """Whether a file is part of the live log."""
+        return number not in self._left and self._ctx.access.has_file(number)
 
     def counters(self, number: int) -> Counters:
         """The counters of a file."""
@@ -175,10 +185,16 @@ class UtilizationTracker:
             logged |= changed
         self._log_summary(writer, state, file_of(writer.next_lsn))
 
+    def log_if_changed(self, number: int) -> None:
+        """Log a FileSummaryLN for a file of which something was counted since its last one."""
+        state, writer = self._database(), self._ctx.writer
+        if state is not None and writer is not None and self.counters(number).changed:
+            self._log_summary(writer, state, number)
+
     def _changed(self, current: int) -> set[int]:
         """Files but the current one of which something was counted since their last summary."""
         found = {number for number, counters in list(self._files.items()) if counters.changed}
-        return {number for number in found if number != current and self._ctx.access.has_file(number)}
+        return {number for number in found if number != current and self.counts(number)}
 
     def checkpoint_ended(self) -> None:
         """Nothing waits for it."""
@@ -219,7 +235,7 @@ class UtilizationTracker:
         number = int.from_bytes(key[:4], "big")
         sequence = _SEQUENCE_TOP - int.from_bytes(key[4:], "big")
         # A summary outlives its file when a crash follows the deletion.
-        if not self._ctx.access.has_file(number):
+        if not self.counts(number):
             return
         counters = self.counters(number)
         if counters.last_sequence >= sequence:
@@ -287,4 +303,4 @@ class UtilizationTracker:
             self.counters(file_of(lsn)).count_obsolete_ln(size, None)
 
     def _exists(self, lsn: int) -> bool:
-        return not is_null(lsn) and self._ctx.access.has_file(file_of(lsn))
+        return not is_null(lsn) and self.counts(file_of(lsn))

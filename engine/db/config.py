@@ -44,6 +44,17 @@ class EnvironmentConfig:
         checkpoint_bytes: je.checkpointer.bytesInterval; 0 takes no checkpoints by bytes.
         checkpoint_interval_ms: je.checkpointer.wakeupInterval; looked at when ``checkpoint_bytes`` is 0.
         checkpoint_high_priority: je.checkpointer.highPriority.
+        run_cleaner: je.env.runCleaner: clean in a thread; without one the log is cleaned only when asked.
+        cleaner_min_utilization, cleaner_min_file_utilization, cleaner_min_age, cleaner_two_pass_gap,
+            cleaner_two_pass_threshold, cleaner_bytes, cleaner_interval_ms, cleaner_look_ahead_bytes, cleaner_expunge,
+            cleaner_gradual, cleaner_force_files: je.cleaner.minUtilization, minFileUtilization, minAge, twoPassGap,
+            twoPassThreshold, bytesInterval, wakeupInterval, lookAheadCacheSize, expunge, gradualExpiration,
+            forceCleanFiles.
+        ttl_purge_delay_ms: je.env.ttlLnPurgeDelay: expired records are kept so long.
+        max_disk, free_disk, reserved_disk: je.maxDisk, je.freeDisk, je.reservedDisk, in bytes; 0 for none. Other
+            than in JE there is no je.freeDisk unless somebody asks for it: short commands must not fail on a disk that
+            is nearly full.
+        vlsn_min_size: je.rep.minVLSNIndexSize.
         run_checkpointer: je.env.runCheckpointer: take checkpoints in a thread, or, if False, only when asked; None lets
             the threads that write take them when they are due.
         run_evictor, run_compressor: je.env.runEvictor, je.env.runINCompressor: in threads of their own.
@@ -87,6 +98,23 @@ class EnvironmentConfig:
     checkpoint_bytes: int = 20_000_000
     checkpoint_interval_ms: int = 0
     checkpoint_high_priority: bool = False
+    run_cleaner: bool = False
+    cleaner_min_utilization: int = 50
+    cleaner_min_file_utilization: int = 5
+    cleaner_min_age: int = 2
+    cleaner_two_pass_gap: int = 10
+    cleaner_two_pass_threshold: int = 0
+    cleaner_bytes: int = 0
+    cleaner_interval_ms: int = 10_000
+    cleaner_look_ahead_bytes: int = 8192
+    cleaner_expunge: bool = True
+    cleaner_gradual: bool = True
+    cleaner_force_files: str = ""
+    ttl_purge_delay_ms: int = 5_000
+    max_disk: int = 0
+    free_disk: int = 0
+    reserved_disk: int = 512 << 20
+    vlsn_min_size: int = 1000
     run_checkpointer: bool | None = None
     run_evictor: bool = False
     run_compressor: bool = False
@@ -107,6 +135,11 @@ class EnvironmentConfig:
     clock: Callable[[], int] | None = None
 
     @property
+    def cleaner_interval_bytes(self) -> int:
+        """After so many bytes of log the cleaner looks whether there is something to do (R-CLN-15)."""
+        return self.cleaner_bytes or min(self.file_max_bytes // 4, _MOST_CLEANER_BYTES)
+
+    @property
     def vlsn_limits(self) -> BucketLimits:
         """How the buckets of the VLSN index are filled."""
         return BucketLimits(self.vlsn_stride, self.vlsn_mappings, self.vlsn_distance)
@@ -116,6 +149,7 @@ class EnvironmentConfig:
         return replace(
             self,
             run_checkpointer=True,
+            run_cleaner=True,
             run_evictor=True,
             run_compressor=True,
             flush_sync_ms=20_000,
@@ -139,7 +173,7 @@ class EnvironmentConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """One ``je.*`` parameter: the field, the kind (int, ms, bool) and the range. A time above 0 is at least 1 ms."""
+    """One ``je.*`` parameter: field, kind (int, ms, bool, text) and range. A time above 0 is at least 1 ms."""
 
     field: str
     kind: str
@@ -147,6 +181,8 @@ class _Parameter:
     most: int = 1 << 62
 
     def parse(self, name: str, text: str) -> object:
+        if self.kind == "text":
+            return text
         if self.kind == "bool":
             if text.lower() not in ("true", "false"):
                 raise UsageError(f"{name} is true or false", found=text)
@@ -159,6 +195,8 @@ class _Parameter:
             raise UsageError(f"{name} is out of range", expected=f"{self.least}..{self.most}", found=text)
         return value
 
+
+_MOST_CLEANER_BYTES: Final = 100 << 20
 
 PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.log.fileMax": _Parameter("file_max_bytes", "int", 1_000_000, 1 << 30),
@@ -183,6 +221,23 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.checkpointer.bytesInterval": _Parameter("checkpoint_bytes", "int"),
     "je.checkpointer.wakeupInterval": _Parameter("checkpoint_interval_ms", "ms", 0, 75 * 60_000),
     "je.checkpointer.highPriority": _Parameter("checkpoint_high_priority", "bool"),
+    "je.env.runCleaner": _Parameter("run_cleaner", "bool"),
+    "je.cleaner.minUtilization": _Parameter("cleaner_min_utilization", "int", 0, 90),
+    "je.cleaner.minFileUtilization": _Parameter("cleaner_min_file_utilization", "int", 0, 50),
+    "je.cleaner.minAge": _Parameter("cleaner_min_age", "int", 1, 1000),
+    "je.cleaner.twoPassGap": _Parameter("cleaner_two_pass_gap", "int", 1, 100),
+    "je.cleaner.twoPassThreshold": _Parameter("cleaner_two_pass_threshold", "int", 0, 100),
+    "je.cleaner.bytesInterval": _Parameter("cleaner_bytes", "int"),
+    "je.cleaner.wakeupInterval": _Parameter("cleaner_interval_ms", "ms", 0, 3_600_000),
+    "je.cleaner.lookAheadCacheSize": _Parameter("cleaner_look_ahead_bytes", "int"),
+    "je.cleaner.expunge": _Parameter("cleaner_expunge", "bool"),
+    "je.cleaner.gradualExpiration": _Parameter("cleaner_gradual", "bool"),
+    "je.cleaner.forceCleanFiles": _Parameter("cleaner_force_files", "text"),
+    "je.env.ttlLnPurgeDelay": _Parameter("ttl_purge_delay_ms", "ms"),
+    "je.maxDisk": _Parameter("max_disk", "int"),
+    "je.freeDisk": _Parameter("free_disk", "int"),
+    "je.reservedDisk": _Parameter("reserved_disk", "int"),
+    "je.rep.minVLSNIndexSize": _Parameter("vlsn_min_size", "int"),
     "je.lock.deadlockDetect": _Parameter("deadlock_detect", "bool"),
     "je.lock.deadlockDetectDelay": _Parameter("deadlock_delay_ms", "ms"),
     "je.env.recoveryForceNewFile": _Parameter("force_new_file", "bool"),

@@ -1,4 +1,4 @@
-"""Background threads of an environment: checkpointer, evictor, INCompressor and log flusher.
+"""Background threads of an environment: checkpointer, cleaner, evictor, INCompressor and log flusher.
 
 Each is off until it is asked for (``EnvironmentConfig``): then the threads that write take checkpoints and evict when
 it is due, which short commands and tests rely on. A thread of its own does the same work without delaying anybody:
@@ -7,6 +7,8 @@ it is due, which short commands and tests rely on. A thread of its own does the 
 thread        asked for by                 works
 ============  ===========================  =======================================================================
 checkpointer  je.env.runCheckpointer       when a writer sees that enough was logged (R-CKPT-2), or by time
+cleaner       je.env.runCleaner            when a writer sees that enough was logged (R-CLN-15), and every
+                                           je.cleaner.wakeupInterval
 evictor       je.env.runEvictor            when the cache is over its budget; far over it, callers evict too (R-EVT-1)
 compressor    je.env.runINCompressor       every je.compressor.wakeupInterval, if something was deleted (R-TREE-50)
 flusher       the two intervals            every je.log.flushNoSyncInterval writes out, every je.log.flushSyncInterval
@@ -28,6 +30,7 @@ from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig
 from engine.db.parts import EnvironmentParts
 from engine.errors import JetoolError
+from engine.format.lsn import NULL_LSN
 from engine.log.writer import LogWriter
 
 _NAME: Final = "jetool-"
@@ -112,8 +115,11 @@ class Daemons:
     def __init__(self, config: EnvironmentConfig, parts: EnvironmentParts) -> None:
         self._parts = parts
         self._running: list[Daemon] = []
+        self._stopping = False
+        self._cleaning: CleanerWork | None = None
         self.failure: JetoolError | None = None
         self.checkpointer: Daemon | None = None
+        self.cleaner: Daemon | None = None
         self.evictor: Daemon | None = None
         self.compressor: Daemon | None = None
         self.flusher: Daemon | None = None
@@ -123,6 +129,9 @@ class Daemons:
         if config.run_checkpointer:
             by_time = config.checkpoint_interval_ms if not config.checkpoint_bytes else 0
             self.checkpointer = self._make("checkpointer", self._checkpoint, by_time / _LOOKS)
+        if config.run_cleaner and parts.cleaner is not None:
+            self._cleaning = CleanerWork(parts, lambda: self._stopping)
+            self.cleaner = self._make("cleaner", self._cleaning, config.cleaner_interval_ms)
         if config.run_evictor:
             self.evictor = self._make("evictor", parts.evictor.run, 0)
         if config.run_compressor:
@@ -131,6 +140,10 @@ class Daemons:
             flusher = Flusher(writer, lambda: parts.txns.commits, config.flush_sync_ms, config.flush_no_sync_ms)
             self.flusher = self._make("flusher", flusher, flusher.period_ms)
 
+    def cleaning_is_due(self) -> bool:
+        """Whether the cleaner has to look whether there is something to do."""
+        return self._cleaning is not None and self._cleaning.is_due()
+
     def start(self) -> None:
         """Start all that were asked for."""
         for daemon in self._running:
@@ -138,6 +151,7 @@ class Daemons:
 
     def stop(self) -> None:
         """End them all, after the work in hand. Stopping twice is harmless."""
+        self._stopping = True
         for daemon in self._running:
             daemon.ask_to_stop()
         for daemon in self._running:
@@ -162,6 +176,42 @@ class Daemons:
             self.failure = error if isinstance(error, JetoolError) else _bug(name, error)
         if self._parts.writer is not None:
             self._parts.writer.invalidate(self.failure)
+
+
+class CleanerWork:
+    """Cleans as many files as are worth it, and takes the checkpoint that lets them go when nobody else will.
+
+    Arguments:
+        parts: of the environment.
+        stopping: asked before each file.
+
+    Attributes:
+        began_at: where the log ended when the last round began.
+    """
+
+    def __init__(self, parts: EnvironmentParts, stopping: Callable[[], bool]) -> None:
+        self._parts = parts
+        self._stopping = stopping
+        self.began_at = NULL_LSN
+
+    def is_due(self) -> bool:
+        """Whether enough was logged since the last round (R-CLN-15)."""
+        writer = self._parts.writer
+        return writer is not None and writer.distance_from(self.began_at) >= self._parts.config.cleaner_interval_bytes
+
+    def __call__(self) -> object:
+        """One round."""
+        parts = self._parts
+        cleaner, writer = parts.cleaner, parts.writer
+        assert cleaner is not None
+        assert writer is not None
+        idle = writer.next_lsn == self.began_at
+        self.began_at = writer.next_lsn
+        cleaned = cleaner.clean(stop=self._stopping)
+        if idle and not cleaned and cleaner.states.ready() and not self._stopping():
+            # Nobody writes, so no checkpoint is coming that would let them go (R-CKPT-3).
+            parts.checkpointer.run("cleaner", force=True, wait=False)
+        return cleaned
 
 
 class CompressorWork:

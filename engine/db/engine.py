@@ -78,7 +78,7 @@ class Engine:
         latch, access, node_ids: of ``ctx``: held during every access to a tree; entries by LSN; ids of new nodes.
         ctx, catalog, locks, txns, records, naming, compressor, checkpointer, evictor, utilization: the parts.
         recovery, tail: what recovery found, and the end of the log as it was; ``tail`` is None in a new environment.
-        writer: None in a read-only environment.
+        writer, cleaner: None in a read-only environment.
         vlsn_index: of a replicated environment that is open for writing.
         stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew.
 
@@ -109,10 +109,13 @@ class Engine:
         self.locks, self.txns, self.records, self.naming = parts.locks, parts.txns, parts.records, parts.naming
         self.compressor, self.checkpointer, self.evictor = parts.compressor, parts.checkpointer, parts.evictor
         self.utilization, self.writer, self.vlsn_index = parts.utilization, parts.writer, parts.vlsn_index
+        self.cleaner = parts.cleaner
         self.stream_gaps = parts.stream_gaps
         # Whether records may be written here without asking a replication group.
         self._on_its_own = not self.config.read_only and not self.replicated
         self.daemons = Daemons(self.config, parts)
+        self._limited = bool(self.config.max_disk or self.config.free_disk)
+        self._flips = -1
         # Last: from here on other threads use the parts.
         self.daemons.start()
 
@@ -219,6 +222,8 @@ class Engine:
     ) -> CheckpointReport | None:
         """Take a checkpoint if one is due; see ``Checkpointer.run``."""
         self.check_writable()
+        if self._limited:
+            self._check_limits()
         self.compressor.run()
         return self.checkpointer.run(invoker, force=force, minimize=minimize, kbytes=kbytes, minutes=minutes)
 
@@ -226,6 +231,16 @@ class Engine:
         """Remove deleted slots and empty branches; returns how many slots went."""
         self.check_writable()
         return self.compressor.run()
+
+    def clean(self) -> int:
+        """Clean files of the log as long as one is worth it; how many were cleaned. The next checkpoints delete them.
+
+        Raises:
+            UnsupportedError: the environment preserves record versions. StorageError: the log cannot be written.
+        """
+        self.check_writable()
+        assert self.cleaner is not None
+        return self.cleaner.clean()
 
     def sync(self) -> None:
         """Make everything logged so far durable."""
@@ -365,6 +380,9 @@ class Engine:
     def after_write(self) -> None:
         """Keep the cache within its budget, and checkpoint when enough was written; called without the latch."""
         self.keep_budget()
+        cleaning = self.daemons.cleaner
+        if cleaning is not None and self.daemons.cleaning_is_due():
+            cleaning.wake()
         if self.config.run_checkpointer is False or not self.checkpointer.is_due():
             return
         if self.daemons.checkpointer is not None:
@@ -425,6 +443,8 @@ class Engine:
 
         Those of a replicated environment come from its master; here it can be recovered and checkpointed.
         """
+        if self._limited:
+            self._check_limits()
         if self._on_its_own and not self.stopped:
             return
         self.check_writable()
@@ -435,6 +455,17 @@ class Engine:
                 consequence="a write that the group does not know would part this node from it",
                 hint="write through the group's master",
             )
+
+    def _check_limits(self) -> None:
+        """Refuse to write while the log takes more room than it may (R-CLN-43)."""
+        if self.cleaner is not None and self.writer is not None:
+            deletion = self.cleaner.deletion
+            # Looked at again with every file, and as long as there is no room.
+            if self._flips != self.writer.flips or deletion.violation is not None:
+                self._flips = self.writer.flips
+                deletion.manage()
+            if deletion.violation is not None:
+                raise deletion.violation
 
     def _remove_temporary(self) -> None:
         """Temporary databases end with the environment (R-TREE-60)."""

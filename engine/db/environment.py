@@ -196,6 +196,10 @@ class Environment:
         """Take a checkpoint if one is due; see ``Checkpointer.run``."""
         return self.engine.checkpoint(force=force, minimize=minimize, kbytes=kbytes, minutes=minutes, invoker=invoker)
 
+    def clean_log(self) -> int:
+        """Clean files of the log that are worth it; how many were. They are deleted at the checkpoints that follow."""
+        return self.engine.clean()
+
     def compress(self) -> int:
         """Remove deleted slots and empty branches; returns how many slots went."""
         return self.engine.compress()

@@ -284,6 +284,9 @@ def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
     if config.rebuild_vlsn_index:
         _rebuild(parts, stored)
     parts.vlsn_index = open_index(stored, config.vlsn_limits, recovered, cache_size=config.vlsn_cache_size)
+    if parts.cleaner is not None:
+        # Its head goes before the files do (R-VLSN-54).
+        parts.cleaner.stream = parts.vlsn_index
     # First: what it stores is counted by the utilization summaries that follow (R-CKPT-19).
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
     assert parts.writer is not None

@@ -13,12 +13,21 @@ from collections.abc import Callable
 from engine.catalog.catalog import Catalog
 from engine.catalog.naming import NamingOperations
 from engine.checkpoint.checkpointer import Checkpointer, LastIds
+from engine.cleaner.cleaner import Cleaner, CleanerSettings
+from engine.cleaner.deletion import DeletionSettings
+from engine.cleaner.disk_limits import DiskLimits
 from engine.cleaner.expiration import ExpirationProfile
+from engine.cleaner.file_records import FileRecords
+from engine.cleaner.file_states import FileStates
+from engine.cleaner.processing import CleaningParts
+from engine.cleaner.selection import CleaningLimits, parse_file_ranges
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
+from engine.format.entry.db_tree import ENV_REPLICATED
+from engine.format.versions import NO_DATABASES_IN_RESERVED
 from engine.log.access import LogAccess
 from engine.log.tail import Tail
 from engine.log.writer import LogWriter
@@ -48,7 +57,7 @@ class EnvironmentParts:
 
     Attributes:
         tail: the end of the log as it was found; None for a new environment.
-        writer: None in a read-only environment.
+        writer, cleaner: None in a read-only environment.
         vlsn_index: of a replicated environment that is open for writing.
         stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew; it begins after the last.
     """
@@ -70,6 +79,7 @@ class EnvironmentParts:
         self.clock: Clock = config.clock or system_clock
         self.tail: Tail | None = None
         self.writer: LogWriter | None = None
+        self.cleaner: Cleaner | None = None
         self.vlsn_index: VLSNIndex | None = None
         self.stream_gaps: tuple[tuple[int, int], ...] = ()
         self.locks = LockTable(
@@ -118,6 +128,11 @@ class EnvironmentParts:
         self.ctx.expiring = expiration
         # What it writes is counted by the summaries that follow.
         self.checkpointer.participants += [expiration, self.utilization]
+        # Last: the other parts write first, and its files go when all of them have ended.
+        self.cleaner = self._make_cleaner(expiration)
+        self.checkpointer.participants.append(self.cleaner)
+        # Before the summaries are read: those of reserved files count for nothing.
+        self.cleaner.load()
         # Before the writer: what the summaries say must be there when the first entry is counted.
         self.utilization.load()
         self.writer = LogWriter(
@@ -145,6 +160,49 @@ class EnvironmentParts:
         roots = [root_in_memory(db) for db in self.catalog.loaded()]
         # Last: it logs nodes, for which everything above has to be connected.
         settle(self.ctx, [root for root in roots if root is not None])
+
+    def _make_cleaner(self, expiration: ExpirationProfile) -> Cleaner:
+        config = self.config
+        parts = CleaningParts(
+            ctx=self.ctx,
+            catalog=self.catalog,
+            naming=self.naming,
+            txns=self.txns,
+            locks=self.locks,
+            utilization=self.utilization,
+            states=FileStates(),
+            between=self._keep_budget,
+            now_ms=self.clock,
+            purge_delay_ms=config.ttl_purge_delay_ms,
+            look_ahead_bytes=config.cleaner_look_ahead_bytes,
+        )
+        limits = CleaningLimits(
+            min_utilization=config.cleaner_min_utilization,
+            min_file_utilization=config.cleaner_min_file_utilization,
+            min_age=config.cleaner_min_age,
+            two_pass_gap=config.cleaner_two_pass_gap,
+            two_pass_threshold=config.cleaner_two_pass_threshold,
+        )
+        deletion = DeletionSettings(
+            expunge=config.cleaner_expunge,
+            limits=DiskLimits(config.max_disk, config.free_disk, config.reserved_disk),
+            ahead_bytes=3 * config.cleaner_interval_bytes,
+            min_index_size=config.vlsn_min_size,
+            replicated=bool(self.catalog.flags & ENV_REPLICATED),
+        )
+        settings = CleanerSettings(
+            limits=limits,
+            forced=parse_file_ranges(config.cleaner_force_files) if config.cleaner_force_files else (),
+            gradual=config.cleaner_gradual,
+            deletion=deletion,
+            records_db_ids=self.ctx.log_version < NO_DATABASES_IN_RESERVED,
+        )
+        records = FileRecords(self.ctx, self.catalog, self.naming, self.records, self.txns)
+        return Cleaner(parts, records, expiration, settings)
+
+    def _keep_budget(self) -> None:
+        if self.evictor.is_over():
+            self.evictor.run()
 
     def _root_logged(self, db: DatabaseState) -> None:
         self.naming.write_map_ln(db)

@@ -245,6 +245,8 @@ DUP_NODES: Final = NODES & DUP_NODE_ENTRIES
 TREE_NODES: Final = NODES & TREE_NODE_ENTRIES
 # Nodes that need no other entry to be read, unlike deltas.
 FULL_NODES: Final = TREE_NODES - _with(DELTA)
+# Versions that another one has to be read for.
+DELTAS: Final = TREE_NODE_ENTRIES & _with(DELTA)
 # Nodes and deltas whose slots lead to records, of trees and of trees of duplicates.
 BOTTOM_NODES: Final = NODES & _with(BOTTOM)
 # BINs and their deltas.

@@ -98,6 +98,9 @@ class Storage(Protocol):
     def sync_directory(self, path: str = "") -> None:
         """Return when the names in the directory are durable."""
 
+    def free_bytes(self) -> int | None:
+        """Bytes that may still be written to the disk; None where nobody knows."""
+
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         """Lock one byte of an existing file without waiting; RefusedError when somebody else holds it."""
 

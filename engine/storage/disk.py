@@ -93,6 +93,13 @@ class DiskStorage:
         except OSError as error:
             raise _translated(error, self._name(path)) from error
 
+    def free_bytes(self) -> int | None:
+        try:
+            found = os.statvfs(self._full(""))
+        except OSError:
+            return None
+        return found.f_bavail * found.f_frsize
+
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         # Readers need none of it.
         from engine.storage import posix_locks

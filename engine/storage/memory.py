@@ -69,6 +69,9 @@ class MemoryStorage:
     def sync_directory(self, path: str = "") -> None:
         """Nothing to do in memory."""
 
+    def free_bytes(self) -> int | None:
+        return None
+
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         """Lock one byte; locks exclude each other within this object."""
         if path not in self._files:

@@ -53,6 +53,9 @@ class WrappedStorage:
     def sync_directory(self, path: str = "") -> None:
         self._base.sync_directory(path)
 
+    def free_bytes(self) -> int | None:
+        return self._base.free_bytes()
+
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         return self._base.lock(path, byte, exclusive=exclusive)
 
@@ -179,6 +182,9 @@ class OverlayStorage:
 
     def sync_directory(self, path: str = "") -> None:
         """Nothing to do in memory."""
+
+    def free_bytes(self) -> int | None:
+        return self._base.free_bytes()
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:  # noqa: ARG002
         """No lock is taken: nobody else sees the changes."""

@@ -279,7 +279,7 @@ def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_roo
             if node is not None:
                 ctx.account(node)
             keep_room()
-            node, bound = _covering(ctx, db, key)
+            node, bound = covering(ctx, db, key)
             at = 0
             # A database without a root is left alone (je-log-format.md 14.3).
             if node is None:
@@ -306,7 +306,7 @@ def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_roo
         if len(keys) >= node.max_entries:
             # The split moves half of the slots, so the node and its bound are looked up again.
             bin_for_insert(ctx, db, key)
-            node, bound = _covering(ctx, db, key)
+            node, bound = covering(ctx, db, key)
             assert node is not None
             at = bisect_left(node.keys, key)
         _put(node, at, key, False, lsn, size)
@@ -320,7 +320,7 @@ def _put(node: BIN, index: int, key: Key, exact: bool, lsn: int, size: int) -> N
     node.put(index, key, exact, lsn, 0, None, size, 0)
 
 
-def _covering(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
+def covering(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
     """The BIN that covers a key, and the key from which on it does not; None where there is none."""
     node: IN | None = root_of(ctx, db)
     bound: Key | None = None

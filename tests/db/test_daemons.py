@@ -86,7 +86,13 @@ def test_there_are_none_unless_asked_for() -> None:
     config = EnvironmentConfig().with_background()
     assert (config.run_checkpointer, config.flush_sync_ms, config.flush_no_sync_ms) == (True, 20_000, 5_000)
     with Environment(MemoryStorage(), replace(config, create=True)):
-        assert sorted(running()) == ["jetool-checkpointer", "jetool-compressor", "jetool-evictor", "jetool-flusher"]
+        assert sorted(running()) == [
+            "jetool-checkpointer",
+            "jetool-cleaner",
+            "jetool-compressor",
+            "jetool-evictor",
+            "jetool-flusher",
+        ]
     assert running() == []
 
 

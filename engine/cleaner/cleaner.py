@@ -1,0 +1,369 @@
+"""The cleaner: chooses files, cleans them, and lets them go at checkpoints (R-CLN-15 to R-CLN-45).
+
+Step by step: ``select`` says which file would be next, ``clean_file`` cleans one, ``clean`` as many as are worth it. A
+cleaned file goes with the first checkpoint that begins when nothing in it is pending: as a participant of checkpoints
+the cleaner hands its files over at the start (R-CKPT-6) and reserves them when CkptEnd is durable (R-CLN-33); from then
+on ``deletion`` decides.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple
+
+from engine.cleaner.deletion import DeletionSettings, FileDeletion, FileProtector, StreamHead
+from engine.cleaner.expiration import ExpirationProfile, expired_bytes
+from engine.cleaner.file_records import FileRecords
+from engine.cleaner.file_states import FileState
+from engine.cleaner.file_summary import obsolete_bytes
+from engine.cleaner.processing import CleaningParts, FileReport, process_file, process_pending
+from engine.cleaner.selection import Choice, CleaningLimits, FileFacts, Selection, choose, last_candidate
+from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError
+from engine.format.entry.db_tree import ENV_PRESERVES_VLSN
+from engine.format.entry.internal_db import ReservedFile
+from engine.format.lsn import NULL_LSN, file_of
+from engine.log.files import LogFile
+
+_HOUR_MS: Final = 3_600_000
+
+
+class CleanerSettings(NamedTuple):
+    """How the cleaner works.
+
+    Attributes:
+        limits: which files it chooses.
+        forced: files that it cleans whatever is in them.
+        gradual: je.cleaner.gradualExpiration.
+        records_db_ids: the records of reserved files name the databases in them; JE writes that until v17.
+    """
+
+    limits: CleaningLimits
+    forced: tuple[tuple[int, int], ...]
+    gradual: bool
+    deletion: DeletionSettings
+    records_db_ids: bool
+
+
+class KeptFile(NamedTuple):
+    """A log file, what is known of it, and why it is still there."""
+
+    file: LogFile
+    facts: FileFacts | None
+    state: FileState | None
+    reason: str
+
+
+class _Revision(NamedTuple):
+    """What the first pass over a file has found, and in which hour: later more may have expired."""
+
+    hour: int
+    live_bytes: int
+
+
+class Cleaner:
+    """The cleaner of one environment that is open for writing; a checkpoint participant.
+
+    Arguments:
+        parts: what it works on.
+        records: the internal databases.
+        expiration: what expires in files without a record.
+        settings: how it works.
+
+    Attributes:
+        records: the internal databases.
+        states: where files stand.
+        stream: the VLSN index, of a replicated environment.
+        files_cleaned: since the environment was opened.
+    """
+
+    def __init__(
+        self, parts: CleaningParts, records: FileRecords, expiration: ExpirationProfile, settings: CleanerSettings
+    ) -> None:
+        self._parts = parts
+        self.records = records
+        self._expiration = expiration
+        self._settings = settings
+        self.states = parts.states
+        # One file at a time, and one checkpoint's worth of pending LNs.
+        self._cleaning = threading.Lock()
+        self._settling = threading.Lock()
+        self._making = threading.Lock()
+        self._handed_over: list[int] = []
+        self._revised: dict[int, _Revision] = {}
+        self._histograms: dict[int, dict[int, int]] = {}
+        self._may_be_stale = True
+        self._deletion: FileDeletion | None = None
+        self.stream: StreamHead | None = None
+        self.files_cleaned = 0
+
+    @property
+    def deletion(self) -> FileDeletion:
+        """How files go; made when the first one may."""
+        with self._making:
+            if self._deletion is None:
+                self._deletion = FileDeletion(
+                    self._parts.ctx, self.states, self.records, self._left, self._settings.deletion, self.stream
+                )
+            return self._deletion
+
+    @property
+    def protector(self) -> FileProtector:
+        """Who needs which files."""
+        return self.deletion.protector
+
+    def load(self) -> None:
+        """Read which files are reserved; before anything is counted, logged or cleaned."""
+        for number, record in self.records.reserved().items():
+            self._parts.utilization.leave(number)
+            self.states.reserve(number, self.deletion.size_of(number), record.last_vlsn)
+
+    # Choosing.
+
+    def facts(self) -> list[FileFacts]:
+        """What is counted of the files of the live log, ascending."""
+        in_progress = self.states.in_progress()
+        now_ms = self._parts.now_ms()
+        return [
+            self._facts_of(file, now_ms, in_progress=file.number in in_progress)
+            for file in self._parts.ctx.access.files()
+            if not self.states.is_reserved(file.number)
+        ]
+
+    def select(self, limits: CleaningLimits | None = None, *, anything: bool = False) -> Selection:
+        """Which file would be cleaned next.
+
+        Arguments:
+            limits: other ones than those of the environment.
+            anything: the best one, although enough of the log is in use.
+        """
+        limits = limits or self._settings.limits
+        facts = self.facts()
+        return choose(
+            facts,
+            limits,
+            self.newest(facts, limits),
+            forced=self._forced(facts),
+            anything=anything,
+            excluded=self.states.unusable,
+        )
+
+    def kept(self, limits: CleaningLimits | None = None) -> list[KeptFile]:
+        """Every log file, and why it is still there."""
+        limits = limits or self._settings.limits
+        by_number = {facts.number: facts for facts in self.facts()}
+        newest = self.newest(list(by_number.values()), limits)
+        in_progress = self.states.in_progress()
+        found = []
+        for file in self._parts.ctx.access.files():
+            facts = by_number.get(file.number)
+            state = FileState.RESERVED if facts is None else in_progress.get(file.number)
+            found.append(KeptFile(file, facts, state, self._reason(file.number, facts, state, newest)))
+        return found
+
+    # Cleaning.
+
+    def clean(
+        self,
+        *,
+        limits: CleaningLimits | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        done: Callable[[FileReport], None] | None = None,
+    ) -> int:
+        """Clean files as long as one is worth it; how many were cleaned (R-CLN-15).
+
+        Arguments:
+            stop: asked before each file.
+            done: told of each.
+        """
+        most, cleaned = len(self._parts.ctx.access.files()), 0
+        # What is written while files are cleaned makes files too: no more than there were.
+        for _ in range(most):
+            self.deletion.manage()
+            if stop() or self.deletion.violation is not None:
+                break
+            self.process_pending()
+            choice = self.select(limits).choice
+            if choice is None:
+                break
+            report = self.clean_file(choice)
+            if report is not None:
+                cleaned += 1
+                if done is not None:
+                    done(report)
+        return cleaned
+
+    def clean_file(self, choice: Choice) -> FileReport | None:
+        """Clean one file.
+
+        Returns:
+            What was found in it; None when it was left alone: more of it is in use than was thought, it is damaged or
+            gone.
+
+        Raises:
+            UnsupportedError: nothing can be cleaned in this environment. StorageError: the log cannot be written.
+        """
+        if self._parts.catalog.flags & ENV_PRESERVES_VLSN:
+            raise UnsupportedError(
+                "the environment preserves record versions (je.rep.preserveRecordVersion)",
+                consequence="its records cannot be logged again without losing them, and nothing was cleaned",
+            )
+        with self._cleaning:
+            access, number = self._parts.ctx.access, choice.number
+            file = next(file for file in access.files() if file.number == number)
+            if choice.required is not None and not self._is_worth_it(file, choice.required):
+                return None
+            self.states.begin(number)
+            finished = False
+            try:
+                report = process_file(self._parts, file)
+                finished = True
+            except NotFoundError:
+                self._forget_missing(number)
+                return None
+            except (DamageError, FormatError, UnsupportedError) as error:
+                # Left alone, named, and the others go on.
+                self.states.unusable[number] = str(error)
+                return None
+            finally:
+                if not finished:
+                    self.states.put_back(number)
+            self.files_cleaned += 1
+            return report
+
+    def process_pending(self) -> None:
+        """Look again at what was locked when its file was cleaned; one thread at a time."""
+        if self.states.pending() and self._settling.acquire(blocking=False):
+            try:
+                process_pending(self._parts)
+            finally:
+                self._settling.release()
+
+    def reads_ahead(self, number: int) -> FileReport:
+        """What is needed of a file; nothing is changed."""
+        file = next(file for file in self._parts.ctx.access.files() if file.number == number)
+        return process_file(self._parts, file, count_only=True)
+
+    # The checkpoint participant.
+
+    def checkpoint_begins(self) -> bool:
+        """Hand over what can go with this checkpoint (R-CKPT-6)."""
+        self.process_pending()
+        self._handed_over = self.states.ready()
+        return bool(self._handed_over)
+
+    def checkpoint_started(self) -> None:
+        """Nothing to be made consistent."""
+
+    def before_checkpoint_end(self) -> None:
+        """The records of reserved files follow when CkptEnd is durable."""
+
+    def checkpoint_ended(self) -> None:
+        """Nothing leads into the files that were handed over: they leave the live log (R-CLN-33), and may go."""
+        handed_over, self._handed_over = self._handed_over, []
+        for number in handed_over:
+            found = self.states.facts_of(number)
+            db_ids = found.db_ids if self._settings.records_db_ids else ()
+            self.records.put_reserved(number, ReservedFile(0, found.first_vlsn, found.last_vlsn, db_ids))
+        for number in handed_over:
+            found = self.states.facts_of(number)
+            # From here on nothing is counted of it, or the summaries would come back.
+            self._left(number)
+            self.records.remove_summaries(number)
+            self.states.reserve(number, self.deletion.size_of(number), found.last_vlsn)
+        limits = self._settings.deletion.limits
+        if self.states.reserved() or limits.max_disk or limits.free_disk:
+            self.deletion.manage()
+        if self._may_be_stale:
+            self._may_be_stale = False
+            self._remove_stale()
+
+    def _remove_stale(self) -> None:
+        """Remove the records of files that are missing (R-CLN-14)."""
+        has_file = self._parts.ctx.access.has_file
+        for number in [number for number in self.states.reserved() if not has_file(number)]:
+            self.records.remove_reserved(number)
+            self.states.deleted(number)
+        for number in self.records.summarized():
+            if not has_file(number):
+                self.records.remove_summaries(number)
+
+    def _left(self, number: int) -> None:
+        self._parts.utilization.leave(number)
+        self._revised.pop(number, None)
+        self._histograms.pop(number, None)
+
+    def _forget_missing(self, number: int) -> None:
+        """A file has vanished. Whether something leads there is not the cleaner's business; verify says."""
+        with self._parts.ctx.latch:
+            self._parts.ctx.access.forget(number)
+        self._left(number)
+        self.records.remove_summaries(number)
+
+    def _is_worth_it(self, file: LogFile, required: int) -> bool:
+        """The first of two passes (R-CLN-22)."""
+        try:
+            report = process_file(self._parts, file, count_only=True)
+        except NotFoundError:
+            self._forget_missing(file.number)
+            return False
+        except (DamageError, FormatError, UnsupportedError) as error:
+            self.states.unusable[file.number] = str(error)
+            return False
+        counters = self._parts.utilization.counters(file.number)
+        if not counters.total_size:
+            # Nobody has counted it: a file from a restore, a load, or a JE without this record.
+            counters.set(report.summary())
+            counters.changed = True
+        self._revised[file.number] = _Revision(self._parts.now_ms() // _HOUR_MS, report.live_bytes)
+        total = report.total_bytes
+        return total == 0 or int(100 * report.live_bytes / total + 0.5) <= required
+
+    def _facts_of(self, file: LogFile, now_ms: int, *, in_progress: bool) -> FileFacts:
+        counters = self._parts.utilization.files().get(file.number)
+        if counters is None or not counters.total_size:
+            # Nothing is known: the range is as wide as can be, and the first pass finds out.
+            size = max(self.deletion.size_of(file.number), 1)
+            return FileFacts(file.number, size, 0, size, size, in_progress)
+        summary = counters.summary()
+        total, obsolete = summary.total_size, obsolete_bytes(summary)
+        revised = self._revised.get(file.number)
+        if revised is not None and revised.hour == now_ms // _HOUR_MS:
+            return FileFacts(file.number, total, max(obsolete, total - revised.live_bytes), in_progress=in_progress)
+        found = expired_bytes(self._histogram(file.number), now_ms)
+        gradual = found.gradual if self._settings.gradual else found.expired
+        return FileFacts(file.number, total, obsolete, min(found.expired, total), min(gradual, total), in_progress)
+
+    def _histogram(self, number: int) -> dict[int, int]:
+        hours = self._expiration.hours(number)
+        if hours is not None:
+            return hours
+        known = self._histograms.get(number)
+        if known is None:
+            # A file without a record has nothing that expires, as far as anybody knows.
+            known = self._histograms[number] = self.records.histogram(number) or {}
+        return known
+
+    def newest(self, facts: list[FileFacts], limits: CleaningLimits) -> int:
+        """The newest file that may be cleaned now (R-CLN-18)."""
+        last = facts[-1].number if facts else 0
+        first_active = self._parts.txns.first_active_lsn()
+        return last_candidate(last, last if first_active == NULL_LSN else file_of(first_active), limits.min_age)
+
+    def _forced(self, facts: list[FileFacts]) -> Collection[int]:
+        forced = self._settings.forced
+        return [one.number for one in facts if any(first <= one.number <= last for first, last in forced)]
+
+    def _reason(self, number: int, facts: FileFacts | None, state: FileState | None, newest: int) -> str:
+        if facts is None:
+            return self.deletion.why_kept(number) or self.deletion.refused or "kept for replicas"
+        if number in self.states.unusable:
+            return self.states.unusable[number]
+        if state is FileState.CLEANED:
+            locked = self.states.pending_in(number)
+            return f"{locked} records are locked by open transactions" if locked else "waits for a checkpoint"
+        if state is not None:
+            return "is being cleaned"
+        if number > newest:
+            return "too new: among the last files, or an open transaction began before it"
+        return f"{facts.average_utilization} % of it is in use"

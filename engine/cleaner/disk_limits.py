@@ -1,0 +1,89 @@
+"""How much room the log may take (R-CLN-40, R-CLN-43): je.maxDisk, je.freeDisk, je.reservedDisk.
+
+What is still available is the least of: the free bytes of the disk above je.freeDisk, and je.maxDisk less the log; plus
+what the reserved files would give that nobody protects. Nothing left: writes are refused until there is.
+
+Example: je.maxDisk 100 MB, a log of 95 MB of which 20 MB are reserved and 15 MB of these protected: 5 + 20 - 15, 10 MB.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import RefusedError
+
+# Above this size je.maxDisk is meant to hold je.freeDisk free besides.
+_LARGE_BYTES: Final = 10_000_000_000
+_LEAST_NEEDED_BYTES: Final = 1 << 20
+
+
+class DiskLimitError(RefusedError):
+    """The log may not grow any more; reads go on (JE's DiskLimitException)."""
+
+
+class DiskLimits(NamedTuple):
+    """The parameters, in bytes; 0 for none."""
+
+    max_disk: int = 0
+    free_disk: int = 0
+    reserved_disk: int = 0
+
+
+class DiskUse(NamedTuple):
+    """What the log takes, in bytes; ``free`` is None where nobody knows."""
+
+    active: int
+    reserved: int
+    protected: int
+    free: int | None
+
+    @property
+    def total(self) -> int:
+        """All log files."""
+        return self.active + self.reserved
+
+
+def available(use: DiskUse, limits: DiskLimits) -> int | None:
+    """Bytes that may still be written, as described in the module; None without a limit."""
+    rooms = []
+    if use.free is not None and limits.free_disk:
+        rooms.append(use.free - limits.free_disk)
+    if limits.max_disk:
+        rooms.append(_most(limits) - use.total)
+    return min(rooms) + use.reserved - use.protected if rooms else None
+
+
+def needed(use: DiskUse, limits: DiskLimits, ahead: int) -> int:
+    """Bytes of reserved files that should go where replicas may still want them (R-CLN-40); none when not above 0.
+
+    Arguments:
+        ahead: how much is written between two looks.
+    """
+    margin = max(_LEAST_NEEDED_BYTES, ahead)
+    wanted = []
+    if use.free is not None and limits.free_disk:
+        wanted.append(limits.free_disk - use.free + margin)
+    if limits.max_disk:
+        wanted.append(use.total - _most(limits) + margin)
+    if limits.reserved_disk:
+        wanted.append(use.reserved - limits.reserved_disk)
+    return max(wanted, default=0)
+
+
+def violation(use: DiskUse, limits: DiskLimits) -> DiskLimitError | None:
+    """Why writes are refused; None when they are not."""
+    left = available(use, limits)
+    if left is None or left > 0:
+        return None
+    return DiskLimitError(
+        "the log takes more room than it may",
+        expected=f"je.maxDisk {limits.max_disk or 'none'}, je.freeDisk {limits.free_disk or 'none'}",
+        found=f"{use.total} bytes of log, {use.reserved} of them reserved, {use.free} bytes free on the disk",
+        consequence="nothing is written until there is room; reading goes on",
+        hint="make room on the disk, end what protects reserved files, or raise the limits in je.properties",
+    )
+
+
+def _most(limits: DiskLimits) -> int:
+    large = limits.max_disk > _LARGE_BYTES
+    return limits.max_disk - limits.free_disk if large else limits.max_disk

@@ -1,0 +1,169 @@
+"""What internal databases say of single files: summaries, expiration, reserved files (je-log-format.md 10.1 to 10.3).
+
+When a file has left the live log its record in ``_jeReservedFilesDb`` is written first, then its FileSummaryLNs go: a
+crash between the two leaves a reserved file with summaries, which count for nothing. When the file is deleted it goes
+first and its records afterwards: records of a missing file are removed when somebody meets them (R-CLN-14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.catalog.catalog import Catalog
+from engine.catalog.naming import DatabaseOptions, NamingOperations
+from engine.cleaner import expiration, tracker
+from engine.errors import DamageError, FormatError
+from engine.format import tuples
+from engine.format.bytecursor import sorted_pack
+from engine.format.entry.internal_db import ReservedFile, decode_reserved_file, encode_reserved_file
+from engine.format.entry.ln_content import FileSummaryLN
+from engine.format.entry_types import RESERVED_FILE_LN
+from engine.format.lsn import NULL_LSN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.keys import Key
+from engine.tree.tree import bins, find_bin, next_bin, read_ln, slot_data
+from engine.txn.manager import TxnManager
+from engine.txn.records import FILE_SUMMARY, USER, LeafKind, Payload, PutMode, Records
+from engine.txn.txn import Durability
+
+RESERVED_FILES: Final = "_jeReservedFilesDb"
+_RESERVED: Final = LeafKind(
+    insert=RESERVED_FILE_LN,
+    insert_tx=RESERVED_FILE_LN,
+    update=RESERVED_FILE_LN,
+    update_tx=RESERVED_FILE_LN,
+    delete=RESERVED_FILE_LN,
+    delete_tx=RESERVED_FILE_LN,
+    embeds=False,
+)
+_SUMMARY_KEY_BYTES: Final = 8
+_GONE: Final = FileSummaryLN(NULL_LSN, None, ())
+
+
+class FileRecords:
+    """Reads and writes these records.
+
+    Arguments:
+        ctx, catalog, naming, records, txns: the parts of the environment.
+    """
+
+    def __init__(
+        self, ctx: TreeContext, catalog: Catalog, naming: NamingOperations, records: Records, txns: TxnManager
+    ) -> None:
+        self._ctx = ctx
+        self._catalog = catalog
+        self._naming = naming
+        self._records = records
+        self._txns = txns
+
+    def reserved(self) -> dict[int, ReservedFile]:
+        """The reserved files on record, those that are missing by now too."""
+        found = {}
+        with self._ctx.latch:
+            state = self._catalog.by_name(RESERVED_FILES)
+            for node in bins(self._ctx, state) if state is not None else ():
+                for index, key in enumerate(node.keys):
+                    data = slot_data(self._ctx, node, index) if node.is_live(index) else None
+                    if data is not None:
+                        found[tuples.parse_long_key(node.db.order.unwrap(key))] = decode_reserved_file(data)
+        return found
+
+    def put_reserved(self, number: int, record: ReservedFile) -> None:
+        """A file has left the live log."""
+        with self._ctx.latch:
+            state = self._catalog.by_name(RESERVED_FILES)
+        if state is None:
+            # Environments of JE 7 and earlier have no such database.
+            txn = self._txns.begin(durability=Durability.NO_SYNC)
+            state = self._naming.create(RESERVED_FILES, DatabaseOptions(), txn, internal=True)
+            self._txns.commit(txn)
+        locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
+        key = state.order.wrap(tuples.long_key(number))
+        self._records.put(state, key, Payload(encode_reserved_file(record), _RESERVED), locker, PutMode.OVERWRITE)
+        self._txns.end_operation(locker)
+
+    def remove_reserved(self, number: int) -> None:
+        """A reserved file is gone, or is in the live log again."""
+        self._delete(RESERVED_FILES, [tuples.long_key(number)], Payload(None, _RESERVED))
+
+    def remove_summaries(self, number: int) -> None:
+        """Remove every FileSummaryLN of a file."""
+        with self._ctx.latch:
+            state = self._catalog.by_name(tracker.DATABASE_NAME)
+            keys = [] if state is None else [node_key for node_key, _ in _summaries(self._ctx, state, number)]
+        self._delete(tracker.DATABASE_NAME, keys, Payload(None, FILE_SUMMARY, content=_GONE))
+
+    def remove_expiration(self, number: int) -> None:
+        """Remove the histogram of a file."""
+        self._delete(expiration.DATABASE_NAME, [sorted_pack(number)], Payload(None, USER))
+
+    def histogram(self, number: int) -> dict[int, int] | None:
+        """Bytes of a file by the hour at which they expire; None when nobody has counted them."""
+        with self._ctx.latch:
+            state = self._catalog.by_name(expiration.DATABASE_NAME)
+            key = b"" if state is None else state.order.wrap(sorted_pack(number))
+            node = None if state is None else find_bin(self._ctx, state, key)
+            index, exact = node.find(key) if node is not None else (0, False)
+            if node is None or not exact or not node.is_live(index):
+                return None
+            data = slot_data(self._ctx, node, index)
+        try:
+            return expiration.decode_histogram(data or b"")
+        except (FormatError, IndexError):
+            return None
+
+    def summarized(self) -> set[int]:
+        """The numbers of all files that have summaries."""
+        with self._ctx.latch:
+            state = self._catalog.by_name(tracker.DATABASE_NAME)
+            found = bins(self._ctx, state) if state is not None else ()
+            return {
+                int.from_bytes(key[:4], "big")
+                for node in found
+                for index, key in enumerate(node.keys)
+                if node.is_live(index) and len(key) == _SUMMARY_KEY_BYTES
+            }
+
+    def _delete(self, name: str, keys: list[Key], payload: Payload) -> None:
+        with self._ctx.latch:
+            state = self._catalog.by_name(name)
+        if state is None or not keys:
+            return
+        locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
+        for key in keys:
+            self._records.delete(state, state.order.wrap(key), locker, payload)
+        self._txns.end_operation(locker)
+        if locker.deleted and self._txns.compress_later is not None:
+            self._txns.compress_later(locker)
+
+
+def obsolete_offsets(ctx: TreeContext, state: DatabaseState, number: int) -> set[int]:
+    """All offsets of a file that its FileSummaryLNs have on record as obsolete (R-CLN-12).
+
+    What cannot be read is left out: a missing offset costs a look into the tree, no more.
+    """
+    found: set[int] = set()
+    try:
+        for _, lsn in _summaries(ctx, state, number):
+            content = read_ln(ctx, state, lsn).content
+            if isinstance(content, FileSummaryLN):
+                found.update(content.offsets)
+    except (DamageError, FormatError):
+        return found
+    return found
+
+
+def _summaries(ctx: TreeContext, state: DatabaseState, number: int) -> Iterator[tuple[bytes, int]]:
+    """Key and LSN of the summaries of a file, the newest first."""
+    prefix = number.to_bytes(4, "big")
+    node = find_bin(ctx, state, prefix)
+    while node is not None:
+        for index, key in enumerate(node.keys):
+            if key[:4] == prefix and node.is_live(index):
+                yield key, node.lsns[index]
+        # Keys are file number and sequence: nothing of this file comes after another one's.
+        if len(node) and node.keys[-1][:4] > prefix:
+            return
+        node = next_bin(ctx, node)

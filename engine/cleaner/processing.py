@@ -1,0 +1,516 @@
+"""Cleaning one file: whatever the trees still need of it is logged again (R-CLN-25 to R-CLN-28).
+
+The file is checked from end to end first: nothing is copied out of a file that is damaged somewhere. Then its entries
+are looked at in order, and almost all turn out to be dead:
+
+=================  ====================================================================================================
+entry              needed when
+=================  ====================================================================================================
+LN                 the slot of its key leads to it: migrated; a MapLN: its database becomes dirty
+IN, BIN            the slot of its parent, or the database's root, leads to it, or the delta of a BIN is based on it:
+                   the node becomes dirty, and its next version is a whole one
+delta              the slot of its parent leads to it: the BIN becomes dirty
+DbTree             it is the root entry: logged again
+=================  ====================================================================================================
+
+LNs wait in a batch and are looked up in the order of their keys, so that one descent serves all those of a BIN. The
+latch is held for one BIN at a time. Nothing here waits for a lock: an LN that is locked is pending (``file_states``).
+
+Of the offsets that are on record as obsolete only those of LNs outside of the replication stream are taken at their
+word. A rollback may bring back an intermediate version of a transaction, and a crash in a checkpoint the old version of
+a node that it had counted already; for these the tree is asked.
+
+Example: 0x3 holds ``INS a | INS b | UPD a | BIN | IN | CkptEnd``, and b has been updated in 0x5. INS a and INS b are
+dead, UPD a is logged again, the BIN becomes dirty if nothing has logged it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from engine.catalog.catalog import Catalog
+from engine.catalog.naming import NamingOperations
+from engine.cleaner import tracker
+from engine.cleaner.file_records import obsolete_offsets
+from engine.cleaner.file_states import Cleaned, FileStates, PendingLN
+from engine.cleaner.file_summary import Counters
+from engine.cleaner.migration import migrate
+from engine.cleaner.tracker import UtilizationTracker
+from engine.errors import DamageError, UnsupportedError
+from engine.format.codecs import decode_body
+from engine.format.entry.legacy import OldDelta
+from engine.format.entry.ln import EMBEDDED, LN
+from engine.format.entry.ln_content import FileSummary
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, decode_node
+from engine.format.entry_types import (
+    BIN_TYPE,
+    COMMON_LNS,
+    DB_TREE,
+    DELETIONS,
+    DELTA_TYPE,
+    DELTAS,
+    DUP_COUNT_LNS,
+    FILE_HEADER,
+    FILE_SUMMARY_LNS,
+    LNS,
+    MAP_LNS,
+    OLD_DELTA_TYPE,
+    TRANSACTIONAL,
+    TREE_NODE_ENTRIES,
+)
+from engine.format.fast.ln import database_of, plain_fields
+from engine.format.header import REPLICATED, is_invisible
+from engine.format.lsn import NULL_LSN, format_lsn, is_null, make_lsn, offset_of
+from engine.format.versions import EMBEDDED_RECORDS
+from engine.log.check import FileCheck, PairTotals, check_file
+from engine.log.files import LogFile
+from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
+from engine.log.reader import FileReader
+from engine.tree.apply import covering
+from engine.tree.bin_node import BIN
+from engine.tree.compress import compress
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN
+from engine.tree.keys import Key, unknown_order
+from engine.tree.tree import child_of, find_parent, root_of
+from engine.txn.lock_types import Grant, LockType
+from engine.txn.locks import LockTable
+from engine.txn.manager import TxnManager
+
+# A batch holds as much as je.cleaner.lookAheadCacheSize, and at least so much.
+_LEAST_BATCH_BYTES: Final = 1 << 20
+_WANTED: Final = (LNS - DUP_COUNT_LNS) | TREE_NODE_ENTRIES | {DB_TREE}
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+
+
+class CleaningParts(NamedTuple):
+    """What processing works on.
+
+    Attributes:
+        between: called whenever no node is in use: the cache may be brought back to its budget then.
+        now_ms, purge_delay_ms: records that expired longer ago than the delay are let go.
+        look_ahead_bytes: je.cleaner.lookAheadCacheSize.
+    """
+
+    ctx: TreeContext
+    catalog: Catalog
+    naming: NamingOperations
+    txns: TxnManager
+    locks: LockTable
+    utilization: UtilizationTracker
+    states: FileStates
+    between: Callable[[], None]
+    now_ms: Callable[[], int]
+    purge_delay_ms: int
+    look_ahead_bytes: int
+
+
+class FileReport:
+    """What was found in one file, and done with it.
+
+    Attributes:
+        lns_obsolete: LNs whose entry, or whose file's summary, says that nobody needs them.
+        lns_dead: LNs to which no slot leads.
+        lns_migrated, nodes_dirtied: what was logged again, or will be.
+        lns_locked, lns_expired: LNs that are pending, and that were let go as expired.
+        live_bytes, total_bytes: bytes of the entries that were needed, and of all.
+        live_lns, live_nodes, live_ln_bytes: how many were needed, and bytes of these LNs.
+        totals: entries and bytes by type.
+        written_bytes: bytes of the migrated LNs.
+    """
+
+    __slots__ = (
+        "live_bytes", "live_ln_bytes", "live_lns", "live_nodes", "lns_dead", "lns_expired", "lns_locked",
+        "lns_migrated", "lns_obsolete", "nodes_dead", "nodes_dirtied", "number", "total_bytes", "totals",
+        "written_bytes",
+    )  # fmt: skip
+
+    def __init__(self, number: int, totals: Mapping[int, PairTotals]) -> None:
+        self.number = number
+        self.totals = totals
+        self.total_bytes = sum(found.total_bytes for found in totals.values())
+        self.live_bytes = self.live_ln_bytes = self.live_lns = self.live_nodes = self.written_bytes = 0
+        self.lns_obsolete = self.lns_dead = self.lns_migrated = self.lns_locked = self.lns_expired = 0
+        self.nodes_dead = self.nodes_dirtied = 0
+
+    def needed_ln(self, size: int) -> None:
+        """An LN of so many bytes is needed."""
+        self.live_lns += 1
+        self.live_ln_bytes += size
+        self.live_bytes += size
+
+    def needed_node(self, size: int) -> None:
+        """A node is needed."""
+        self.live_nodes += 1
+        self.live_bytes += size
+
+    def summary(self) -> FileSummary:
+        """What the file's FileSummaryLN should say."""
+        counters = Counters()
+        for number, found in self.totals.items():
+            counters.count_many(number, found.entries, found.total_bytes, found.most_bytes)
+        counters.obsolete_in_count = counters.total_in_count - self.live_nodes
+        counters.obsolete_ln_count = counters.total_ln_count - self.live_lns
+        counters.obsolete_ln_size = counters.total_ln_size - self.live_ln_bytes
+        counters.obsolete_ln_size_counted = counters.obsolete_ln_count
+        return counters.summary()
+
+
+class _Leaf(NamedTuple):
+    """An LN that is to be looked up."""
+
+    db_id: int
+    key: Key
+    db: DatabaseState
+    raw: RawEntry
+
+
+_DATABASE: Final = itemgetter(0)
+_PLACE: Final = itemgetter(0, 1)
+
+
+def process_file(parts: CleaningParts, file: LogFile, *, count_only: bool = False) -> FileReport:
+    """Clean a file, or, with ``count_only``, find out what is needed of it; its state is CLEANED afterwards.
+
+    Raises:
+        DamageError: a bad entry in the file, or in what leads to its records. UnsupportedError: it holds records
+            whose order is not known, or in the form of v6 and v7.
+    """
+    check = _checked(parts, file)
+    totals: dict[int, PairTotals] = {}
+    for pair, found in check.totals.items():
+        if pair & 0xFF != FILE_HEADER:
+            before = totals.get(pair & 0xFF)
+            totals[pair & 0xFF] = found if before is None else before.plus(found)
+    run = _Run(parts, FileReport(file.number, totals), count_only=count_only)
+    run.read(file)
+    if not count_only:
+        parts.states.cleaned(file.number, Cleaned(check.first_vlsn, check.last_vlsn, tuple(sorted(run.db_ids))))
+    return run.report
+
+
+def process_pending(parts: CleaningParts) -> int:
+    """Look again at the LNs that were locked (R-CLN-30); how many still are."""
+    left = 0
+    for pending in parts.states.pending():
+        with parts.ctx.latch:
+            if _is_still_locked(parts, pending):
+                left += 1
+            else:
+                parts.states.settled(pending.lsn)
+        parts.between()
+    return left
+
+
+def _is_still_locked(parts: CleaningParts, pending: PendingLN) -> bool:
+    """Look at one of them; whether nothing could be done."""
+    if pending.db.deleted:
+        return False
+    run = _Run(parts, FileReport(0, {}), count_only=False)
+    # The old version first: a transaction that has it locked may be about to bring it back.
+    if run.is_locked(pending.lsn):
+        return True
+    node, _ = covering(parts.ctx, pending.db, pending.key)
+    if node is None:
+        return False
+    entry = parts.ctx.access.read(pending.lsn, allow_invisible=True)
+    raw = RawEntry(
+        lsn=entry.lsn, type_number=entry.type_number, version=entry.version, flags=entry.flags, vlsn=entry.vlsn,
+        body=entry.body, size=entry.total_bytes,
+    )  # fmt: skip
+    run.look_at(node, _Leaf(pending.db.id, pending.key, pending.db, raw))
+    return run.report.lns_locked > 0
+
+
+def _checked(parts: CleaningParts, file: LogFile) -> FileCheck:
+    """Every checksum of the file."""
+    access = parts.ctx.access
+    with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
+        check = check_file(reader)
+    if check.damages:
+        damage = check.damages[0].damage
+        raise DamageError(
+            "the file is damaged",
+            file=f"{access.storage.root}/{file.path}",
+            lsn=format_lsn(damage.lsn),
+            expected=damage.expected or None,
+            found=damage.found or None,
+            consequence="it was not cleaned",
+            hint="jetool verify says what is damaged; restore the file from a backup",
+        )
+    return check
+
+
+class _Run:
+    """One walk over a file.
+
+    Arguments:
+        parts: of the environment.
+        report: what is found goes here.
+        count_only: nothing is changed.
+
+    Attributes:
+        db_ids: the databases that have entries in the file.
+    """
+
+    def __init__(self, parts: CleaningParts, report: FileReport, *, count_only: bool) -> None:
+        self._parts = parts
+        self._ctx = parts.ctx
+        self._count_only = count_only
+        self._batch: list[_Leaf] = []
+        self._batch_bytes = 0
+        self._dbs: dict[int, DatabaseState | None] = {}
+        self.report = report
+        self.db_ids: set[int] = set()
+
+    def read(self, file: LogFile) -> None:
+        """Look at every entry."""
+        offsets = self._obsolete_offsets(file.number)
+        extent = LogRange(make_lsn(file.number, 0), make_lsn(file.number + 1, 0))
+        for piece in forward_pieces(self._ctx.access, extent):
+            for pos in positions(piece, _WANTED):
+                raw = raw_at(piece, pos)
+                if is_invisible(raw.flags, raw.version):
+                    continue
+                if raw.type_number in LNS:
+                    self._take_ln(raw, offsets)
+                elif raw.type_number == DB_TREE:
+                    self._take_root(raw)
+                else:
+                    self._take_node(raw)
+        self._flush_batch()
+
+    def _obsolete_offsets(self, number: int) -> set[int]:
+        with self._ctx.latch:
+            state = self._parts.catalog.by_name(tracker.DATABASE_NAME)
+            found = set() if state is None else obsolete_offsets(self._ctx, state, number)
+            found.update(self._parts.utilization.counters(number).new_offsets)
+        return found
+
+    def _take_ln(self, raw: RawEntry, offsets: set[int]) -> None:
+        report, number = self.report, raw.type_number
+        # Told by the entry itself, or counted exactly; see the module for those of the stream (R-CLN-25, R-CLN-10).
+        dead = number in DELETIONS or (offset_of(raw.lsn) in offsets and not raw.flags & REPLICATED)
+        if dead:
+            self.db_ids.add(database_of(raw.body, raw.version))
+            report.lns_obsolete += 1
+            return
+        flags, db_id, _, length, pos = (
+            plain_fields(raw.body, 0, len(raw.body), raw.version, number in TRANSACTIONAL)
+            if number in COMMON_LNS
+            else (-1, 0, 0, 0, 0)
+        )
+        key = raw.body[pos + max(length, 0) :]
+        if flags < 0:
+            record = decode_body(number, raw.version, raw.body)
+            assert isinstance(record, LN)
+            flags, db_id, key, length = record.flags, record.db_id, record.key, -1 if record.data is None else 0
+        self.db_ids.add(db_id)
+        db = self._database(db_id)
+        embedded = flags & EMBEDDED and raw.version >= EMBEDDED_RECORDS
+        if length < 0 or embedded or db is None or db.duplicates:
+            report.lns_obsolete += 1
+            return
+        self._batch.append(_Leaf(db_id, db.order.wrap(key), db, raw))
+        self._batch_bytes += len(raw.body)
+        if self._batch_bytes >= max(self._parts.look_ahead_bytes, _LEAST_BATCH_BYTES):
+            self._flush_batch()
+
+    def _database(self, db_id: int) -> DatabaseState | None:
+        """A database, None when it is gone; asked once for each file and id."""
+        if db_id not in self._dbs:
+            with self._ctx.latch:
+                db = self._parts.catalog.by_id(db_id)
+            if db is not None and db.old_duplicates:
+                raise UnsupportedError(f"{db.label} holds duplicates in the form of JE 4", hint="open it with JE first")
+            if db is not None and db.order.learned is not None:
+                raise unknown_order(db.order.learned.name)
+            self._dbs[db_id] = db
+        return self._dbs[db_id]
+
+    def _flush_batch(self) -> None:
+        """Look up the LNs of the batch, BIN by BIN (R-CLN-27)."""
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        batch.sort(key=_DATABASE)
+        for _, group in groupby(batch, _DATABASE):
+            leaves = sorted(group, key=_PLACE)
+            if leaves[0].db.name == tracker.DATABASE_NAME and not self._count_only:
+                self._log_summaries(leaves)
+            at = 0
+            while at < len(leaves):
+                with self._ctx.latch:
+                    at = self._visit(leaves, at)
+                self._parts.between()
+
+    def _log_summaries(self, leaves: list[_Leaf]) -> None:
+        """Before summaries are migrated: what was counted since the newest ones of their files goes to the log.
+
+        Recovery begins to count at the last summary of a file that it meets (R-REC-18), and that may be an old one now.
+        Here, and not when it is migrated: logging one may split its BIN.
+        """
+        utilization = self._parts.utilization
+        for number in {int.from_bytes(leaf.db.order.unwrap(leaf.key)[:4], "big") for leaf in leaves}:
+            if utilization.counts(number):
+                utilization.log_if_changed(number)
+
+    def _visit(self, leaves: list[_Leaf], at: int) -> int:
+        """Look at all LNs from one on that belong to its BIN; the place of the first that does not."""
+        db = leaves[at].db
+        node, bound = covering(self._ctx, db, leaves[at].key) if not db.deleted else (None, None)
+        if node is None:
+            self.report.lns_dead += len(leaves) - at
+            return len(leaves)
+        while at < len(leaves) and (bound is None or leaves[at].key < bound):
+            self.look_at(node, leaves[at])
+            at += 1
+        self._ctx.account(node)
+        return at
+
+    def look_at(self, node: BIN, leaf: _Leaf) -> None:
+        """One LN and the slot of its key (R-CLN-26)."""
+        report, raw = self.report, leaf.raw
+        index, exact = node.find(leaf.key)
+        slot_lsn = node.lsns[index] if exact else NULL_LSN
+        if slot_lsn == NULL_LSN or node.states[index] & KNOWN_DELETED:
+            report.lns_dead += 1
+            return
+        # The lock of the version that is there now: its transaction may abort, and bring ours back (R-CLN-30).
+        if not self._count_only and not leaf.db.deferred and self.is_locked(slot_lsn):
+            self._parts.states.add_pending(PendingLN(raw.lsn, leaf.db, leaf.key))
+            report.lns_locked += 1
+            report.needed_ln(raw.size)
+            return
+        if slot_lsn != raw.lsn or node.states[index] & (PENDING_DELETED | SLOT_EMBEDDED):
+            report.lns_dead += 1
+            return
+        if self._is_past(node.expirations[index]):
+            # JE leaves the slot; here nobody can come across it when the file is gone (R-TREE-50).
+            if not self._count_only:
+                node.set_known_deleted(index)
+            report.lns_expired += 1
+            return
+        report.needed_ln(raw.size)
+        report.lns_migrated += 1
+        if not self._count_only:
+            self._keep(node, index, leaf)
+
+    def _keep(self, node: BIN, index: int, leaf: _Leaf) -> None:
+        """The record is needed: log it again, or what it stands for."""
+        raw, parts = leaf.raw, self._parts
+        if raw.type_number in MAP_LNS:
+            found = parts.catalog.by_id(int(node.db.order.unwrap(leaf.key)))
+            if found is None:
+                node.set_known_deleted(index)
+            else:
+                # The next checkpoint logs it.
+                found.dirty = True
+            return
+        if raw.type_number in FILE_SUMMARY_LNS:
+            number = int.from_bytes(node.db.order.unwrap(leaf.key)[:4], "big")
+            if not parts.utilization.counts(number):
+                node.set_known_deleted(index)
+                return
+        self.report.written_bytes += migrate(self._ctx, parts.locks, node, index, raw)
+
+    def is_locked(self, lsn: int) -> bool:
+        """Whether somebody has a version locked for writing, or waits for it."""
+        locks = self._parts.locks
+        if locks.is_idle():
+            return False
+        locker = self._parts.txns.begin(transactional=False)
+        if locks.lock(lsn, locker, LockType.READ, wait=False) is Grant.DENIED:
+            return True
+        # The latch keeps the slot as it is; with the lock held, migration would give it to this locker too.
+        locks.release(lsn, locker)
+        return False
+
+    def _is_past(self, expiration: int) -> bool:
+        """Whether a record has expired, and the time after that in which it is kept has passed (R-CLN-50)."""
+        if not expiration:
+            return False
+        end_ms = expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS
+        return self._parts.now_ms() > end_ms + self._parts.purge_delay_ms
+
+    def _take_root(self, raw: RawEntry) -> None:
+        """The root entry: nothing but the next CkptEnd leads to it, and a checkpoint logs it only when it is dirty."""
+        with self._ctx.latch:
+            if self._parts.naming.root_lsn == raw.lsn:
+                # Not counted as a node: for its summary it is garbage, like all that is neither LN nor IN (R-CLN-3).
+                self.report.nodes_dirtied += 1
+                if not self._count_only:
+                    self._parts.naming.write_root()
+
+    def _take_node(self, raw: RawEntry) -> None:
+        """A node or a delta (R-CLN-28)."""
+        if raw.type_number == OLD_DELTA_TYPE:
+            self._take_old_delta(raw)
+            return
+        record = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
+        self.db_ids.add(record.db_id)
+        db = self._database(record.db_id)
+        if db is None:
+            self.report.nodes_dead += 1
+            return
+        with self._ctx.latch:
+            ident = db.order.wrap(record.identifier_key)
+            node = self._node_at(db, raw, record.node_id, record.level, ident) if not db.deleted else None
+            self._dirty(node, raw, delta=raw.type_number == DELTA_TYPE)
+        self._parts.between()
+
+    def _node_at(self, db: DatabaseState, raw: RawEntry, node_id: int, level: int, ident: Key) -> IN | None:
+        """The node of which this entry is the version in use, None for a dead one."""
+        root = root_of(self._ctx, db)
+        if root is None or db.root_lsn == raw.lsn:
+            return root
+        found = find_parent(self._ctx, db, node_id, level, ident)
+        if found is None:
+            return None
+        parent, index = found
+        if raw.lsn in parent.lsns:
+            # Asked for all slots: identifier keys that JE made of old duplicates may lie outside of their nodes.
+            return child_of(self._ctx, parent, parent.lsns.index(raw.lsn))
+        # The whole version of a BIN may be in use under a delta that was logged later (R-TREE-35).
+        kid = parent.kids[index]
+        if raw.type_number != BIN_TYPE or (kid is None and not self._is_delta(parent.lsns[index])):
+            return None
+        kid = child_of(self._ctx, parent, index)
+        return kid if kid.full_lsn == raw.lsn else None
+
+    def _is_delta(self, lsn: int) -> bool:
+        """Whether a slot leads to a delta; it says so without the BIN."""
+        return not is_null(lsn) and self._ctx.access.read(lsn).type_number in DELTAS
+
+    def _dirty(self, node: IN | None, raw: RawEntry, *, delta: bool) -> None:
+        """The next checkpoint logs the node; a whole version must not be needed any more after that."""
+        if node is None:
+            self.report.nodes_dead += 1
+            return
+        self.report.nodes_dirtied += 1
+        self.report.needed_node(raw.size)
+        if self._count_only:
+            return
+        node.dirty = True
+        if isinstance(node, BIN):
+            node.no_delta = node.no_delta or not delta
+            # It is about to be logged anyway: without what has been deleted.
+            if not node.pins:
+                compress(self._ctx, node, dirty_slots=not delta or node.no_delta)
+            self._ctx.account(node)
+
+    def _take_old_delta(self, raw: RawEntry) -> None:
+        """A delta until v8 does not say which node it belongs to, but its slots do."""
+        record = decode_body(raw.type_number, raw.version, raw.body)
+        assert isinstance(record, OldDelta)
+        self.db_ids.add(record.db_id)
+        db = self._database(record.db_id)
+        node: IN | None = None
+        with self._ctx.latch:
+            if db is not None and not db.deleted and record.slots:
+                found, _ = covering(self._ctx, db, db.order.wrap(record.slots[0].key))
+                node = found if found is not None and found.delta_lsn == raw.lsn else None
+            self._dirty(node, raw, delta=True)
