@@ -154,7 +154,7 @@ def test_gaps_in_a_file(tmp_path: Path) -> None:
     name = "00000000.jdb"
     assert gaps(put(tmp_path / "a", log.files)) == [(3, 3, name, name), (6, 8, name, name)]
     log = stream(range(1, 6))
-    second = log.now.offsets[3]
+    second = log.now.offsets[4]
     hidden = changed(log.files, name, second + 5, bytes((log.now.data[second + 5] | 0x10,)))
     assert gaps(put(tmp_path / "b", hidden)) == [(2, 2, name, name)]
     assert [(row["count"], row["invisible"]) for row in mapped(tmp_path / "b")] == [(4, 1)]
@@ -203,7 +203,7 @@ def test_a_gap_behind_a_rollback(tmp_path: Path) -> None:
 def test_damage_is_stepped_over(tmp_path: Path) -> None:
     """VLSNs in it are missing, and the run says why: 1, with or without a gap."""
     log = stream(range(1, 4), range(4, 8))
-    bad = changed(log.files, "00000000.jdb", log.now.offsets[3] + 16, b"?")
+    bad = changed(log.files, "00000000.jdb", log.makers[0].offsets[4] + 16, b"?")
     result = run("vlsn", "map", put(tmp_path / "env", bad), "--format", "ndjson")
     assert result.code == exits.FINDINGS
     assert [row["count"] for row in rows(result)] == [2, 4]
