@@ -6,6 +6,8 @@ record: ``next`` goes on after that key.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.db.engine import Engine
 from engine.db.scan import ScannedRecord, comparable_key, key_and_data, records_between, walker_of
 from engine.db.transaction import Transaction, inner_of
@@ -24,9 +26,13 @@ class Cursor:
     Arguments:
         engine, state: the database.
         txn: whose locks it takes; None reads committed records and keeps no lock.
+        check: refuses when the database's handle or the environment is closed.
     """
 
-    def __init__(self, engine: Engine, state: DatabaseState, txn: Transaction | None) -> None:
+    def __init__(
+        self, engine: Engine, state: DatabaseState, txn: Transaction | None, check: Callable[[], None]
+    ) -> None:
+        self._check = check
         self._engine = engine
         self._state = state
         self._txn = txn
@@ -80,6 +86,7 @@ class Cursor:
 
     def count(self) -> int:
         """How many data items the key of the current record has."""
+        self._check()
         here = self.current()
         if here is None:
             raise self._nowhere()
@@ -102,6 +109,7 @@ class Cursor:
 
     def put_current(self, data: bytes) -> None:
         """Replace the data of the current record; not with duplicates, where the data is part of the key."""
+        self._check()
         if self._at is None:
             raise self._nowhere()
         if self._state.duplicates:
@@ -115,6 +123,7 @@ class Cursor:
 
     def delete(self) -> bool:
         """Delete the current record; False when it is gone already. The cursor keeps its place."""
+        self._check()
         if self._at is None:
             raise self._nowhere()
         with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
@@ -135,6 +144,7 @@ class Cursor:
         return None if self._at is None else self._at.key
 
     def _move(self, key: Key | None, *, inclusive: bool, backward: bool) -> Record | None:
+        self._check()
         locker = inner_of(self._txn)
         if locker is not None:
             locker.check_usable()

@@ -169,7 +169,7 @@ class Database:
     def cursor(self, txn: Transaction | None = None) -> Cursor:
         """A cursor."""
         self._check()
-        return Cursor(self._engine, self.state, txn)
+        return Cursor(self._engine, self.state, txn, self._check)
 
     def count(self) -> int:
         """Number of records, by walking over all of them."""

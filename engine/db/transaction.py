@@ -9,7 +9,8 @@ from engine.txn.txn import Durability, Txn, TxnState
 class Transaction:
     """A transaction of an environment; ``Environment.begin`` makes it.
 
-    As a context manager it commits when the block ends, and aborts when the block raises.
+    As a context manager it commits when the block ends, and aborts when the block raises. A block that has met a lock
+    conflict and goes on has lost all that it wrote: the transaction is aborted, and ``RefusedError`` raised.
     """
 
     __slots__ = ("_engine", "inner")
@@ -56,8 +57,14 @@ class Transaction:
         # Ended in the block, or prepared: its coordinator decides.
         if self.inner.state not in (TxnState.OPEN, TxnState.ABORT_ONLY):
             return
-        if kind is not None or self.inner.state is TxnState.ABORT_ONLY:
+        if kind is not None:
             self.abort()
+        elif self.inner.state is TxnState.ABORT_ONLY:
+            try:
+                # Says what has made it so; without this the block would look as if it had committed.
+                self.inner.check_usable()
+            finally:
+                self.abort()
         else:
             try:
                 self.commit()

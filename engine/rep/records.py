@@ -18,11 +18,13 @@ Any of them may be answered by REFUSAL: u8 exit code, kind, what, expected, foun
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
 from engine.db.database import Database
 from engine.db.environment import Environment
+from engine.db.transaction import Transaction
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
@@ -31,6 +33,7 @@ from engine.rep.handshake import NotMasterError
 from engine.rep.messages import Message, NodeStatus, decode_text, encode_text
 from engine.rep.settings import Role
 from engine.txn.records import PutMode
+from engine.txn.txn import TxnState
 
 INCOMPLETE: Final = 7
 _MOST_BYTES: Final = 64 << 20
@@ -135,11 +138,43 @@ def _refusal(error: JetoolError) -> Refusal:
     )
 
 
+class CommittedError(JetoolError):
+    """A write was committed, and then something failed."""
+
+    exit_code = INCOMPLETE
+    kind = "committed"
+
+
+@contextmanager
+def _told(env: Environment) -> Iterator[Transaction]:
+    """A transaction of which the caller hears when it was committed, whatever fails after that.
+
+    Raises:
+        CommittedError: it was. InsufficientAcksError: likewise, and the group does not have it yet.
+    """
+    txn = env.begin()
+    try:
+        yield txn
+    except InsufficientAcksError:
+        raise
+    except JetoolError as error:
+        if txn.state not in (TxnState.COMMITTED, TxnState.POSSIBLY_COMMITTED):
+            if txn.state in (TxnState.OPEN, TxnState.ABORT_ONLY):
+                txn.abort()
+            raise
+        raise CommittedError(
+            f"the write was {txn.state.value}, and then the node failed",
+            found=str(error),
+            consequence="the write may stand on this master; whether replicas have it is not known",
+            hint="read the record with jetool node get; jetool node status shows what the replicas have",
+        ) from error
+
+
 def _put(host: RecordHost, payload: bytes) -> Frame:
     wanted = decode_put(payload)
     env = _led(host)
     mode = PutMode.OVERWRITE if wanted.overwrite else PutMode.INSERT_ONLY
-    with env.open_database(wanted.database) as db, env.begin() as txn:
+    with _told(env) as txn, env.open_database(wanted.database) as db, txn:
         if not db.put(wanted.key, wanted.data, txn, mode=mode):
             raise RefusedError(
                 f"there is a record of this key in database {wanted.database!r}", consequence="nothing was changed"
@@ -150,7 +185,7 @@ def _put(host: RecordHost, payload: bytes) -> Frame:
 def _delete(host: RecordHost, payload: bytes) -> Frame:
     wanted = decode_delete(payload)
     env = _led(host)
-    with env.open_database(wanted.database) as db, env.begin() as txn:
+    with _told(env) as txn, env.open_database(wanted.database) as db, txn:
         removed = db.delete(wanted.key, txn, data=wanted.item)
         if not removed:
             raise _no_record(wanted.database, consequence="nothing was changed")

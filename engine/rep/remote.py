@@ -1,8 +1,8 @@
 """The operator's side of ``engine.rep.records``: one request to a running node, and what came of it.
 
 A write that is sent to another node than the master goes on, once, to the master that this node names. When the
-connection ends between a write and its answer nobody knows whether it was committed: that is an error of its own, so
-that no script takes it for a refusal.
+connection ends between a write and its answer, or the answer makes no sense, nobody knows whether it was committed:
+that is an error of its own, so that no script takes it for a refusal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.errors import (
     UsageError,
 )
 from engine.rep.acks import InsufficientAcksError
-from engine.rep.frames import DisconnectedError, Frame
+from engine.rep.frames import Frame, PeerError
 from engine.rep.handshake import NotMasterError, Purpose, call, check_secret
 from engine.rep.messages import Message, nonsense
 from engine.rep.operator import OPERATOR
@@ -100,8 +100,11 @@ def _write(address: Address, secret: bytes, request: Frame, timeout_s: float) ->
         address = error.master
         frame = _ask(address, secret, request, timeout_s)
     if frame.type != Message.WRITTEN:
-        raise nonsense(f"{address[0]}:{address[1]}", f"message {frame.type}")
-    return RemoteWrite(address, decode_written(frame.payload))
+        raise _unknown(nonsense(f"{address[0]}:{address[1]}", f"message {frame.type}"))
+    try:
+        return RemoteWrite(address, decode_written(frame.payload))
+    except FormatError as error:
+        raise _unknown(error) from error
 
 
 def _ask(address: Address, secret: bytes, request: Frame, timeout_s: float) -> Frame:
@@ -114,23 +117,30 @@ def _ask(address: Address, secret: bytes, request: Frame, timeout_s: float) -> F
     try:
         channel.send(*request)
         frame = channel.receive(timeout_s)
-        if frame.type == Message.REFUSAL:
-            raise _error(decode_refusal(frame.payload))
-        return frame
-    except DisconnectedError as error:
-        # A read can be repeated; only a write leaves something unknown.
+        refusal = decode_refusal(frame.payload) if frame.type == Message.REFUSAL else None
+    except PeerError as error:
+        # A read can be repeated; only a write leaves something unknown, whatever has become of its answer.
         if request.type == Message.GET:
             raise
-        raise UnknownOutcomeError(
-            "no answer to a write has come",
-            found=str(error),
-            consequence="whether it was committed is not known",
-            hint="read the record with jetool node get, from the node that is the master then",
-        ) from error
+        raise _unknown(error) from error
     except FormatError as error:
-        raise nonsense(channel.peer, error) from error
+        if request.type == Message.GET:
+            raise nonsense(channel.peer, error) from error
+        raise _unknown(error) from error
     finally:
         channel.close()
+    if refusal is not None:
+        raise _error(refusal)
+    return frame
+
+
+def _unknown(error: Exception) -> UnknownOutcomeError:
+    return UnknownOutcomeError(
+        "no answer to a write has come",
+        found=str(error),
+        consequence="whether it was committed is not known",
+        hint="read the record with jetool node get, from the node that is the master then",
+    )
 
 
 def _error(refusal: Refusal) -> JetoolError:

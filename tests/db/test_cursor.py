@@ -114,3 +114,17 @@ def test_duplicates_agree_with_a_set(changes: list[tuple[bytes, bytes, bool]]) -
     env.engine.crash()
     with Environment(env.engine.storage) as again:
         assert list(again.open_database("db").items()) == sorted(model)
+
+
+def test_a_cursor_of_a_closed_handle_refuses_everything() -> None:
+    """``count`` and ``delete`` as well: they used to go on."""
+    env, db = make()
+    db.put(b"a", b"1")
+    cursor = db.cursor()
+    assert cursor.first() == (b"a", b"1")
+    db.close()
+    for call in (cursor.count, cursor.delete, cursor.next, cursor.first, lambda: cursor.put_current(b"2")):
+        with pytest.raises(RefusedError, match="is closed"):
+            call()
+    with env.open_database("db") as again:
+        assert list(again) == [(b"a", b"1")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -106,6 +107,26 @@ def test_a_lock_conflict_leaves_the_transaction_abort_only(env: Environment, db:
     two.abort()
     one.commit()
     assert db.get(b"a") == b"1"
+
+
+def test_a_block_that_swallows_a_lock_conflict_does_not_end_as_if_it_had_committed(
+    env: Environment, db: Database
+) -> None:
+    one = env.begin()
+    db.put(b"a", b"1", one)
+    two = env.begin()
+
+    def block() -> None:
+        with two:
+            db.put(b"c", b"2", two)
+            with contextlib.suppress(LockTimeoutError):
+                db.put(b"a", b"2", two)
+
+    with pytest.raises(RefusedError, match=r"is abort-only"):
+        block()
+    assert two.state is TxnState.ABORTED
+    one.commit()
+    assert (db.get(b"a"), db.get(b"c")) == (b"1", b"old")
 
 
 def test_read_committed_gives_its_lock_back(env: Environment, db: Database) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.catalog.naming import DatabaseOptions
-from engine.errors import FormatError, NotFoundError, RefusedError
+from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError
 from engine.rep import records, remote
 from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError
 from engine.rep.handshake import NotMasterError, Purpose, call
@@ -99,6 +99,43 @@ def test_a_write_without_acknowledgements_may_stand(pair: list[RepNode], monkeyp
         written(pair, b"perhaps", b"x")
     assert caught.value.exit_code == 7
     assert contents(pair[0].environment)["t"][b"perhaps"] == b"x"
+
+
+@pytest.mark.parametrize("delete", [False, True])
+def test_what_fails_after_the_commit_is_no_refusal(
+    pair: list[RepNode], monkeypatch: pytest.MonkeyPatch, delete: bool
+) -> None:
+    """Exit code 3 says that nothing was changed."""
+    written(pair, b"after", b"x")
+
+    def failing() -> None:
+        raise RefusedError("the environment is closed")
+
+    # Only what follows the commit of a write: replay does not come here.
+    monkeypatch.setattr(pair[0].environment.engine, "after_write", failing)
+    node = pair[0].config.listen
+    with pytest.raises(JetoolError, match="the write was committed, and then the node failed") as caught:
+        _ = (
+            delete_record(node, SECRET, DeleteRequest("t", b"after", None), 10)
+            if delete
+            else written(pair, b"after", b"y")
+        )
+    assert caught.value.exit_code == 7
+    monkeypatch.undo()
+    assert contents(pair[0].environment)["t"].get(b"after") == (None if delete else b"y")
+
+
+def test_an_answer_that_makes_no_sense_is_no_refusal(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = Channel.receive
+
+    def garbled(self: Channel, timeout_s: float) -> Frame:
+        frame = receive(self, timeout_s)
+        return frame._replace(type=Message.RECORDS) if frame.type == Message.WRITTEN else frame
+
+    monkeypatch.setattr(Channel, "receive", garbled)
+    with pytest.raises(UnknownOutcomeError, match="whether it was committed is not known"):
+        written(pair, b"garbled", b"x")
+    assert contents(pair[0].environment)["t"][b"garbled"] == b"x"
 
 
 def test_a_connection_that_is_lost_before_the_answer(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
