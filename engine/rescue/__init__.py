@@ -1,5 +1,6 @@
 """What helps when something is broken, or has to be as it was.
 
+* ``missing``: log files that are gone or cut short, and what stood only there
 * ``points``: points of a log: by LSN, VLSN, time or transaction, and where a log can end there
 * ``salvage``: the newest committed version of every record of damaged environments, from their logs
 * ``truncation``: cutting a log at such a point: what goes, whether what is left is whole, and the cut itself

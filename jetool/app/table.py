@@ -49,6 +49,7 @@ COMMANDS: Final = (
     CommandRow("history", "Look", "history", "All versions of one key, with the fate of each"),
     CommandRow("rollbacks", "Look", "rollbacks.command", "Rollback periods as a nested list and a timeline"),
     CommandRow("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
+    CommandRow("missing", "Look", "missing", "Log files that are gone or cut, and what stood only there"),
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
     CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),

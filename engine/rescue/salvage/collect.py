@@ -83,13 +83,19 @@ class SalvagedRecord(NamedTuple):
 
 
 class LostVersion(NamedTuple):
-    """A key whose newest version cannot be read; ``stood_in``: an older one was given in its place."""
+    """A key whose newest version cannot be read.
+
+    Attributes:
+        stood_in: an older one was given in its place.
+        older_lsn: where that stands; NULL_LSN without one.
+    """
 
     database: int
     key: bytes
     env: str
     lsn: int
     stood_in: bool
+    older_lsn: int
 
 
 class DoubtfulVersion(NamedTuple):
@@ -295,7 +301,9 @@ class Salvage:
         if lost:
             self.counts["lost"] += 1
             self.counts["stood-in"] += verdict.live
-            yield LostVersion(database, key, self._nodes[chosen][1].env, verdict.lost_lsn, verdict.live)
+            older = verdict.version.lsn if verdict.version is not None and verdict.live else NULL_LSN
+            env = self._nodes[chosen][1].env
+            yield LostVersion(database, key, env, verdict.lost_lsn, verdict.live, older)
         doubt = verdict.doubt
         if doubt is not None:
             self.counts["in-doubt"] += 1

@@ -209,6 +209,12 @@ def end_of(item: LogEntry) -> TxnEnd | None:
     return record if isinstance(record, TxnEnd) else None
 
 
+def record_of(item: LogEntry) -> LN | None:
+    """The record that an entry is, if it can be decoded."""
+    record = _record(item)
+    return record if isinstance(record, LN) else None
+
+
 def _entries(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[LogEntry]:
     return (item for item in _items(env, files, end_file) if isinstance(item, LogEntry))
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from engine.errors import UsageError
-from engine.rescue.salvage.collect import LostVersion, Salvage, SalvagedRecord
+from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import require_je
 from jetool.app.options import Run
-from jetool.commands.salvage.rows import DATABASE, FORMS, NODE, SALVAGED
-from jetool.commands.salvage.writing import SourceFiles
+from jetool.commands.salvage.rows import FORMS, NODE, SALVAGED
+from jetool.commands.salvage.saving import save
 from jetool.output.shape import Row
 
 
@@ -72,10 +70,10 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str) -> in
     sources = sources_of([look_at(one, run.listener) for one in envs])
     done = Salvage(sources, run.listener)
     if run.dry_run:
-        result = _save(done, sources, None, kind)
+        result = save(done, sources, None, kind)
     else:
         with new_directory(to) as staging:
-            result = _save(done, sources, staging, kind)
+            result = save(done, sources, staging, kind)
     counts = done.counts
     run.out.document(SALVAGED, SALVAGED.row((
         to, kind, run.dry_run, counts["records"] - counts["orphans"], counts["lost"], counts["stood-in"],
@@ -85,41 +83,6 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str) -> in
     # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
     gave_up = counts["lost"] or counts["in-doubt"] or any(node.problem for source in sources for node in source.nodes)
     return exits.DATA_GIVEN_UP if gave_up else exits.DONE
-
-
-def _save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form: str) -> list[Row]:
-    """Write everything below a directory; None writes nothing. Rows of the databases."""
-    saved: Counter[int] = Counter()
-    lost: Counter[int] = Counter()
-    with ExitStack() as stack:
-        files = []
-        for source in sources:
-            where = None if staging is None else staging / source.name if len(sources) > 1 else staging
-            files.append(SourceFiles(where, source.name, form))
-            stack.callback(files[-1].abandon)
-            for node in source.nodes:
-                for damage in node.survey.damages:
-                    files[-1].skipped(node.env, damage)
-        for one in done.rows():
-            database = done.databases[one.database]
-            files[database.source].take(one.database, database, one)
-            if isinstance(one, SalvagedRecord):
-                saved[one.database] += 1
-                done.counts["orphans"] += database.orphan
-            lost[one.database] += isinstance(one, LostVersion)
-        for written in files:
-            written.close()
-        stack.pop_all()
-    rows = []
-    for number, database in enumerate(done.databases):
-        source, place = sources[database.source], files[database.source].places.get(number)
-        if place is not None and len(sources) > 1:
-            place = f"{source.name}/{place}"
-        if database.orphan:
-            place = "orphans.ndjson" if len(sources) == 1 else f"{source.name}/orphans.ndjson"
-        named = database.db
-        rows.append(DATABASE.row((source.name, named.name, named.duplicates, saved[number], lost[number], place)))
-    return rows
 
 
 def _nodes(sources: list[SalvageSource]) -> list[Row]:

@@ -1,0 +1,362 @@
+"""Log files that are gone or cut short, and what stood only there.
+
+A gap in the numbers says nothing by itself: the cleaner deletes files in any order. A file is *missing* when a tree
+leads into it, or when recovery has to read it; else it was *cleaned*. Where recovery refuses, the trees cannot be
+walked: then the slots of the BINs that the log still holds tell (``engine.rescue.salvage``), and a file of which nobody
+knows anything is *unknown*.
+
+Three things are lost with a file:
+
+* a record whose slot leads there; an older version may stand in another file;
+* a node: with it the whole subtree below, of which only the range of keys is known, and how many records nodes of that
+  level hold in this database on average;
+* the full version of a BIN whose delta stands in another file: the same.
+
+A record that is embedded in its slot, that has expired, or that belongs to a database with duplicates is whole in the
+tree: its file may be gone (R-TREE-41).
+
+A file is *cut short* when it ends before the entry that the header of the next file names as its last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.scan import key_and_data
+from engine.errors import DamageError, FormatError, JetoolError, RefusedError
+from engine.events import SILENT, Listener
+from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
+from engine.format.entry_types import COMMIT, DELTA_TYPE, TXN_ENDS, USER_LNS
+from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of, parse_lsn
+from engine.inspect.survey import survey
+from engine.log.entry import LogEntry
+from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.log.reader import FileReader
+from engine.recovery.result import TxnLsns
+from engine.rescue.salvage import scan
+from engine.rescue.salvage.collect import LostVersion, Salvage
+from engine.rescue.salvage.sources import SalvageNode, sources_of
+from engine.storage.base import Storage
+from engine.tree.bin_node import BIN, DELETED
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN, root_in_memory
+from engine.tree.spill import is_spilled
+from engine.tree.tree import fetch_node
+from engine.verify.records import has_expired
+
+MISSING: Final = "missing"
+CLEANED: Final = "cleaned"
+CUT: Final = "cut"
+UNKNOWN: Final = "unknown"
+STATES: Final = (MISSING, CLEANED, CUT, UNKNOWN)
+
+# Numbers of one gap that are listed one by one; a directory with files 0 and 7ffffffe has two billion.
+_MOST_NUMBERS: Final = 100_000
+
+
+class AbsentFile(NamedTuple):
+    """A log file that is not there, or not whole.
+
+    Attributes:
+        state: of ``STATES``.
+        in_recovery: recovery has to read it.
+        nodes, records: how many references to nodes and to records lead there.
+        first_db: a database that they belong to; empty without one.
+    """
+
+    number: int
+    state: str
+    in_recovery: bool
+    nodes: int
+    records: int
+    first_db: str
+
+
+class LostKey(NamedTuple):
+    """A record whose newest version stood in such a file; ``older``: the LSN of an older one that is there."""
+
+    db: str
+    key: bytes
+    lsn: int
+    older: int
+
+
+class LostSubtree(NamedTuple):
+    """A part of a tree whose root node stood in such a file.
+
+    Attributes:
+        low, high: the keys from and below which it holds; None: no bound.
+        lsn: where the node was logged.
+        level: 1 for a BIN.
+        records: how many there are, about.
+    """
+
+    db: str
+    low: bytes | None
+    high: bytes | None
+    lsn: int
+    level: int
+    records: int
+
+
+class MissingReport(NamedTuple):
+    """What is missing.
+
+    Attributes:
+        files: in ascending order.
+        keys, subtrees: by database, in key order.
+        problem: why recovery refuses, so that trees could not be walked; empty when they were.
+    """
+
+    files: tuple[AbsentFile, ...]
+    keys: tuple[LostKey, ...]
+    subtrees: tuple[LostSubtree, ...]
+    problem: str
+
+
+def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> MissingReport:
+    """Say which log files are missing, and what stood only there.
+
+    Arguments:
+        storage, env: the environment and its directory.
+        listener: hears ``trees`` in databases, and steps of ``salvage``.
+
+    Raises:
+        NotFoundError: no environment. UnsupportedError, StorageError: a file cannot be read.
+    """
+    files = list_log_files(storage)
+    cut = cut_short(storage, files)
+    absent = _Absent(files, cut)
+    problem, stopped_at = "", NULL_LSN
+    try:
+        with Environment(storage, EnvironmentConfig(read_only=True), listener) as opened:
+            walk = _Walk(opened, absent)
+            walk.run(listener)
+    except (DamageError, RefusedError) as error:
+        problem = str(error)
+        stopped_at = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
+    if problem:
+        keys, subtrees = _from_log(storage, env, absent, listener), []
+    else:
+        keys, subtrees = _with_older(storage, files, walk.keys, walk.names), walk.subtrees
+    needed = _needed_by_recovery(storage, files, absent) if problem else set()
+    # Recovery also reads nodes that stand before its range.
+    if absent.holds(stopped_at):
+        needed.add(file_of(stopped_at))
+    listed = tuple(absent.file(number, number in needed, walked=not problem) for number in absent.numbers())
+    return MissingReport(listed, tuple(keys), tuple(subtrees), problem)
+
+
+def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
+    """Files that end before the entry that the next file names as their last: number, and where they end."""
+    found = {}
+    for before, after in pairwise(files.files):
+        if after.number != before.number + 1:
+            continue
+        try:
+            with FileReader(storage, after, is_last=False) as reader:
+                header = reader.header
+        except JetoolError:
+            continue
+        # In the same file the last entry begins there; where the file ends is not written down.
+        if header is not None and before.size_bytes <= header.last_entry_in_prev_file:
+            found[before.number] = before.size_bytes
+    return found
+
+
+class _Absent:
+    """Which places of the log are not there, and what leads to them."""
+
+    def __init__(self, files: LogFiles, cut: Mapping[int, int]) -> None:
+        self._present = {file.number for file in files.files}
+        self._cut = cut
+        self._gaps = set(files.missing()[:_MOST_NUMBERS])
+        self._nodes: dict[int, int] = {}
+        self._records: dict[int, int] = {}
+        self._first_db: dict[int, str] = {}
+
+    def holds(self, lsn: int) -> bool:
+        """Whether an LSN is in a file that is gone, or after the end of one that was cut."""
+        number = file_of(lsn)
+        if is_null(lsn):
+            return False
+        if number not in self._present:
+            return True
+        return number in self._cut and offset_of(lsn) >= self._cut[number]
+
+    def note(self, lsn: int, db: str, *, node: bool) -> None:
+        """Something leads there."""
+        number = file_of(lsn)
+        counts = self._nodes if node else self._records
+        counts[number] = counts.get(number, 0) + 1
+        self._first_db.setdefault(number, db)
+
+    def numbers(self) -> list[int]:
+        """Files that are not there or not whole, or to which something leads."""
+        return sorted({*self._gaps, *self._cut, *self._nodes, *self._records})
+
+    def file(self, number: int, in_recovery: bool, *, walked: bool) -> AbsentFile:
+        """What is known of one."""
+        nodes, records = self._nodes.get(number, 0), self._records.get(number, 0)
+        if number in self._cut:
+            state = CUT
+        elif nodes or records or in_recovery:
+            state = MISSING
+        else:
+            state = CLEANED if walked else UNKNOWN
+        return AbsentFile(number, state, in_recovery, nodes, records, self._first_db.get(number, ""))
+
+
+class _Walk:
+    """Walks over the trees of a recovered environment; nothing of them is kept in memory."""
+
+    def __init__(self, env: Environment, absent: _Absent) -> None:
+        self._engine = env.engine
+        self._absent = absent
+        self._now_ms = time.time() * 1000
+        self.keys: list[LostKey] = []
+        self.subtrees: list[LostSubtree] = []
+        self.names: dict[str, int] = {}
+        self._databases = [(name, env.open_database(name)) for name in env.database_names(internal=True)]
+
+    def run(self, listener: Listener) -> None:
+        """Walk over all trees."""
+        for done, (name, db) in enumerate(self._databases):
+            listener.step("trees", done, len(self._databases))
+            self.names[name] = db.state.id
+            self._tree(name, db.state)
+            db.close()
+        listener.step("trees", len(self._databases), len(self._databases))
+
+    def _tree(self, name: str, db: DatabaseState) -> None:
+        bins = records = 0
+        lost: list[LostSubtree] = []
+        todo: list[tuple[int, IN | None, bytes | None, bytes | None, int]] = []
+        root = root_in_memory(db)
+        if root is not None or db.has_root:
+            todo.append((db.root_lsn, root, None, None, -1))
+        while todo:
+            lsn, node, low, high, level = todo.pop()
+            if node is None:
+                read = self._read(db, lsn)
+                if not isinstance(read, IN):
+                    if read != NULL_LSN:
+                        self._absent.note(read, name, node=True)
+                        lost.append(LostSubtree(name, low, high, read, max(level, 1), 0))
+                    continue
+                node = read
+            if isinstance(node, BIN):
+                bins += 1
+                records += sum(node.is_live(at) for at in range(len(node)))
+                self._slots(name, db, node)
+                continue
+            keys = [_stored(db, key) for key in node.keys]
+            bounds = [low, *keys[1:], high]
+            children = [
+                (node.lsns[at], self._kid(db, node, at), bounds[at], bounds[at + 1], (node.level & 0xFFFF) - 1)
+                for at in range(len(node) - 1, -1, -1)
+            ]
+            todo += children
+        average = records / bins if bins else float(db.max_entries) / 2
+        for one in lost:
+            # Upper nodes have as many children as BINs have records, about.
+            self.subtrees.append(one._replace(records=round(average**one.level)))
+
+    def _kid(self, db: DatabaseState, node: IN, at: int) -> IN | None:
+        kid, lsn = node.kids[at], node.lsns[at]
+        spill = self._engine.ctx.spill
+        return spill.peek(db, lsn) if kid is None and is_spilled(lsn) and spill is not None else kid
+
+    def _read(self, db: DatabaseState, lsn: int) -> IN | int:
+        """A node; or, where it cannot be read, the LSN in a missing file that it needs, NULL_LSN without one."""
+        if self._absent.holds(lsn):
+            return lsn
+        try:
+            return fetch_node(self._engine.ctx, db, lsn)
+        except (DamageError, FormatError):
+            pass
+        # A delta stands on a full version, which may be in another file. What is only damaged is for verify.
+        try:
+            entry = self._engine.access.read(lsn)
+            record = entry.record() if entry.type_number == DELTA_TYPE else None
+        except (DamageError, FormatError):
+            return NULL_LSN
+        full = record.prev_full_lsn if isinstance(record, NodeRecord) else NULL_LSN
+        return full if self._absent.holds(full) else NULL_LSN
+
+    def _slots(self, name: str, db: DatabaseState, node: BIN) -> None:
+        if db.duplicates:
+            return
+        for at, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
+            if state & (DELETED | SLOT_EMBEDDED) or not self._absent.holds(lsn):
+                continue
+            # The cleaner deletes files whose records have expired, and nobody misses them.
+            if not has_expired(node.expirations[at], self._now_ms):
+                self._absent.note(lsn, name, node=False)
+                self.keys.append(LostKey(name, _stored(db, node.keys[at]), lsn, NULL_LSN))
+
+
+def _stored(db: DatabaseState, key: object) -> bytes:
+    return key if isinstance(key, bytes) else key_and_data(db, key, b"")[0]
+
+
+def _with_older(storage: Storage, files: LogFiles, keys: list[LostKey], names: Mapping[str, int]) -> list[LostKey]:
+    """Look for older versions of lost records: the log is read once, and only when there are some."""
+    wanted = {(names[one.db], one.key): one for one in keys}
+    if not wanted:
+        return []
+    found: dict[tuple[int, bytes], list[tuple[int, int | None]]] = {}
+    committed = TxnLsns()
+    for item in _entries(storage, files.files, files.end_file()):
+        if item.type_number in TXN_ENDS and item.type_number == COMMIT:
+            end = scan.end_of(item)
+            if end is not None:
+                committed.setdefault(end.id, item.lsn)
+        elif item.type_number in USER_LNS and not item.invisible:
+            record = scan.record_of(item)
+            place = None if record is None else (record.db_id, record.key)
+            if record is not None and place in wanted and record.data is not None:
+                found.setdefault(place, []).append((item.lsn, record.txn_id))
+
+    def older(one: LostKey) -> int:
+        versions = found.get((names[one.db], one.key), ())
+        return max(
+            (lsn for lsn, txn in versions if lsn < one.lsn and (txn is None or txn in committed)), default=NULL_LSN
+        )
+
+    return [one._replace(older=older(one)) for one in keys]
+
+
+def _entries(storage: Storage, files: tuple[LogFile, ...], end_file: int) -> Iterator[LogEntry]:
+    for file in files:
+        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+            yield from (item for item in reader.entries() if isinstance(item, LogEntry))
+
+
+def _from_log(storage: Storage, env: str, absent: _Absent, listener: Listener) -> list[LostKey]:
+    """What the BINs that the log still holds say, where recovery refuses."""
+    node = SalvageNode(env, list_log_files(storage), scan.survey_log(env), "recovery refuses")
+    salvage = Salvage(sources_of([node]), listener)
+    keys = []
+    for one in salvage.rows():
+        if isinstance(one, LostVersion) and absent.holds(one.lsn):
+            name = salvage.databases[one.database].db.name
+            absent.note(one.lsn, name, node=False)
+            keys.append(LostKey(name, one.key, one.lsn, one.older_lsn))
+    return keys
+
+
+def _needed_by_recovery(storage: Storage, files: LogFiles, absent: _Absent) -> set[int]:
+    """Absent files that recovery has to read: from the first active LSN of the last checkpoint on."""
+    try:
+        checkpoint = survey(storage, files, quick=True).checkpoint
+    except JetoolError:
+        return set()
+    first = 0 if checkpoint is None else file_of(checkpoint.record.first_active_lsn)
+    last = files.files[-1].number
+    return {number for number in absent.numbers() if first <= number <= last}

@@ -1,0 +1,175 @@
+"""``jetool missing``: log files that are gone or cut, and what stood only there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import click
+
+from engine.errors import UsageError
+from engine.format.lsn import NULL_LSN
+from engine.rescue.missing import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
+from engine.storage.disk import DiskStorage
+from jetool.app import exits
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import require_je
+from jetool.app.options import Run
+from jetool.output.shape import Field, Row, Shape, Style, to_text
+
+FILE: Final = Shape(
+    "file",
+    "A log file that is not there, or not whole.",
+    (
+        Field("file", "text", "its name"),
+        Field("state", "text", "missing: something needs it; cleaned: nothing does; cut: it ends too early; unknown: "
+              "recovery refuses, so that the trees cannot tell", choices=STATES),
+        Field("in_recovery", "bool", "recovery has to read it"),
+        Field("nodes", "int", "references to nodes that lead there"),
+        Field("records", "int", "references to records that lead there"),
+        Field("referrer", "text", "a database that they belong to", null=True),
+    ),
+)  # fmt: skip
+KEY: Final = Shape(
+    "key",
+    "A record whose newest version stood there.",
+    (
+        Field("db", "text", "the database"),
+        Field("key", "key", "the key"),
+        Field("lsn", "lsn", "where it stood"),
+        Field("older_lsn", "lsn", "an older committed version that is there; null: none is"),
+    ),
+)
+SUBTREE: Final = Shape(
+    "subtree",
+    "A part of a tree whose upper node stood there.",
+    (
+        Field("db", "text", "the database"),
+        Field("low", "key", "keys from this one on; null: from the first", null=True),
+        Field("high", "key", "keys below this one; null: to the last", null=True),
+        Field("lsn", "lsn", "where the node stood"),
+        Field("level", "int", "1 for a bottom node"),
+        Field("records", "int", "how many records, about"),
+    ),
+)
+SUMMARY: Final = Shape(
+    "summary",
+    "What is missing.",
+    (
+        Field("environment", "text", "its directory"),
+        Field("problem", "text", "why recovery refuses; null when it does not", null=True),
+        Field("missing", "int", "files that something needs"),
+        Field("cut", "int", "files that end too early"),
+        Field("cleaned", "int", "numbers of files that nothing needs"),
+        Field("unknown", "int", "numbers of which nothing is known, since recovery refuses"),
+        Field("keys", "int", "records whose newest version is gone"),
+        Field("with_older", "int", "those of them of which an older version is there"),
+        Field("subtrees", "int", "parts of trees that are gone"),
+        Field("subtree_records", "int", "records in them, about"),
+        Field("copy", "text", "the environment that was made without them", null=True),
+        Field("next", "text", "the next command", null=True),
+    ),
+)
+
+
+def _check(_: Run, *, repair: bool, to: str | None, **__: object) -> None:
+    if repair != (to is not None):
+        raise UsageError("--repair and --to belong together", hint="--repair --to COPY makes a copy that opens")
+
+
+def _line(rec: str, row: Row, style: Style) -> str:
+    """One line of text: what kind of thing, then its values."""
+    values = [to_text(kind, value, style) for _, kind, value in row]
+    if rec == FILE.rec:
+        needs = f"{values[3]} nodes and {values[4]} records lead there" if values[5] != "-" else "nothing leads there"
+        read = ", recovery has to read it" if row[2][2] else ""
+        return f"file     {values[0]}  {values[1]}: {needs}{read}"
+    if rec == KEY.rec:
+        return f"key      {values[0]}  {values[1]}  stood at {values[2]}, older version {values[3]}"
+    extent = f"from {values[1]} to {values[2]}, level {values[4]}, about {values[5]} records"
+    return f"subtree  {values[0]}  {extent}, stood at {values[3]}"
+
+
+@command(
+    "missing",
+    check=_check,
+    outputs=lambda: Outputs("stream", (FILE, KEY, SUBTREE), SUMMARY),
+    features=("fields", "progress", "keys"),
+    examples=(
+        ("Which files are missing, and what is lost with them", "jetool missing /data/env"),
+        ("The keys, for a script", "jetool missing /data/env --format ndjson --key-format hex"),
+        ("A copy that opens without them", "jetool missing /data/env --repair --to /data/env2"),
+    ),
+    exits={
+        exits.DONE: "nothing is missing: whatever has no file was cleaned",
+        exits.FINDINGS: "files are missing or cut short",
+        exits.REFUSED: "the directory of the copy is not empty",
+        exits.NOT_FOUND: "no environment",
+        exits.UNSUPPORTED: "a log version that this program does not read",
+        exits.DATA_GIVEN_UP: "the copy was made; what is listed is not in it",
+        exits.INCOMPLETE: "a file cannot be read, or the copy cannot be written",
+    },
+)
+@environment
+@click.option("--repair", is_flag=True, help="Make a copy with everything else, as jetool salvage does.")
+@click.option("--to", metavar="COPY", type=click.Path(), help="With --repair: a new directory; COPY/env opens.")
+def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
+    """Say which log files are gone or cut short, whether that matters, and what stood only there.
+
+    A gap in the numbers is what cleaning leaves. A file is missing when a tree leads into it or recovery has to read
+    it: then the records are listed whose newest version stood there, each with an older version where there is one, and
+    the parts of trees whose nodes stood there, with the range of their keys and about how many records they hold. Where
+    recovery refuses, the bottom nodes that the log still holds tell what they can.
+
+    Nothing is changed. With --repair a new environment is made in COPY/env from everything that is left.
+    """
+    storage = DiskStorage(env)
+    require_je(storage)
+    if to is not None:
+        from engine.pipeline.tables import require_new
+
+        require_new(to)
+    report = find_missing(storage, env, run.listener)
+    counts = Counter(file.state for file in report.files)
+    wrong = bool(counts[MISSING] or counts[CUT] or (counts[UNKNOWN] and report.problem))
+    with run.out.stream(FILE, KEY, SUBTREE, line=_line) as stream:
+        for file in report.files:
+            stream.row(FILE.rec, FILE.row(_file(file)))
+        for key in report.keys:
+            stream.row(KEY.rec, KEY.row(key))
+        for subtree in report.subtrees:
+            stream.row(SUBTREE.rec, SUBTREE.row(subtree))
+        code = exits.FINDINGS if wrong else exits.DONE
+        if repair and to is not None:
+            code = _copy(run, env, to)
+        stream.end(SUMMARY.row(_summary(env, report, counts, to)))
+    return code
+
+
+def _copy(run: Run, env: str, to: str) -> int:
+    """Make an environment of what is left."""
+    from engine.pipeline.tables import new_directory
+    from engine.rescue.salvage.collect import Salvage
+    from engine.rescue.salvage.sources import look_at, sources_of
+    from jetool.commands.salvage.saving import save
+
+    sources = sources_of([look_at(env, run.listener)])
+    with new_directory(to) as staging:
+        save(Salvage(sources, run.listener), sources, staging, "env")
+    return exits.DATA_GIVEN_UP if sources[0].base is None else exits.DONE
+
+
+def _file(file: AbsentFile) -> tuple[object, ...]:
+    name = f"{file.number:08x}.jdb"
+    return name, file.state, file.in_recovery, file.nodes, file.records, file.first_db or None
+
+
+def _summary(env: str, report: MissingReport, counts: Counter[str], to: str | None) -> tuple[object, ...]:
+    next_command = None
+    if counts[MISSING] or counts[CUT] or report.problem:
+        next_command = f"restore the files from a backup, or: jetool missing {env} --repair --to COPY"
+    return (
+        env, report.problem or None, counts[MISSING], counts[CUT], counts["cleaned"], counts[UNKNOWN],
+        len(report.keys), sum(key.older != NULL_LSN for key in report.keys), len(report.subtrees),
+        sum(one.records for one in report.subtrees), to, None if to is not None else next_command,
+    )  # fmt: skip

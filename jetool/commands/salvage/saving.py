@@ -1,0 +1,48 @@
+"""One salvage, taken to its end: every record and every word about one goes where it belongs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from engine.rescue.salvage.collect import LostVersion, Salvage, SalvagedRecord
+from engine.rescue.salvage.sources import SalvageSource
+from jetool.commands.salvage.rows import DATABASE
+from jetool.commands.salvage.writing import SourceFiles
+from jetool.output.shape import Row
+
+
+def save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form: str) -> list[Row]:
+    """Write everything below a directory; None writes nothing. Rows of the databases."""
+    saved: Counter[int] = Counter()
+    lost: Counter[int] = Counter()
+    with ExitStack() as stack:
+        files = []
+        for source in sources:
+            where = None if staging is None else staging / source.name if len(sources) > 1 else staging
+            files.append(SourceFiles(where, source.name, form))
+            stack.callback(files[-1].abandon)
+            for node in source.nodes:
+                for damage in node.survey.damages:
+                    files[-1].skipped(node.env, damage)
+        for one in done.rows():
+            database = done.databases[one.database]
+            files[database.source].take(one.database, database, one)
+            if isinstance(one, SalvagedRecord):
+                saved[one.database] += 1
+                done.counts["orphans"] += database.orphan
+            lost[one.database] += isinstance(one, LostVersion)
+        for written in files:
+            written.close()
+        stack.pop_all()
+    rows = []
+    for number, database in enumerate(done.databases):
+        source, place = sources[database.source], files[database.source].places.get(number)
+        if place is not None and len(sources) > 1:
+            place = f"{source.name}/{place}"
+        if database.orphan:
+            place = "orphans.ndjson" if len(sources) == 1 else f"{source.name}/orphans.ndjson"
+        named = database.db
+        rows.append(DATABASE.row((source.name, named.name, named.duplicates, saved[number], lost[number], place)))
+    return rows
