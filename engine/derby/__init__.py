@@ -24,5 +24,6 @@ Also here:
 * ``presence``: which containers recovery needs, and which of them have no file
 * ``textbook``: the page-LSN variant of textbook ARIES, beside Derby's, and what it would do with the records of the
   same log
+* ``timeline``: transactions beside the last checkpoint and the end of the log
 * ``xact_fates``: the fate of every transaction in the log
 """

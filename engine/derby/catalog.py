@@ -6,7 +6,8 @@ several constraints may share one index. After a crash the rows on disk are thos
 records are redone, and those of losers undone, on pages in memory, without the rest of recovery. That is enough, since
 its rows are undone where they are (R-DRB-52, 53); only rows of indexes move.
 
-The table of properties is in no catalogue. Its number is in ``service.properties`` as well.
+The table of properties is in no catalogue. Its number is in ``service.properties`` as well; all that is read of it is
+whether old log files are kept.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from engine.derby import loggable
 from engine.derby.cache import NoLog, PageCache
+from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY
 from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import page
@@ -91,6 +93,20 @@ def conglomerates(database: DerbyDatabase, pending: Pending) -> set[int] | None:
         return None
     finally:
         containers.close()
+
+
+def keeps_log(database: DerbyDatabase, cache: PageCache) -> bool:
+    """Whether old log files are kept (archive mode): a service property, or one in the database's property table."""
+    names = ARCHIVE_PROPERTY, KEEP_PROPERTY
+    if any(database.properties.get(name, "").lower() == "true" for name in names):
+        return True
+    home = cache.containers.find(ContainerKey(0, properties_container(database)))
+    if home is None:
+        return False
+    pages = (cache.get(home, number) for number in range(1, cache.page_count(home)))
+    rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows if not one.deleted)
+    # Name and value stand as text in the record; its columns need not be told apart.
+    return any(b"true" in one.record and any(name.encode() in one.record for name in names) for one in rows)
 
 
 def _bring_up_to_date(cache: PageCache, pending: Pending) -> None:

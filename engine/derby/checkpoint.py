@@ -6,18 +6,23 @@ step  what happens
 1     switch to a new log file when the position is above the switch interval
 2     take a number for the checkpoint transaction; its begin is logged in step 5
 3     gather: redoLWM = end of the log now; undoLWM = begin of the oldest open transaction, prepared ones
-      included, else redoLWM
+      included, else redoLWM; repPoint = the earliest of the truncation points that clients have set
 4     write every changed page, then every changed container header, and sync the containers
 5     log begin (internal), the checkpoint record and flush; log the end
 6     write log.ctrl, sync, then logmirror.ctrl, sync (R-DRB-40)
 7     it is the current checkpoint now; nothing is written for that
-8     delete log files below the file of undoLWM, then stubs of containers removed in front of redoLWM
+8     delete log files below the file of undoLWM or repPoint, whichever is earlier, then stubs of containers
+      removed in front of redoLWM
 ====  =====================================================================================================
 
 A stop after step 5 and before step 6 leaves the old checkpoint in force; the new transaction is an internal loser with
 nothing to undo (R-DRB-25). A stop between the two control files leaves a mirror that is one checkpoint behind, which is
 safe because truncation comes later. The end record is flushed here, in a group of its own, after step 6: Derby leaves
 it in its buffer until something else is logged.
+
+*Truncation points.* A client of the store may need log that recovery does not (a backup that copies it, a replica that
+follows): it sets a point, and step 8 goes no further. Derby itself has one such client, log archiving, which keeps all;
+its checkpoint record has a 0 in their place and nothing of repPoint (R-DRB-21), so nothing is logged of it here either.
 
 Example, recovery of ``crash-five-transactions``: redoLWM = undoLWM = (1,43101), the place of the checksum record; begin
 (1,43138), checkpoint record (1,43174), end after it; the control files name (1,43174).
@@ -31,6 +36,7 @@ from engine.derby.cache import PageCache
 from engine.derby.database import CONTROL, LOG_DIRECTORY, MIRROR, DerbyDatabase
 from engine.derby.format import control, instant
 from engine.derby.format.control import Control
+from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.format.operations.transaction import INTERNAL, PREPARED, CheckpointRecord, TableEntry
 from engine.derby.format.record import RAW_STORE
 from engine.derby.log import DerbyLogFiles
@@ -51,6 +57,14 @@ STEPS = (
 )
 ARCHIVE_PROPERTY = "derby.storage.logArchiveMode"
 KEEP_PROPERTY = "derby.storage.keepTransactionLog"
+ARCHIVE = "log archive"
+
+
+class TruncationPoint(NamedTuple):
+    """The first log record that a client of the store still needs."""
+
+    client: str
+    at: int
 
 
 class CheckpointResult(NamedTuple):
@@ -59,6 +73,7 @@ class CheckpointResult(NamedTuple):
     Attributes:
         at: instant of the checkpoint record.
         redo_lwm, undo_lwm: its low water marks.
+        truncation_points: what clients of the store still need.
         transaction: number of the checkpoint transaction.
         pages: pages written in step 4.
         log_files_removed: numbers of the log files deleted in step 8.
@@ -68,6 +83,7 @@ class CheckpointResult(NamedTuple):
     at: int
     redo_lwm: int
     undo_lwm: int
+    truncation_points: tuple[TruncationPoint, ...]
     transaction: int
     pages: int
     log_files_removed: tuple[int, ...]
@@ -82,11 +98,11 @@ class DerbyCheckpointer:
         log: its log files.
         writer: where records are appended.
         cache: the pages.
-        keep_log: whether old log files are kept (archive mode).
+        truncation_points: what clients of the store still need of the log.
         listener: hears the eight steps by name.
     """
 
-    __slots__ = ("_cache", "_database", "_keep_log", "_listener", "_log", "_writer")
+    __slots__ = ("_cache", "_database", "_listener", "_log", "_truncation_points", "_writer")
 
     def __init__(
         self,
@@ -95,14 +111,14 @@ class DerbyCheckpointer:
         writer: DerbyLogWriter,
         cache: PageCache,
         *,
-        keep_log: bool = False,
+        truncation_points: tuple[TruncationPoint, ...] = (),
         listener: Listener = SILENT,
     ) -> None:
         self._database = database
         self._log = log
         self._writer = writer
         self._cache = cache
-        self._keep_log = keep_log
+        self._truncation_points = truncation_points
         self._listener = listener
 
     def take(self, number: int, opened: list[Xact], base: Control) -> CheckpointResult:
@@ -136,12 +152,13 @@ class DerbyCheckpointer:
         self._step(6)
         self._writer.flush()
         self._step(7)
-        removed = () if self._keep_log else truncate(self._log, undo_lwm)
+        removed = truncate(self._log, earliest_useful(undo_lwm, self._truncation_points))
         stubs = self._cache.containers.drop_stubs(redo_lwm)
         return CheckpointResult(
             at=at,
             redo_lwm=redo_lwm,
             undo_lwm=undo_lwm,
+            truncation_points=self._truncation_points,
             transaction=number,
             pages=pages,
             log_files_removed=removed,
@@ -175,9 +192,24 @@ def write_controls(storage: Storage, content: Control) -> None:
             storage.sync_directory(LOG_DIRECTORY)
 
 
-def truncate(log: DerbyLogFiles, undo_lwm: int) -> tuple[int, ...]:
-    """Delete log files below the file of the undo low water mark, oldest first; their numbers (R-DRB-24)."""
-    removed = tuple(number for number in log.numbers() if number < instant.file_of(undo_lwm))
+def archive_point(log: DerbyLogFiles) -> TruncationPoint:
+    """The truncation point of log archiving: every log file that there is."""
+    return TruncationPoint(ARCHIVE, instant.make(log.numbers()[0], HEADER_SIZE))
+
+
+def rep_point(points: tuple[TruncationPoint, ...]) -> int:
+    """The earliest truncation point, 0 when no client has set one."""
+    return min((one.at for one in points), default=instant.NONE)
+
+
+def earliest_useful(undo_lwm: int, points: tuple[TruncationPoint, ...]) -> int:
+    """The earliest log record that anybody needs: repPoint or undoLWM, whichever is earlier."""
+    return min((undo_lwm, *(one.at for one in points)))
+
+
+def truncate(log: DerbyLogFiles, before: int) -> tuple[int, ...]:
+    """Delete log files below the file of an instant, oldest first; their numbers (R-DRB-24)."""
+    removed = tuple(number for number in log.numbers() if number < instant.file_of(before))
     log.forget()
     for number in removed:
         log.database.storage.remove(log.path(number))

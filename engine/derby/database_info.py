@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from engine.derby.cache import NoLog, PageCache
+from engine.derby.catalog import keeps_log
+from engine.derby.checkpoint import TruncationPoint, archive_point
+from engine.derby.containers import Containers
 from engine.derby.database import Controls, DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.format.operations import registry
@@ -20,6 +24,7 @@ from engine.derby.recovery.start import Start, find_start
 from engine.derby.xact_table import Xact, XactTable
 from engine.errors import DamageError
 from engine.events import SILENT, Listener
+from engine.storage.overlay import OverlayStorage
 
 _STEP = 1024
 
@@ -97,6 +102,7 @@ class Info(NamedTuple):
         containers: number of container files.
         stubs: number of stubs of removed containers.
         lock_holder: pid of a JVM that has the database open (0 = not known which), or None.
+        truncation_points: what clients still need of the log, as the pages on disk say.
         analysis: what recovery would find, None when it was not asked for or cannot be made.
         problem: why the analysis cannot be made, else None.
     """
@@ -109,6 +115,7 @@ class Info(NamedTuple):
     containers: int
     stubs: int
     lock_holder: int | None
+    truncation_points: tuple[TruncationPoint, ...]
     analysis: DerbyAnalysis | None
     problem: str | None
 
@@ -144,9 +151,24 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
         containers=kinds.count(False),
         stubs=kinds.count(True),
         lock_holder=database.lock_holder(),
+        truncation_points=_truncation_points(database, log),
         analysis=analysis,
         problem=problem,
     )
+
+
+def _truncation_points(database: DerbyDatabase, log: DerbyLogFiles) -> tuple[TruncationPoint, ...]:
+    # Pages of an encrypted database cannot be read.
+    if database.encrypted or not log.numbers():
+        return ()
+    containers = Containers(DerbyDatabase(OverlayStorage(database.storage)))
+    try:
+        return (archive_point(log),) if keeps_log(database, PageCache(containers, NoLog())) else ()
+    except DamageError:
+        # ``verify`` says which page it is.
+        return ()
+    finally:
+        containers.close()
 
 
 def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT) -> DerbyAnalysis:

@@ -79,7 +79,9 @@ class Verbs(Protocol):
     ) -> int:
         """Write one record."""
 
-    def recover(self, run: Run, /, *, env: str, accept_loss: bool, je_default: bool, explain: bool) -> int:
+    def recover(
+        self, run: Run, /, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool
+    ) -> int:
         """Run recovery."""
 
     def scan(

@@ -23,6 +23,7 @@ Also here:
 * ``saving``: where the old bytes of a Derby database go before they are changed
 * ``selecting``: the options of ``dump-log`` for a Derby database: which of them there are, and what they select
 * ``store``: the verbs of records on a page store of our own: create, put, get, delete, scan, dump, load, dbs
+* ``timeline_rows``: transactions beside the last checkpoint and the crash: a drawing, and a row for JSON
 * ``txns``: ``txns`` on a Derby database
 * ``verify``: ``verify`` on a Derby database: the engine's findings through the command's output
 """

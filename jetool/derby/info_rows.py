@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from engine.derby.checkpoint import TruncationPoint, earliest_useful, rep_point
 from engine.derby.database import ControlCopy, Controls
 from engine.derby.database_info import DerbyAnalysis, Info, OpenTransaction
-from engine.derby.format import control
+from engine.derby.format import control, instant
 from engine.derby.format.operations.layout import GlobalId
 from jetool.output.shape import Field, Shape, row_of
 
+TRUNCATION_FIELDS: Final = (
+    Field("truncation_points", "texts", "clients of the store that keep log, and from where on (step 3)"),
+    Field("rep_point", "instant", "the earliest of them; null when no client keeps any"),
+    Field("earliest_useful", "instant", "rep_point or undo_lwm, whichever is earlier: older log files go (step 8)"),
+)
 _CONTROL_FIELDS: Final = (
     Field("path", "text", "file below the database directory"),
     Field("present", "bool", "whether it exists"),
@@ -29,6 +35,7 @@ _CHECKPOINT_FIELDS: Final = (
     Field("instant", "instant", "the checkpoint record"),
     Field("redo_lwm", "instant", "redo low water mark: redo work starts here"),
     Field("undo_lwm", "instant", "undo low water mark: the scan starts here"),
+    *TRUNCATION_FIELDS,
     Field("transactions", "int", "entries of its transaction table, that of the checkpoint itself included"),
 )
 _RECOVERY_FIELDS: Final = (
@@ -120,7 +127,7 @@ def info_row(found: Info, repair: str | None, lock_files: list[str]) -> Any:
         (
             *head,
             [_control(copy, found.controls) for copy in (found.controls.primary, found.controls.mirror)],
-            _checkpoint(analysis),
+            _checkpoint(analysis, found.truncation_points),
             [row_of(_FILE_FIELDS, file) for file in files],
             _recovery(analysis) if analysis else None,
             _open(analysis) if analysis else [],
@@ -160,12 +167,19 @@ def _control(copy: ControlCopy, controls: Controls) -> Any:
     )
 
 
-def _checkpoint(analysis: DerbyAnalysis | None) -> Any:
+def _checkpoint(analysis: DerbyAnalysis | None, points: tuple[TruncationPoint, ...]) -> Any:
     if analysis is None or analysis.start.checkpoint is None:
         return None
     marks = analysis.start.checkpoint
-    values = (analysis.start.checkpoint_at, marks.redo_lwm, marks.undo_lwm, len(marks.table or ()))
+    truncation = truncation_values(marks.undo_lwm, points)
+    values = analysis.start.checkpoint_at, marks.redo_lwm, marks.undo_lwm, *truncation, len(marks.table or ())
     return row_of(_CHECKPOINT_FIELDS, values)
+
+
+def truncation_values(undo_lwm: int, points: tuple[TruncationPoint, ...]) -> tuple[Any, ...]:
+    """The values of TRUNCATION_FIELDS."""
+    texts = [f"{one.client} {instant.show(one.at)}" for one in points]
+    return texts, rep_point(points), earliest_useful(undo_lwm, points)
 
 
 def _recovery(analysis: DerbyAnalysis) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from typing import Final
 
 from engine.derby.database import DerbyDatabase
+from engine.derby.log import DerbyLogFiles
 from engine.derby.presence import CERTAIN
 from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
+from engine.derby.timeline import timeline
 from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -21,6 +24,7 @@ from jetool.derby.explain_rows import EXPLAINED, explained_row
 from jetool.derby.locking import wait_for_lock
 from jetool.derby.recover_rows import RECOVERED, recovered_row
 from jetool.derby.saving import backup_of, has_saved, last_backup
+from jetool.derby.timeline_rows import TIMELINE, drawing, timeline_row
 from jetool.output.shape import Field, Shape, check_fields
 
 UNDONE: Final = Shape(
@@ -96,6 +100,33 @@ def explain_database(run: Run, storage: DiskStorage) -> int:
     database.require_version(database.controls())
     note_holder(run, database)
     run.out.document(EXPLAINED, explained_row(storage.root, list(compare(storage))))
+    return exits.DONE
+
+
+def draw_timeline(run: Run, storage: DiskStorage) -> int:
+    """Print the transactions beside the last checkpoint and the end of the log; nothing is changed.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnsupportedError: encrypted, or of a release that is not known.
+        DamageError: a log file that recovery needs is missing.
+    """
+    database = DerbyDatabase(storage)
+    database.require_clear()
+    database.require_version(database.controls())
+    note_holder(run, database)
+    found = timeline(database)
+    if run.out.format == "text" and run.out.selected is None:
+        width = shutil.get_terminal_size((80, 24)).columns
+        run.out.text("\n".join(drawing(DerbyLogFiles(database), found, width)))
+    else:
+        run.out.document(TIMELINE, timeline_row(storage.root, found))
     return exits.DONE
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from engine.derby.checkpoint import CheckpointResult
 from engine.derby.recovery.manager import DerbyRecoveryResult
+from jetool.derby.info_rows import TRUNCATION_FIELDS, truncation_values
 from jetool.output.shape import Field, Shape, row_of
 
 _PASS_FIELDS: Final = (
@@ -25,6 +26,7 @@ _CHECKPOINT_FIELDS: Final = (
     Field("instant", "instant", "the checkpoint record"),
     Field("redo_lwm", "instant", "redo low water mark"),
     Field("undo_lwm", "instant", "undo low water mark"),
+    *TRUNCATION_FIELDS,
     Field("transaction", "int", "transaction that wrote it"),
     Field("pages", "int", "pages that it wrote"),
     Field("log_files_removed", "ints", "log files that nobody needs any more"),
@@ -94,4 +96,6 @@ def _passes(found: DerbyRecoveryResult) -> list[tuple[Any, ...]]:
 
 
 def _checkpoint(found: CheckpointResult) -> Any:
-    return row_of(_CHECKPOINT_FIELDS, found)
+    truncation = truncation_values(found.undo_lwm, found.truncation_points)
+    work = found.transaction, found.pages, found.log_files_removed, found.stubs_removed
+    return row_of(_CHECKPOINT_FIELDS, (found.at, found.redo_lwm, found.undo_lwm, *truncation, *work))

@@ -117,12 +117,14 @@ def put(run: Run, *, env: str, key: bytes, data: bytes, name: str, no_overwrite:
     return put_record(run, env, name, record, overwrite=not no_overwrite, commit=not no_commit)
 
 
-def recover(run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool) -> int:
-    """Run recovery, or say of each record what it would do."""
-    from jetool.derby.recover import explain_database, recover_database
+def recover(run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool) -> int:
+    """Run recovery, or say of each record or transaction what it would do."""
+    from jetool.derby.recover import draw_timeline, explain_database, recover_database
 
     if je_default:
         raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
+    if timeline:
+        return draw_timeline(run, DiskStorage(env))
     if explain:
         return explain_database(run, DiskStorage(env))
     return recover_database(run, DiskStorage(env), accept_loss=accept_loss, force_checkpoint=False)

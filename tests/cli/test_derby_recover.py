@@ -277,3 +277,20 @@ def test_a_database_that_lost_a_container(tmp_path: Path) -> None:
     given_up = run("recover", database, "--accept-loss", "--json")
     assert given_up.code == 6, given_up.err
     assert "container 209 is in the catalogue and its file is missing" in given_up.json()["notes"]
+
+
+def test_timeline(tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path)
+    before = state_of(database)
+    result = run("recover", database, "--explain", "--timeline", "--json")
+    assert result.code == 0, result.err
+    assert_valid("recover", result.out)
+    assert [one["like"] for one in result.json()["transactions"]] == [1, 2, 3, 4, 5, 5]
+    drawn = run("recover", database, "--explain", "--timeline").text
+    assert "|------------:-------|    ::           :          193     1  committed" in drawn.splitlines()
+    fields = run("recover", database, "--explain", "--timeline", "--fields", "undo_lwm,redo_lwm")
+    assert fields.text == "  undo lwm  (1,40674)\n  redo lwm  (1,41652)\n"
+    assert state_of(database) == before
+    refused = run("recover", database, "--timeline")
+    assert refused.code == 2
+    assert "--timeline is a form of --explain" in refused.err

@@ -363,6 +363,23 @@ def test_a_long_transaction_holds_the_log(files: MemoryStorage) -> None:
     assert store.checkpoint().log_files_removed[0] == first
 
 
+def test_truncation_points_hold_the_log(files: MemoryStorage) -> None:
+    """Step 8 of the design document: log files go that lie before repPoint and undoLWM, whichever is earlier."""
+    store = PageStore.create(files, log_file_bytes=100_000)
+    store.create_table("t")
+    for number in range(40):
+        store.put("t", b"%d" % number, b"x" * 9000)
+    first, *_, last = DerbyLogFiles(DerbyDatabase(files)).numbers()
+    assert last > first + 1
+    store.set_truncation_point("replica", instant.make(first + 1, 24))
+    store.set_truncation_point("backup", instant.make(last, 24))
+    done = store.checkpoint()
+    assert done.log_files_removed == (first,)
+    assert [one.client for one in done.truncation_points] == ["replica", "backup"]
+    store.set_truncation_point("replica", None)
+    assert store.checkpoint().log_files_removed == tuple(range(first + 1, last))
+
+
 def test_checkpoints_come_by_themselves(files: MemoryStorage) -> None:
     store = PageStore.create(files, StoreOptions(checkpoint_bytes=50_000))
     store.create_table("t")

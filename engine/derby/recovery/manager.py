@@ -25,18 +25,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.cache import DEFAULT_PAGES, PageCache
-from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY, CheckpointResult, DerbyCheckpointer, write_controls
+from engine.derby.catalog import keeps_log
+from engine.derby.checkpoint import CheckpointResult, DerbyCheckpointer, TruncationPoint, archive_point, write_controls
 from engine.derby.containers import Containers
 from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, DerbyDatabase
 from engine.derby.database_info import DerbyAnalysis, analyse
 from engine.derby.format import instant
-from engine.derby.format.container import ContainerKey
 from engine.derby.format.control import Control
 from engine.derby.interlock import check, usable_controls
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.log_writer import DEFAULT_BUFFER_BYTES, DEFAULT_SWITCH_BYTES, DerbyLogWriter, clear_tail
 from engine.derby.page_copies import PageCopies, mend
-from engine.derby.pages import LivePage
 from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.undo import Undo, UndoResult
 from engine.derby.xact_table import XactTable
@@ -46,7 +45,6 @@ from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
 from engine.storage.undo import undo
 
-_PROPERTIES_CONTAINER = 16
 _STEP = 256
 
 
@@ -328,27 +326,17 @@ class _Recovery:
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
         # Their removal lies in front of this checkpoint, so it may drop them.
         self._containers.adopt_stubs()
-        properties = self._database.properties
+        points: tuple[TruncationPoint, ...] = ()
         # The pages are current now, so the database's own property table can be read like any other.
-        keep_log = any(properties.get(name, "").lower() == "true" for name in (ARCHIVE_PROPERTY, KEEP_PROPERTY))
-        keep_log = keep_log or self._property_table_keeps_log()
-        if keep_log:
+        if keeps_log(self._database, self._cache):
+            points = (archive_point(self._log),)
             self.notes.append("log archiving is on: old log files are kept")
         checkpointer = DerbyCheckpointer(
-            self._database, self._log, self._writer, self._cache, keep_log=keep_log, listener=self._listener
+            self._database,
+            self._log,
+            self._writer,
+            self._cache,
+            truncation_points=points,
+            listener=self._listener,
         )
         return checkpointer.take(self._table.highest + 1, list(self._table.open.values()), base)
-
-    def _property_table_keeps_log(self) -> bool:
-        """Whether the database's own property table says that the log is kept."""
-        properties = self._database.properties
-        number = properties.get("derby.storage.propertiesId", "")
-        key = ContainerKey(0, int(number) if number.isdigit() else _PROPERTIES_CONTAINER)
-        found = self._containers.find(key)
-        if found is None:
-            return False
-        pages = (self._cache.get(found, page_number) for page_number in range(1, self._cache.page_count(found)))
-        rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows if not one.deleted)
-        # Name and value stand as text in the record; its columns need not be told apart.
-        names = ARCHIVE_PROPERTY.encode(), KEEP_PROPERTY.encode()
-        return any(b"true" in one.record and any(name in one.record for name in names) for one in rows)

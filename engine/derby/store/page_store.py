@@ -25,7 +25,13 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from engine.derby.cache import PageCache
-from engine.derby.checkpoint import ARCHIVE_PROPERTY, CheckpointResult, DerbyCheckpointer
+from engine.derby.checkpoint import (
+    ARCHIVE_PROPERTY,
+    CheckpointResult,
+    DerbyCheckpointer,
+    TruncationPoint,
+    archive_point,
+)
 from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
 from engine.derby.database_info import analyse
@@ -103,6 +109,7 @@ class PageStore:
         self._storage = OverlayStorage(storage) if read_only else storage
         self._options = options
         self._appended = 0
+        self._truncation_points: dict[str, int] = {}
         self._closed = False
         self._listener = listener
         self._database = DerbyDatabase(self._storage)
@@ -218,13 +225,28 @@ class PageStore:
         with core.latch, core.stopping():
             # Nothing is logged for the transaction until its record in step 5.
             number = core.begin().number
+            points = [TruncationPoint(*one) for one in self._truncation_points.items()]
+            if self.archive:
+                points.append(archive_point(self._log))
             checkpointer = DerbyCheckpointer(
-                self._database, self._log, core.writer, core.cache, keep_log=self.archive, listener=self._listener
+                self._database,
+                self._log,
+                core.writer,
+                core.cache,
+                truncation_points=tuple(points),
+                listener=self._listener,
             )
             done = checkpointer.take(number, list(core.open.values()), self._database.controls().chosen or Control())
             # As long as nothing is appended after this place, closing needs no checkpoint.
             self._settled, self._appended = core.writer.end, core.writer.appended_bytes
             return done
+
+    def set_truncation_point(self, client: str, at: int | None) -> None:
+        """Keep the log from an instant on for a client, as long as the store is open; None lets it go."""
+        with self._core.latch:
+            self._truncation_points.pop(client, None)
+            if at is not None:
+                self._truncation_points[client] = at
 
     def set_archive(self, *, keep: bool) -> None:
         """Keep every log file from now on, or stop doing so; the next checkpoint deletes what is not needed."""

@@ -19,15 +19,17 @@ from jetool.commands.recover.rows import RECOVERED, recovered_row
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import explain_rows, recover_rows
+    from jetool.derby import explain_rows, recover_rows, timeline_rows
 
-    derby = (recover_rows.RECOVERED, explain_rows.EXPLAINED)
+    derby = (recover_rows.RECOVERED, explain_rows.EXPLAINED, timeline_rows.TIMELINE)
     return Outputs("document", (RECOVERED, *derby), derby=derby)
 
 
-def _check(_: Run, *, accept_loss: bool, je_default: bool, **__: object) -> None:
+def _check(_: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, **__: object) -> None:
     if accept_loss and je_default:
         raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
+    if timeline and not explain:
+        raise UsageError("--timeline is a form of --explain", hint="give both")
 
 
 @command(
@@ -39,6 +41,7 @@ def _check(_: Run, *, accept_loss: bool, je_default: bool, **__: object) -> None
         ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
         ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
         ("Give up committed work after damage, after a copy was made", "jetool recover /data/env --accept-loss"),
+        ("Transactions of a Derby database beside its checkpoint", "jetool recover /data/derby --explain --timeline"),
     ),
     exits={
         exits.DONE: "recovered; nothing was given up",
@@ -53,7 +56,8 @@ def _check(_: Run, *, accept_loss: bool, je_default: bool, **__: object) -> None
 @click.option(
     "--explain", is_flag=True, help="Derby: each record, beside what textbook ARIES would do; change nothing."
 )
-def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool) -> int:
+@click.option("--timeline", is_flag=True, help="With --explain: transactions beside the checkpoint and the crash.")
+def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool) -> int:
     """Recover an environment as JE (or, for a Derby database, Derby) does when it opens it, and end with a checkpoint.
 
     Nothing is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
@@ -61,9 +65,10 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
     cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
     the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are
     kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
-    the textbooks, with page LSNs, a dirty page table and an analysis pass, would do.
+    the textbooks, with page LSNs, a dirty page table and an analysis pass, would do; or, with --timeline, each
+    transaction with where it begins and ends beside the last checkpoint and the crash.
     """
-    if explain:
+    if explain or timeline:
         raise kinds.not_for(kinds.JE, "--explain")
     # Before recovery, which may roll the stream back.
     before = _vlsns(env)
