@@ -40,6 +40,7 @@ RULES: Final = (
     ("DRB-PAGE-005", "a page is newer than the log"),
     ("DRB-PAGE-006", "a page counts its deleted rows wrongly"),
     ("DRB-PAGE-007", "a page that the log makes again cannot be read"),
+    ("DRB-PAGE-008", "a page in use is empty or missing"),
     ("DRB-CONT-001", "the header of a container is wrong"),
     ("DRB-CONT-002", "a container is referenced and its file is missing"),
     ("DRB-CONT-003", "a dropped container was not removed"),

@@ -113,6 +113,7 @@ CODES: dict[str, Code] = {
     ),
     "DRB-PAGE-006": Code(WARNING, "counts of deleted rows are wrong; space is not given back", "compress the table"),
     "DRB-PAGE-007": Code(NOTE, "recovery makes the page again when the log initialises it", "none is needed"),
+    "DRB-PAGE-008": Code(ERROR, "the rows of the page are gone", "restore from a backup and roll forward"),
     "DRB-CONT-001": Code(ERROR, "the table or index cannot be read", "restore from a backup and roll forward"),
     "DRB-CONT-002": Code(
         ERROR,

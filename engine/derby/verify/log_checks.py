@@ -20,7 +20,8 @@ from typing import NamedTuple
 from engine.derby.database import CONTROL, Controls
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
-from engine.derby.format.record import Record
+from engine.derby.format.operations.transaction import Checksum
+from engine.derby.format.record import CHECKSUM, RAW_STORE, Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.log_tail import look_after_end
 from engine.derby.page_versions import PageVersions
@@ -32,6 +33,7 @@ from engine.errors import DamageError
 from engine.events import Listener
 
 _STEP = 1024
+_GUARD = CHECKSUM | RAW_STORE
 
 
 class LogFacts(NamedTuple):
@@ -154,6 +156,9 @@ class _Scan:
                 except DamageError as error:
                     self.consistent = False
                     self._report("DRB-LOG-007", one, error.what)
+            # Without its flag a checksum record guards nothing, and no checksum covers it.
+            if isinstance(one.operation, Checksum) and one.group != _GUARD:
+                self._report("DRB-LOG-006", one, f"a checksum record has the flags {one.group:#x}, not {_GUARD:#x}")
             self.notes.see(one)
             self.versions.see(one)
         assert scan.end is not None

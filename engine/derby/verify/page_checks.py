@@ -8,6 +8,10 @@ rows is right; and the version against the range that the log allows (see ``veri
 A page of zeros, or page 0 with nothing but a container header, is what a crash leaves in the middle of growing or
 creating a container. It is a note as long as the log makes the page again, or never names it.
 
+A page of zeros, or none, where the container's own map has a page in use is damage, unless the log makes it again. What
+these checks cannot see is a page that holds what another page of its kind held, when the log does not name it: nothing
+on a page says which one it is.
+
 Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
 it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with
 version 20 would be DRB-PAGE-005 (the log has lost its end).
@@ -74,13 +78,15 @@ def _check_stub(database: DerbyDatabase, key: ContainerKey) -> list[DerbyFinding
 class _Container:
     """One container file."""
 
-    __slots__ = ("_key", "_path", "_ranges", "_storage", "findings", "pages", "rows")
+    __slots__ = ("_in_use", "_key", "_path", "_ranges", "_storage", "findings", "pages", "rows")
 
     def __init__(self, database: DerbyDatabase, key: ContainerKey, ranges: dict[int, VersionRange]) -> None:
         self._storage = database.storage
         self._key = key
         self._path = container.path_of(key)
         self._ranges = ranges
+        # As far as allocation pages have said; each stands in front of its pages.
+        self._in_use: set[int] = set()
         self.findings: list[DerbyFinding] = []
         self.pages = 0
         self.rows = 0
@@ -106,6 +112,10 @@ class _Container:
         # A crash while the file grew; redo writes the page again when the log names it.
         if size % page_size:
             self._report("DRB-PAGE-007", f"the file ends inside page {whole}", whole)
+        for page_number in sorted(self._in_use):
+            if page_number >= whole and page_number not in self._ranges:
+                self._report("DRB-PAGE-008", f"page {page_number} is in use and missing", page_number)
+                break
         for page_number, known in self._ranges.items():
             # Redo would stop: the page is not there and no init record makes it.
             if page_number >= whole and not known.recreated:
@@ -115,6 +125,10 @@ class _Container:
         known = self._ranges.get(number)
         # A crash while the container grew; harmless as long as the log makes the page again or never names it.
         if _never_written(number, data) and (known is None or known.recreated):
+            # A page that is in use was written before its container's map was.
+            if known is None and number in self._in_use:
+                self._report("DRB-PAGE-008", f"page {number} is in use and empty", number)
+                return
             self._report("DRB-PAGE-007", f"page {number} was never written", number)
             return
         try:
@@ -136,7 +150,10 @@ class _Container:
     def _check_content(self, number: int, data: bytes) -> int:
         """Check one page; its version. FormatError when the page as such is damaged."""
         if page.read_page_header(data).page_format == page.ALLOCATION:
-            return allocation.decode(data).header.version
+            found = allocation.decode(data)
+            first = found.extent.first_page
+            self._in_use.update(first + bit for bit in range(found.extent.allocated) if not found.free.get(bit))
+            return found.header.version
         decoded = page.decode(data)
         deleted = 0
         seen: set[int] = set()
