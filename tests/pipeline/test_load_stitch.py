@@ -16,11 +16,13 @@ from engine.catalog.naming import DatabaseOptions  # noqa: E402
 from engine.db.config import EnvironmentConfig  # noqa: E402
 from engine.db.environment import Environment  # noqa: E402
 from engine.errors import RefusedError, StorageError  # noqa: E402
+from engine.format.entry.file_header import FILE_HEADER_BYTES  # noqa: E402
 from engine.pipeline.load import staging  # noqa: E402
 from engine.pipeline.load.plan import TaskOutput  # noqa: E402
 from engine.pipeline.load.stitch import stitch  # noqa: E402
+from engine.storage.base import WriteFile  # noqa: E402
 from engine.storage.disk import DiskStorage  # noqa: E402
-from engine.storage.overlay import WrappedStorage  # noqa: E402
+from engine.storage.overlay import WrappedFile, WrappedStorage  # noqa: E402
 from tests.harness import run  # noqa: E402
 from tests.pipeline.loads import Records, contents, load, session_on, staged  # noqa: E402
 
@@ -149,6 +151,43 @@ def test_death_between_two_renames(env: Path, tmp_path: Path, renames: int) -> N
     records = records_of(500, [40])
     load(env, "new", records, parts=2)
     assert contents(env, "new") == dict(records)
+
+
+class Watched(WrappedStorage):
+    """A disk that notes syncs of log files and renames."""
+
+    def __init__(self, base: DiskStorage) -> None:
+        super().__init__(base)
+        self.order: list[tuple[str, str]] = []
+
+    def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
+        return _WatchedFile(self.order, self._base.open_rw(path, create=create))
+
+    def rename(self, old: str, new: str) -> None:
+        self.order.append(("rename", new))
+        super().rename(old, new)
+
+
+class _WatchedFile(WrappedFile):
+    def __init__(self, order: list[tuple[str, str]], file: WriteFile) -> None:
+        super().__init__(file)
+        self._order = order
+
+    def sync(self) -> None:
+        self._order.append(("sync", self.path))
+        self._file.sync()
+
+
+def test_the_last_file_is_durable_before_others_follow_it(env: Path) -> None:
+    """R-LOG-13: a process that was killed may have left it without a sync, and recovery has nothing to write."""
+    with session_on(DiskStorage(env), "new") as session:
+        done = staged(session.storage, session.target, records_of(100, [40]))
+        session.storage = watched = Watched(DiskStorage(env))
+        stitch(session, done)
+    renames = [at for at, (kind, _) in enumerate(watched.order) if kind == "rename"]
+    assert watched.order.index(("sync", "00000000.jdb")) < renames[0]
+    for _, name in (watched.order[at] for at in renames):
+        assert (env / name).stat().st_size > FILE_HEADER_BYTES
 
 
 def test_what_a_dead_load_leaves_is_ignored_and_removed(env: Path) -> None:

@@ -43,7 +43,8 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
     """
     storage = session.storage
     files = sorted(file for part in parts for file in part.files)
-    directories = list_log_files(storage).data_directories
+    before = list_log_files(storage)
+    directories = before.data_directories
     paths = {_path(file.number, directories): f"{DIRECTORY}/{file.number:08x}.jdb" for file in files}
     last_offset = _link(storage, files, session.last_offset)
     # From here on the engine sees the files in place, and nothing that it writes reaches the disk.
@@ -56,6 +57,11 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
         moves += [_written(storage, overlay.open(path), path) for path in made]
         # Names in the staging directory first: the renames of the commit start from them.
         storage.sync_directory(DIRECTORY)
+        # Whoever wrote the last file, and was killed, may not have synced it: it must not be less durable than the
+        # files after it (R-LOG-13).
+        last = storage.open_rw(before.files[-1].path)
+        last.sync()
+        last.close()
         staging.commit(storage, moves)
     except BaseException:
         # Its memory describes a log that is not on disk; a clean close would write that.
