@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, floor
 from typing import Any, Final
 
 from engine.errors import NotFoundError, UsageError
@@ -171,28 +171,50 @@ class EnvironmentConfig:
         return replace(self, **changes)
 
 
+_MOST_INT: Final = (1 << 31) - 1
+_MOST_LONG: Final = 1 << 62
+_MOST_SHOWN: Final = 80
+_MOST_PROPERTIES_BYTES: Final = 1 << 20
+
+
+def _shown(text: str) -> str:
+    """A value for a message, no longer than a line."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} and {len(text) - _MOST_SHOWN} characters more"
+
+
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """One ``je.*`` parameter: field, kind (int, ms, bool, text) and range. A time above 0 is at least 1 ms."""
+    """One ``je.*`` parameter: the field, kind (int, long, ms, bool, text), range. A time above 0 is 1 ms at least.
+
+    As in JE, an int and a time in ms are at most 2^31 - 1, and a long is at most 2^62.
+    """
 
     field: str
     kind: str
     least: int = 0
-    most: int = 1 << 62
+    limit: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The largest value."""
+        if self.limit is not None:
+            return self.limit
+        return _MOST_LONG if self.kind == "long" else _MOST_INT
 
     def parse(self, name: str, text: str) -> object:
         if self.kind == "text":
             return text
         if self.kind == "bool":
             if text.lower() not in ("true", "false"):
-                raise UsageError(f"{name} is true or false", found=text)
+                raise UsageError(f"{name} is true or false", found=_shown(text))
             return text.lower() == "true"
         try:
             value = _duration_ms(text) if self.kind == "ms" else int(text)
-        except ValueError:
-            raise UsageError(f"{name} is a number", found=text) from None
+        # What is no number at all, has more digits than Python reads, or is infinite.
+        except (ValueError, OverflowError):
+            raise UsageError(f"{name} is a number", found=_shown(text)) from None
         if not self.least <= value <= self.most:
-            raise UsageError(f"{name} is out of range", expected=f"{self.least}..{self.most}", found=text)
+            raise UsageError(f"{name} is out of range", expected=f"{self.least}..{self.most}", found=_shown(text))
         return value
 
 
@@ -218,7 +240,7 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.tree.maxEmbeddedLN": _Parameter("max_embedded_bytes", "int"),
     "je.lock.timeout": _Parameter("lock_timeout_ms", "ms"),
     "je.txn.timeout": _Parameter("txn_timeout_ms", "ms"),
-    "je.checkpointer.bytesInterval": _Parameter("checkpoint_bytes", "int"),
+    "je.checkpointer.bytesInterval": _Parameter("checkpoint_bytes", "long"),
     "je.checkpointer.wakeupInterval": _Parameter("checkpoint_interval_ms", "ms", 0, 75 * 60_000),
     "je.checkpointer.highPriority": _Parameter("checkpoint_high_priority", "bool"),
     "je.env.runCleaner": _Parameter("run_cleaner", "bool"),
@@ -227,16 +249,16 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.cleaner.minAge": _Parameter("cleaner_min_age", "int", 1, 1000),
     "je.cleaner.twoPassGap": _Parameter("cleaner_two_pass_gap", "int", 1, 100),
     "je.cleaner.twoPassThreshold": _Parameter("cleaner_two_pass_threshold", "int", 0, 100),
-    "je.cleaner.bytesInterval": _Parameter("cleaner_bytes", "int"),
+    "je.cleaner.bytesInterval": _Parameter("cleaner_bytes", "long"),
     "je.cleaner.wakeupInterval": _Parameter("cleaner_interval_ms", "ms", 0, 3_600_000),
     "je.cleaner.lookAheadCacheSize": _Parameter("cleaner_look_ahead_bytes", "int"),
     "je.cleaner.expunge": _Parameter("cleaner_expunge", "bool"),
     "je.cleaner.gradualExpiration": _Parameter("cleaner_gradual", "bool"),
     "je.cleaner.forceCleanFiles": _Parameter("cleaner_force_files", "text"),
     "je.env.ttlLnPurgeDelay": _Parameter("ttl_purge_delay_ms", "ms"),
-    "je.maxDisk": _Parameter("max_disk", "int"),
-    "je.freeDisk": _Parameter("free_disk", "int"),
-    "je.reservedDisk": _Parameter("reserved_disk", "int"),
+    "je.maxDisk": _Parameter("max_disk", "long"),
+    "je.freeDisk": _Parameter("free_disk", "long"),
+    "je.reservedDisk": _Parameter("reserved_disk", "long"),
     "je.rep.minVLSNIndexSize": _Parameter("vlsn_min_size", "int"),
     "je.lock.deadlockDetect": _Parameter("deadlock_detect", "bool"),
     "je.lock.deadlockDetectDelay": _Parameter("deadlock_delay_ms", "ms"),
@@ -245,7 +267,7 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.rep.vlsn.mappings": _Parameter("vlsn_mappings", "int", 1, (1 << 31) - 1),
     "je.rep.vlsn.distance": _Parameter("vlsn_distance", "int", 1, (1 << 31) - 1),
     "je.rep.vlsn.logCacheSize": _Parameter("vlsn_cache_size", "int", 0, 1024),
-    "je.maxMemory": _Parameter("cache_bytes", "int"),
+    "je.maxMemory": _Parameter("cache_bytes", "long"),
     "je.haltOnCommitAfterChecksumException": _Parameter("halt_on_commit_after_bad", "bool"),
     "je.env.recoveryForceCheckpoint": _Parameter("force_checkpoint", "bool"),
     "je.env.isReadOnly": _Parameter("read_only", "bool"),
@@ -265,9 +287,17 @@ def read_properties(storage: Storage) -> dict[str, str]:
         file = storage.open(PROPERTIES_FILE)
     except NotFoundError:
         return {}
-    # Java writes these files in this encoding.
-    text = file.read(0, file.size()).decode("latin-1")
-    file.close()
+    try:
+        if file.size() > _MOST_PROPERTIES_BYTES:
+            raise UsageError(
+                f"{PROPERTIES_FILE} is too long for a list of parameters",
+                expected=f"up to {_MOST_PROPERTIES_BYTES} bytes",
+                found=f"{file.size()} bytes",
+            )
+        # Java writes these files in this encoding.
+        text = file.read(0, _MOST_PROPERTIES_BYTES).decode("latin-1")
+    finally:
+        file.close()
     found = {}
     for line in text.splitlines():
         stripped = line.strip()
@@ -281,5 +311,10 @@ def _duration_ms(text: str) -> int:
     """A time: a number of microseconds, as JE reads bare numbers, or a number with a unit such as ``500 ms``."""
     number, _, unit = text.partition(" ")
     if not unit:
-        return ceil(int(number) / 1000)
-    return ceil(float(number) * _UNITS_MS[unit.strip().lower()]) if unit.strip().lower() in _UNITS_MS else int("x")
+        # Rounded away from 0, so that a negative time stays one.
+        return -(-int(number) // 1000) if not number.strip().startswith("-") else int(number) // 1000
+    scale = _UNITS_MS.get(unit.strip().lower())
+    if scale is None:
+        raise ValueError(unit)
+    value = float(number) * scale
+    return ceil(value) if value >= 0 else floor(value)

@@ -45,11 +45,12 @@ class DatabaseState:
         dirty: the MapLN has to be written again.
         deleted: the database is gone.
         old_duplicates: it holds duplicates in the form of v6 and v7.
+        unlogged_splits: nodes were split where nothing could be logged, in recovery.
     """
 
     __slots__ = (
         "deferred", "deleted", "dirty", "handles", "id", "impl", "max_entries", "name", "old_duplicates", "order",
-        "prefixing", "root", "root_lsn", "transactional",
+        "prefixing", "root", "root_lsn", "transactional", "unlogged_splits",
     )  # fmt: skip
 
     def __init__(self, impl: DatabaseImpl, comparators: Mapping[str, SortKey]) -> None:
@@ -68,6 +69,7 @@ class DatabaseState:
         self.transactional = False
         self.dirty = False
         self.deleted = False
+        self.unlogged_splits = False
         self.handles = 0
 
     @property

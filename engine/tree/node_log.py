@@ -6,6 +6,8 @@ versions that it replaces are counted obsolete at once when the flag is NO or BE
 parent when it is YES, since a crash may bring them back.
 
 ``settle`` logs the nodes that are out in the scratch file when recovery for writing has succeeded; ``spill`` says why.
+And it logs the trees in which recovery has split nodes: were a checkpoint to log one half, and a crash to follow before
+the other half, that half alone would take the whole node's place (R-TREE-15, R-REC-24).
 """
 
 from __future__ import annotations
@@ -159,7 +161,7 @@ def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode])
 
 
 def settle(ctx: TreeContext, roots: list[IN]) -> None:
-    """Log every node that is still out, and do without the scratch file from now on."""
+    """Log every node that is still out, and every tree with splits of recovery; do without the scratch file then."""
     if ctx.spill is not None:
         if ctx.spill.nodes:
             for root in roots:
@@ -167,6 +169,25 @@ def settle(ctx: TreeContext, roots: list[IN]) -> None:
         # From now on there is a writer: nodes that have to leave are logged.
         ctx.spill.close()
         ctx.spill = None
+    # The mapping tree first: MapLNs of the others go into it.
+    for root in sorted((root for root in roots if root.db.unlogged_splits), key=lambda root: root.db.id):
+        db = root.db
+        db.unlogged_splits = False
+        if not db.temporary and not db.deleted:
+            _log_below(ctx, root)
+            # Until here recovery sees nothing of it, now all of it.
+            log_node(ctx, root, Provisional.NO)
+            if ctx.root_logged is not None:
+                ctx.root_logged(db)
+
+
+def _log_below(ctx: TreeContext, node: IN) -> None:
+    """Log every dirty node below one, bottom-up."""
+    for kid in node.kids:
+        if kid is not None:
+            _log_below(ctx, kid)
+            if kid.dirty:
+                log_node(ctx, kid, Provisional.YES, allow_delta=True)
 
 
 def _settle(ctx: TreeContext, node: IN) -> None:

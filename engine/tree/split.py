@@ -2,7 +2,8 @@
 
 Pre-emptive: a descent that may insert never leaves a full node behind. A full root is split first, then every full node
 of the path, bottom-up, with the path up to the root logged at once, so that recovery finds a consistent tree at every
-cut. Where nothing can be logged (read-only recovery) the same splits happen in memory.
+cut. Where nothing can be logged (recovery) the same splits happen in memory; as soon as something can be, ``settle``
+logs these trees in the same way.
 
 The same is done before the first insertion that comes by a node where a branch was pruned (R-TREE-52, D-14). The range
 of the branch has gone to a neighbour, and nothing says so in the log: if the neighbour, with a record of that range in
@@ -151,6 +152,9 @@ def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
     assert parent is not None
     index = _split_index(node, key, path)
     sibling = _divide(ctx, node, parent, index)
+    if ctx.writer is None:
+        # Neither half may reach the log alone later; ``settle`` sees to that.
+        node.db.unlogged_splits = True
     # Sibling, node, parent: only the parent makes both halves visible, so a crash in between changes nothing.
     log_node(ctx, sibling, Provisional.YES)
     log_node(ctx, node, Provisional.YES)

@@ -25,10 +25,13 @@ def test_crash_points(make: Callable[[int], CrashRun]) -> None:
     assert run.points > 100
 
 
-@pytest.mark.parametrize("seed", [3, 4, 13, 40])
+@pytest.mark.parametrize("seed", [3, 4, 218])
 def test_sectors_in_any_order(seed: int) -> None:
-    """R-LOG-16, D-5: lost, torn and reordered sectors on small files, and recovery interrupted in the same way."""
-    run = SectorRun(seed, each=10)
+    """R-LOG-16, D-5: lost, torn and reordered sectors on small files, and recovery interrupted in the same way.
+
+    In 218 recovery splits a node that it could not log, and its checkpoint is interrupted between the two halves.
+    """
+    run = SectorRun(seed)
     run.go(steps=12)
     assert run.points > 60
     assert run.given_up == 0, "no file of ours appears without its first entry"
