@@ -313,5 +313,11 @@ def _key(name: str) -> bytes:
 
 
 def _check_name(name: str) -> None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        # JE keeps names as UTF-8, and would know it by another one.
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        raise UsageError("a database name is UTF-8", found=shown) from None
     if name.startswith(INTERNAL_PREFIX):
         raise UsageError(f"database names may not begin with {INTERNAL_PREFIX}", found=name)

@@ -396,6 +396,10 @@ class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
             marks.add(mark)
         if not text:
             self.fail(f"{value!r} has no name", param, ctx)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self.fail(f"{value!r} is not UTF-8, which names of databases are", param, ctx)
         return text, "dups" in marks, "prefix" in marks
 
 

@@ -9,8 +9,9 @@ Records inside of ``records`` carry ``rec`` too, since shapes can differ.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from jetool.output.base import StreamLayout
 from jetool.output.shape import Row, Shape, Style, pick_fields, row_to_json
@@ -29,7 +30,14 @@ def pretty(value: Any) -> bytes:
     return _bytes(_WIDE.encode(value) + "\n")
 
 
+# Controls beyond those that JSON escapes itself, line separators, and what changes the direction of text.
+_STEERING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
 def _bytes(text: str) -> bytes:
+    # They stand in strings only, so JSON's own spelling can take their place.
+    if not text.isascii() or "\x7f" in text:
+        text = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     # File names that are no UTF-8 hold lone surrogates; "\\udc80" is what both Python and JSON call them.
     return text.encode("utf-8", "backslashreplace")
 

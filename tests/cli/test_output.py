@@ -7,9 +7,12 @@ import io
 import json
 import pickle
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
+from engine.db.environment import Environment
+from engine.errors import UsageError
 from jetool.output import findings_formats, jsonl, text
 from jetool.output.base import StreamLayout
 from jetool.output.csv import CsvEncoder
@@ -261,3 +264,24 @@ def test_names_that_are_no_utf8_come_out_as_on_disk() -> None:
     Renderer("json", PLAIN, ("home",), sink).document(sample.CONTROL, [("home", "text", name)])
     assert json.loads(sink.data) == {"home": name}
     assert text.encode(name) == b"odd\xff"
+
+
+@pytest.mark.parametrize("characters", ["\x7f", "\x9f", "\u202e", "\u2069", "\u2028", "x\u200ey"])
+def test_json_spells_them_as_json_does(characters: str) -> None:
+    for written in (jsonl.line({"k": characters}), jsonl.pretty({"k": characters})):
+        assert written.decode("utf-8").isascii()
+        assert json.loads(written) == {"k": characters}
+
+
+def test_a_name_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+    """Nothing is made: JE would know the database by another name."""
+    env = tmp_path / "env"
+    result = run("create", env, "--db", "bad\udcff")
+    assert result.code == 2
+    assert "UTF-8" in result.err
+    assert not env.exists()
+    assert run("create", env).code == 0
+    before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+    with Environment(str(env)) as opened, pytest.raises(UsageError, match="UTF-8"):
+        opened.create_database("bad\udcff")
+    assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
