@@ -21,6 +21,22 @@ from engine.tree.tree import find_bin, next_bin, read_ln
 _MOST_OFFSETS: Final = 4 << 20
 
 
+def has_summary(ctx: TreeContext, utilization: DatabaseState, number: int) -> bool:
+    """Whether the utilization database has a summary of a file; those of files that were cleaned are deleted.
+
+    Raises:
+        DamageError, FormatError: the database cannot be read.
+    """
+    prefix = number.to_bytes(4, "big")
+    node = find_bin(ctx, utilization, prefix)
+    while node is not None:
+        for index, key in enumerate(node.keys):
+            if key[:4] >= prefix and node.is_live(index):
+                return bool(key[:4] == prefix)
+        node = next_bin(ctx, node)
+    return False
+
+
 class ObsoleteOffsets:
     """Says whether an LSN is counted as obsolete.
 

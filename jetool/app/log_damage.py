@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
+from engine.errors import DamageError, RefusedError, StorageError, UnsupportedError
 from engine.format.lsn import format_lsn
 from engine.inspect.fates import LogFates
 from engine.log.entry import REASONS
 from jetool.app import exits
 from jetool.app.options import Run
 
+if TYPE_CHECKING:
+    from engine.log.files import LogFiles
+    from engine.storage.base import Storage
+    from engine.verify.lost import LostFile
+
+_MOST_NAMED: Final = 8
 LOG_EXITS: Final = {
     exits.DONE: "all was read; a torn tail that holds no commit is no damage",
     exits.FINDINGS: "all was read; damage was met and stepped over",
@@ -31,3 +39,25 @@ def report_damage(run: Run, env: str, found: LogFates) -> int:
             hint=f"jetool verify {env}",
         )
     return exits.FINDINGS if damages else exits.DONE
+
+
+def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFile]:
+    """What of the trees lies in missing files that recovery does without; says so."""
+    if not files.missing():
+        return {}
+    from engine.verify.trees import lost_files
+
+    try:
+        lost = lost_files(storage, files, listener=run.listener) or {}
+    except (DamageError, RefusedError, StorageError, UnsupportedError):
+        # Why it cannot be recovered is another finding; verify tells.
+        return {}
+    for number, what in sorted(lost.items())[:_MOST_NAMED]:
+        run.messages.warning(
+            "log file missing that the trees lead into",
+            file=f"{number:08x}.jdb",
+            found=f"{what.records} records and {what.nodes} nodes lie in it, the first of {what.first_db}",
+            consequence="they cannot be read",
+            hint=f"put the file back from a backup; jetool verify {storage.root}",
+        )
+    return lost

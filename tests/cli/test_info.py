@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jetool.app import exits
+from tests import corpus
 from tests.harness import assert_valid, run
 from tests.oracle.environments import Environment, environments, named
 from tests.verify.logs import LogWriter, changed, golden, whole
@@ -76,7 +77,7 @@ def test_a_file_missing_from_the_recovery_interval(tmp_path: Path) -> None:
     assert "00000000.jdb" in result.err
     files = whole()
     del files["00000001.jdb"]
-    assert run("info", put(tmp_path / "before", files)).code == exits.DONE
+    assert run("info", put(tmp_path / "before", files)).code == exits.FINDINGS
 
 
 def test_damage_in_the_recovery_interval(tmp_path: Path) -> None:
@@ -170,3 +171,21 @@ def test_stats_of_damaged_trees_end_with_1(tmp_path: Path) -> None:
     assert result.code == exits.FINDINGS
     assert_valid("info", result.out)
     assert "counts are too low" in result.err
+
+
+@pytest.mark.parametrize("command", [("info",), ("recover", "-n")])
+def test_a_file_missing_that_recovery_does_without_and_records_lie_in(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A file that was deleted by hand; those that JE has cleaned leave the same gap and are no finding."""
+    files = whole()
+    del files["00000001.jdb"]
+    env = tmp_path / "env"
+    env.mkdir()
+    for name, data in files.items():
+        (env / name).write_bytes(data)
+    done = run(command[0], env, *command[1:])
+    assert "log file missing that the trees lead into in 00000001.jdb" in done.err
+    assert done.code == (exits.FINDINGS if command == ("info",) else exits.DONE)
+    for name in ("stub-cleaned", "reserved-halted", "comparators-cleaned", "up-3-18-write-halt-7"):
+        done = run(command[0], corpus.path() / "je-healthy" / name / "env", *command[1:])
+        assert done.code == exits.DONE, (name, done.err)
+        assert "missing" not in done.err

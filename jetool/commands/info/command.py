@@ -15,6 +15,7 @@ from engine.storage.disk import DiskStorage
 from engine.verify.repairs import interrupted
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
+from jetool.app.log_damage import lost_in
 from jetool.app.options import Run
 from jetool.commands.info.rows import INFO, info_row
 
@@ -89,7 +90,8 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
             consequence="JE refuses to open the environment, or loses what the file held",
             hint=f"jetool verify {env}",
         )
-    return exits.FINDINGS if damages or needed or not whole else exits.DONE
+    lost = {} if quick or needed else lost_in(run, storage, files)
+    return exits.FINDINGS if damages or needed or lost or not whole else exits.DONE
 
 
 def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeStats], bool]:

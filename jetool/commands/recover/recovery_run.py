@@ -28,6 +28,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app.interrupted import as_before
+from jetool.app.log_damage import lost_in
 from jetool.app.opening import (
     backup_directory,
     full_backup_named,
@@ -122,6 +123,8 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     if tail.commits_at_risk and not accept_loss:
         raise _interlock(env, tail)
     if run.dry_run:
+        # Recovery itself does without files that were written before the checkpoint, whoever has deleted them.
+        lost_in(run, seen, files)
         return _run(run, OverlayStorage(seen), tail, None, accept_loss)
     wait_for_lock(run, disk)
     if writer_of(disk) is None:
