@@ -1,5 +1,6 @@
 """What helps when something is broken, or has to be as it was.
 
+* ``history``: an environment as it was at a point of its log, and how far back that goes
 * ``missing``: log files that are gone or cut short, and what stood only there
 * ``points``: points of a log: by LSN, VLSN, time or transaction, and where a log can end there
 * ``salvage``: the newest committed version of every record of damaged environments, from their logs

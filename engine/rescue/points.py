@@ -225,7 +225,8 @@ class _Walk:
                 consequence="nothing would be left",
                 hint="name a later point; jetool txns lists where transactions end",
             )
-        if last.end_lsn != asked:
+        # Of the other kinds of points it is the end that is meant.
+        if last.end_lsn != asked and self._point.kind in (LSN, VLSN):
             snapped = f"back to the {type_name(last.type_number)} before it, where no transaction is open"
         for _ in self._starts:
             # Rollbacks overlap: the matchpoint of one may lie within another.

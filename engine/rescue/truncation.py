@@ -31,9 +31,9 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
+from engine.rescue.history import lost_at
 from engine.rescue.points import Cut, Point, as_of, find_cut
 from engine.storage.base import Storage
-from engine.verify.trees import walk_trees
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
 _TOKEN_DIGITS: Final = 16
@@ -184,7 +184,7 @@ def _require_whole(
 
 def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
     """Refuse when a tree of then leads into a file that has been deleted since."""
-    lost = walk_trees(view, list_log_files(view), _Nobody(), listener=listener).lost
+    lost = lost_at(view, listener)
     if lost:
         number = min(lost)
         first = lost[number]
@@ -196,16 +196,6 @@ def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
             consequence="what would be left is not whole; nothing was changed",
             hint="name a later point; a backup that has those files can be restored to this one",
         )
-
-
-class _Nobody:
-    """Looks on while trees are walked over, and asks for nothing."""
-
-    def begin(self, db: object) -> None:
-        """The tree of a database follows."""
-
-    def visit(self, db: object, node: object) -> None:
-        """A node of it."""
 
 
 class _Content:

@@ -24,6 +24,7 @@ from jetool.app import exits, options, params
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
+    from engine.rescue.points import Point
     from jetool.output.shape import Shape
 
 P = ParamSpec("P")
@@ -53,19 +54,21 @@ class Verbs(Protocol):
     ) -> int:  # fmt: skip
         """Make a new environment; ``store`` is its kind."""
 
-    def dbs(self, run: Run, /, *, env: str, count: bool, internal: bool, names: tuple[str, ...]) -> int:
+    def dbs(
+        self, run: Run, /, *, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None
+    ) -> int:
         """List the databases."""
 
     def delete(self, run: Run, /, *, env: str, key: bytes, name: str, data: bytes | None) -> int:
         """Delete one record."""
 
-    def dump(self, run: Run, /, *, env: str, name: str, printable: bool) -> int:
+    def dump(self, run: Run, /, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
         """Print a whole database."""
 
     def dump_log(self, run: Run, /, *, env: str, **options: Any) -> int:
         """Print the log."""
 
-    def get(self, run: Run, /, *, env: str, key: bytes, name: str) -> int:
+    def get(self, run: Run, /, *, env: str, key: bytes, name: str, as_of: Point | None) -> int:
         """Print the record of a key."""
 
     def info(self, run: Run, /, *, env: str, quick: bool, stats: bool) -> int:
@@ -86,7 +89,7 @@ class Verbs(Protocol):
 
     def scan(
         self, run: Run, /, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None,
-        reverse: bool, limit: int | None,
+        reverse: bool, limit: int | None, as_of: Point | None,
     ) -> int:  # fmt: skip
         """Print records in key order."""
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import click
 
@@ -29,10 +29,14 @@ from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app import exits
+from jetool.app import exits, params
 from jetool.app.kinds import DERBY, kind_of, not_for
 from jetool.app.options import Run
 
+if TYPE_CHECKING:
+    from engine.rescue.points import Point
+
+P = ParamSpec("P")
 WRITER_BYTE: Final = 0
 BACKUPS: Final = ".jetool-backup"
 _POLL_S: Final = 0.05
@@ -45,25 +49,41 @@ WRITE_EXITS: Final = {
 }
 READ_EXITS: Final = {
     exits.FINDINGS: "printed, but committed transactions stand after a bad entry of the log and were not seen",
-    exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
-    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.REFUSED: "a restore marker stands in the environment: it must not be opened; files of that point are gone",
+    exits.NOT_FOUND: "no environment, no database of the name, no such point",
     exits.UNSUPPORTED: "a log version that this program does not read",
     exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
 }
 
 
-def open_to_read(run: Run, env: str) -> Environment:
+def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
+    """The option ``--as-of`` (parameter ``as_of``) of commands that read records."""
+    text = "As it was at POINT: lsn:0xFILE/0xOFFSET, vlsn:N, time:TIME, txn:ID or commits:-N."
+    return click.option("--as-of", "as_of", type=params.POINT, help=text)(function)
+
+
+def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     """Recover an environment in memory.
 
     Arguments:
         run: gets warnings about what cannot be seen.
         env: its directory.
+        as_of: a point of its log; the environment is read as it was then.
 
     Raises:
         JetoolError: as ``Environment``.
     """
     storage = DiskStorage(env)
     require_je(storage)
+    if as_of is not None:
+        from engine.rescue.history import view_at
+
+        view, cut = view_at(storage, as_of, run.listener)
+        if cut.snapped:
+            run.messages.notice(
+                f"{as_of.text} is {cut.snapped}", file=env, lsn=format_lsn(cut.end_lsn), consequence="as it was there"
+            )
+        return Environment(view, EnvironmentConfig(read_only=True), run.listener)
     # Before recovery: a writer that ends meanwhile may have logged what was not seen.
     holder = writer_of(storage)
     found = Environment(storage, EnvironmentConfig(read_only=True), run.listener)

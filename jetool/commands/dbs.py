@@ -8,9 +8,10 @@ import click
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
+from engine.rescue.points import Point
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
@@ -54,13 +55,14 @@ def _outputs() -> Outputs:
 @click.option("--count", is_flag=True, help="Count the records, by reading every leaf node.")
 @click.option("--internal", is_flag=True, help="List JE's own databases too.")
 @click.option("--db", "names", multiple=True, metavar="NAME", help="Only the database of this name.")
-def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...]) -> int:
+@as_of_option
+def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None) -> int:
     """List the databases as recovery would leave them.
 
     Recovery runs in memory: committed work after the last checkpoint is seen, uncommitted work is not. Nothing is
     locked, created or changed; a running environment can be read.
     """
-    with open_to_read(run, env) as found:
+    with open_to_read(run, env, as_of) as found:
         # A name that was given may be that of one of JE's own.
         listed = found.database_names(internal=internal or bool(names))
         absent = sorted(set(names) - set(listed))

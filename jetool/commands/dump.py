@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from engine.errors import UsageError
+from engine.rescue.points import Point
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.record_output import DUMP_END, print_dump
 from jetool.rows.record_rows import RECORD
@@ -38,12 +39,13 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
 @environment
 @click.option("--db", "name", required=True, metavar="NAME", help="The database.")
 @click.option("-p", "--printable", is_flag=True, help="Printable bytes as they are (DbDump -p); with --format je only.")
-def dump(run: Run, env: str, name: str, printable: bool) -> int:
+@as_of_option
+def dump(run: Run, env: str, name: str, printable: bool, as_of: Point | None) -> int:
     """Print every record of one database, in key order.
 
     --format je is byte for byte what DbDump prints, and what its counterparts load. Records are those that recovery
     would leave; it runs in memory. Nothing is locked, created or changed.
     """
-    with open_to_read(run, env) as found, found.open_database(name) as db:
+    with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable)
     return reading_code(found)

@@ -7,9 +7,10 @@ import click
 from engine.db.database import Database
 from engine.errors import NotFoundError
 from engine.inspect.key_formats import show
+from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.rows.record_rows import RECORD, record_row
 
@@ -31,12 +32,13 @@ from jetool.rows.record_rows import RECORD, record_row
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
 @click.option("--db", "name", required=True, metavar="NAME", help="The database.")
-def get(run: Run, env: str, key: bytes, name: str) -> int:
+@as_of_option
+def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None) -> int:
     """Print the record of KEY; in a database with sorted duplicates all data items of it.
 
     The record is the one that recovery would leave; it runs in memory. Nothing is locked, created or changed.
     """
-    with open_to_read(run, env) as found, found.open_database(name) as db:
+    with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         records = _find(db, key)
     if not records:
         shown = show(key, run.out.style.key_format)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from engine.errors import UsageError
+from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import READ_EXITS, open_to_read, reading_code, require_byte_order
+from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.app.options import Run
 from jetool.app.record_output import SCAN_END, end_of_range, print_range
 from jetool.rows.record_rows import RECORD
@@ -39,6 +40,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 @click.option("--prefix", type=params.KEY, help="Only keys that begin so; not with --from or --to.")
 @click.option("--reverse", is_flag=True, help="The largest key first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N records.")
+@as_of_option
 def scan(
     run: Run,
     env: str,
@@ -48,13 +50,14 @@ def scan(
     prefix: bytes | None,
     reverse: bool,
     limit: int | None,
+    as_of: Point | None,
 ) -> int:
     """Print records in key order: all, a range, or those whose keys begin in a certain way.
 
     Records are those that recovery would leave; it runs in memory. Nothing is locked, created or changed.
     """
     end = end_of_range(last)
-    with open_to_read(run, env) as found, found.open_database(name) as db:
+    with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
         print_range(run, db.items(first, end, prefix=prefix, reverse=reverse), limit)
     return reading_code(found)

@@ -9,11 +9,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.errors import UsageError
+from engine.rescue.points import Point
 from engine.storage.disk import DiskStorage
 from jetool.app import kinds
 from jetool.app.options import Run
 
 _TREE_LEVELS: Final = ("tree", "refs", "data", "space", "rep")
+
+
+def _refuse_history(as_of: Point | None) -> None:
+    if as_of is not None:
+        raise kinds.not_for(kinds.DERBY, "--as-of")
 
 
 def checkpoint(run: Run, *, env: str, minimize: bool, accept_loss: bool) -> int:
@@ -44,10 +50,11 @@ def create(run: Run, *, env: str, dbs: tuple[tuple[str, bool, bool], ...], file_
     return create_store(run, env, dbs, file_max)
 
 
-def dbs(run: Run, *, env: str, count: bool, internal: bool, names: tuple[str, ...]) -> int:
+def dbs(run: Run, *, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None) -> int:
     """List the tables."""
     from jetool.derby.store import print_tables
 
+    _refuse_history(as_of)
     if internal:
         raise kinds.not_for(kinds.DERBY, "--internal")
     return print_tables(run, env, names, count=count)
@@ -62,11 +69,12 @@ def delete(run: Run, *, env: str, key: bytes, name: str, data: bytes | None) -> 
     return delete_record(run, env, name, key)
 
 
-def dump(run: Run, *, env: str, name: str, printable: bool) -> int:
+def dump(run: Run, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
     """Print a whole table."""
     from jetool.app.record_output import print_dump
     from jetool.derby import store
 
+    _refuse_history(as_of)
     with store.records(run, env, name, None, None, reverse=False) as (records, opened):
         print_dump(run, name, records, duplicates=False, printable=printable)
     return store.reading_code(opened)
@@ -79,10 +87,11 @@ def dump_log(run: Run, /, *, env: str, **options: Any) -> int:
     return dump_database(run, DiskStorage(env), options)
 
 
-def get(run: Run, *, env: str, key: bytes, name: str) -> int:
+def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None) -> int:
     """Print one record of a table."""
     from jetool.derby.store import get_record
 
+    _refuse_history(as_of)
     return get_record(run, env, name, key)
 
 
@@ -132,12 +141,13 @@ def recover(run: Run, *, env: str, accept_loss: bool, je_default: bool, explain:
 
 def scan(
     run: Run, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None, reverse: bool,
-    limit: int | None,
+    limit: int | None, as_of: Point | None,
 ) -> int:  # fmt: skip
     """Print records of a table in key order."""
     from jetool.app.record_output import end_of_range, print_range
     from jetool.derby import store
 
+    _refuse_history(as_of)
     end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, store.behind_prefix(prefix)

@@ -8,10 +8,12 @@ import click
 
 from engine.errors import UsageError
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
+from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.node_stream import StreamNode
+from jetool.app.opening import as_of_option
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.records import at_point, print_record_diff, whole
@@ -92,9 +94,11 @@ DIFF: Final = Shape(
 @click.option("--from", "first", type=params.LSN, help="Compare with the same environment, its log ending before LSN.")
 @click.option("--to", "last", type=params.LSN, help="With --from: where the later log ends.  [default: where it does]")
 @click.option("--limit", type=click.IntRange(0), default=20, metavar="N", help="Print N records.  [default: 20]")
+@as_of_option
 def diff(
-    run: Run, env: str, env2: str | None, records: bool, first: Address | None, last: Address | None, limit: int
-) -> int:
+    run: Run, env: str, env2: str | None, records: bool, first: Address | None, last: Address | None, limit: int,
+    as_of: Point | None,
+) -> int:  # fmt: skip
     """Compare two nodes of a replication group by their streams, or records of environments by database and key.
 
     Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has after it,
@@ -104,8 +108,14 @@ def diff(
     Other environments, and two points of one: the records that recovery would leave are compared, and the logs byte
     for byte; of two copies of one environment that names the entry at which they part.
 
+    With --as-of the records of ENV as they were at a point are compared with those of ENV2, or of ENV itself now.
+
     Nothing is locked, created or changed.
     """
+    if as_of is not None:
+        if first is not None or last is not None:
+            raise UsageError("--as-of does not go with --from and --to", hint="give one or the other")
+        return print_record_diff(run, whole(run, env, as_of), whole(run, env2 or env), limit)
     if (env2 is None) == (first is None) or (last is not None and first is None):
         raise UsageError(
             "diff takes two environments, or one and a place in its log",

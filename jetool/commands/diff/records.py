@@ -17,6 +17,7 @@ from engine.inspect.common_log import common_log
 from engine.inspect.crash_points import cut_log
 from engine.inspect.record_diff import diff_records
 from engine.log.files import list_log_files
+from engine.rescue.points import Point
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -43,10 +44,11 @@ class ComparedEnvironment(NamedTuple):
     code: int
 
 
-def whole(run: Run, env: str) -> ComparedEnvironment:
-    """An environment as it is; errors as ``open_to_read``."""
-    opened = open_to_read(run, env)
-    return ComparedEnvironment(env, DiskStorage(env), opened, NULL_LSN, reading_code(opened))
+def whole(run: Run, env: str, as_of: Point | None = None) -> ComparedEnvironment:
+    """An environment as it is, or was at a point; errors as ``open_to_read``."""
+    opened = open_to_read(run, env, as_of)
+    end_lsn = NULL_LSN if as_of is None else opened.end_lsn
+    return ComparedEnvironment(env, opened.engine.storage, opened, end_lsn, reading_code(opened))
 
 
 def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
