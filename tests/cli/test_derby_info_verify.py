@@ -331,6 +331,9 @@ JE_ONLY = {
     "rollbacks": [],
     "diff": ["."],
     "history": ["0x00", "--db", "a"],
+    "truncate": ["--to", "commits:-1"],
+    "missing": [],
+    "salvage": ["--to", "out"],
 }
 # These serve page stores of jetool; the tables of other databases are SQL's.
 STORE_ONLY = {
