@@ -1,20 +1,28 @@
 """CSV (RFC 4180, newline as line end): a line of column names, then one line per row.
 
 Values look as in JSON, null is empty, lists and nested records are JSON in one cell. The summary of a stream is not
-printed: it would be a row of another kind. A cell holds exactly what the log holds, also where a spreadsheet would take
-it for a formula, so that a file can be read back.
+printed: it would be a row of another kind.
+
+What a log holds may be anybody's text, and a spreadsheet runs a cell that begins with ``=``, ``+``, ``-`` or ``@``.
+Such a cell, unless it is a number, gets an apostrophe in front, which spreadsheets do not show. Programs that need
+exactly what the log holds read NDJSON or a JE dump.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from jetool.output import jsonl
 from jetool.output.base import StreamLayout
 from jetool.output.shape import Row, Shape, Style, column_names, to_json
+
+# A tab or a line end in front of the sign is dropped by spreadsheets.
+_FORMULA: Final = re.compile(r"[=+\-@\t\r\n]")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, style: Style) -> bytes:
@@ -30,7 +38,8 @@ def _cell(kind: str, value: Any, style: Style) -> str:
     # JSON's spelling, not Python's: ``str`` would write True.
     if isinstance(plain, bool):
         return "true" if plain else "false"
-    return jsonl.line(plain).decode() if isinstance(plain, dict | list) else str(plain)
+    text = jsonl.line(plain).decode() if isinstance(plain, dict | list) else str(plain)
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 class CsvEncoder:

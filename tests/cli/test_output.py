@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import UsageError
 from jetool.output import findings_formats, jsonl, text
@@ -124,6 +125,23 @@ def test_flush_reaches_the_sink() -> None:
     stream = Renderer("ndjson", PLAIN, None, sink).stream(ENTRY)
     stream.flush()
     assert sink.flushed == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-x", "'-x"),
+        ("-5", "-5"), ("+1.5e3", "+1.5e3"), ("a=1", "a=1"), ("", ""), ("'=1", "'=1"),
+    ],
+)  # fmt: skip
+def test_csv_cells_are_no_formulas(tmp_path: Path, text: str, cell: str) -> None:
+    """A record whose key a spreadsheet would run; NDJSON has it as it is."""
+    with Environment(tmp_path / "env", EnvironmentConfig(create=True)) as env:
+        env.create_database("d").put(b"k", text.encode())
+    words = ("scan", tmp_path / "env", "--db", "d", "--key-format", "utf8", "--data-format", "utf8")
+    rows = list(csv.DictReader(io.StringIO(run(*words, "--format", "csv").text)))
+    assert rows[0]["data"] == cell
+    assert json.loads(run(*words, "--format", "ndjson").text.splitlines()[0])["data"] == text
 
 
 def test_csv_can_be_read_back() -> None:
