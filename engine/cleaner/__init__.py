@@ -3,6 +3,7 @@
 Modules:
 
 * ``cleaner``: the cleaner: chooses files, cleans them, and lets them go at checkpoints
+* ``offline``: cleaning as much as is worth it while nobody else has the environment open
 * ``selection``: which file is cleaned next
 * ``processing``: cleaning one file: whatever the trees still need of it is logged again
 * ``migration``: writing a record again, as it is, because its file is to go

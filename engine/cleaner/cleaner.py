@@ -46,9 +46,10 @@ class CleanerSettings(NamedTuple):
 
 
 class KeptFile(NamedTuple):
-    """A log file, what is known of it, and why it is still there."""
+    """A log file, what is known of it, and why it is still there; ``size_bytes`` is its length now."""
 
     file: LogFile
+    size_bytes: int
     facts: FileFacts | None
     state: FileState | None
     reason: str
@@ -98,12 +99,17 @@ class Cleaner:
         self.files_cleaned = 0
 
     @property
+    def limits(self) -> CleaningLimits:
+        """Which files it chooses."""
+        return self._settings.limits
+
+    @property
     def deletion(self) -> FileDeletion:
         """How files go; made when the first one may."""
         with self._making:
             if self._deletion is None:
                 self._deletion = FileDeletion(
-                    self._parts.ctx, self.states, self.records, self._left, self._settings.deletion, self.stream
+                    self._parts.ctx, self.states, self.records, self._left, self._settings.deletion, lambda: self.stream
                 )
             return self._deletion
 
@@ -130,19 +136,23 @@ class Cleaner:
             if not self.states.is_reserved(file.number)
         ]
 
-    def select(self, limits: CleaningLimits | None = None, *, anything: bool = False) -> Selection:
+    def select(
+        self, limits: CleaningLimits | None = None, *, anything: bool = False, newest: int | None = None
+    ) -> Selection:
         """Which file would be cleaned next.
 
         Arguments:
             limits: other ones than those of the environment.
             anything: the best one, although enough of the log is in use.
+            newest: files after this one are left alone.
         """
         limits = limits or self._settings.limits
         facts = self.facts()
+        bound = self.newest(facts, limits)
         return choose(
             facts,
             limits,
-            self.newest(facts, limits),
+            bound if newest is None else min(bound, newest),
             forced=self._forced(facts),
             anything=anything,
             excluded=self.states.unusable,
@@ -158,7 +168,15 @@ class Cleaner:
         for file in self._parts.ctx.access.files():
             facts = by_number.get(file.number)
             state = FileState.RESERVED if facts is None else in_progress.get(file.number)
-            found.append(KeptFile(file, facts, state, self._reason(file.number, facts, state, newest)))
+            found.append(
+                KeptFile(
+                    file,
+                    self.deletion.size_of(file.number),
+                    facts,
+                    state,
+                    self._reason(file.number, facts, state, newest),
+                )
+            )
         return found
 
     # Cleaning.

@@ -142,7 +142,7 @@ class FileDeletion:
         ctx, states, records: the parts.
         left: told of a file that is gone.
         settings: how.
-        stream: the VLSN index, of a replicated environment.
+        stream: gives the VLSN index, which is opened after everything else.
 
     Attributes:
         protector: who needs which files.
@@ -159,7 +159,7 @@ class FileDeletion:
         records: FileRecords,
         left: Callable[[int], None],
         settings: DeletionSettings,
-        stream: StreamHead | None,
+        stream: Callable[[], StreamHead | None],
     ) -> None:
         self._ctx = ctx
         self._states = states
@@ -220,7 +220,9 @@ class FileDeletion:
         if holders:
             return f"needed by {', '.join(holders)}"
         last = self._states.reserved()[number].last_vlsn
-        stream = self._stream
+        stream = self._stream()
+        if stream is None and last != NULL_VLSN and self._settings.replicated:
+            return "there is no VLSN index that could let go of its VLSNs"
         if stream is not None and last != NULL_VLSN and last >= stream.range.first:
             limit = stream.head_limit(self._settings.min_index_size)
             if limit == NULL_VLSN or last > limit:
@@ -274,7 +276,7 @@ class FileDeletion:
         return True
 
     def _cut_stream(self, number: int, last_vlsn: int) -> None:
-        stream = self._stream
+        stream = self._stream()
         if stream is not None and last_vlsn != NULL_VLSN and last_vlsn >= stream.range.first:
             following = next(file.number for file in self._ctx.access.files() if file.number > number)
             stream.truncate_head(last_vlsn, following)

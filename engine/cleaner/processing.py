@@ -64,7 +64,7 @@ from engine.format.entry_types import (
 from engine.format.fast.ln import database_of, plain_fields
 from engine.format.header import REPLICATED, is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn, is_null, make_lsn, offset_of
-from engine.format.versions import EMBEDDED_RECORDS
+from engine.format.versions import EMBEDDED_RECORDS, TWO_PART_DUPLICATES
 from engine.log.check import FileCheck, PairTotals, check_file
 from engine.log.files import LogFile
 from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
@@ -453,7 +453,8 @@ class _Run:
         record = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
         self.db_ids.add(record.db_id)
         db = self._database(record.db_id)
-        if db is None:
+        # Trees of duplicates were made anew when they got two-part keys (je-log-format.md 9.1).
+        if db is None or (db.duplicates and raw.version < TWO_PART_DUPLICATES):
             self.report.nodes_dead += 1
             return
         with self._ctx.latch:

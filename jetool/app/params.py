@@ -34,6 +34,11 @@ import click
 
 _AGO: Final = re.compile(r"-(\d{1,9})([smhd])")
 _OFFSET: Final = re.compile(r"([+-])(\d{2}):?(\d{2})")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?b|b|)", re.IGNORECASE)
+_UNITS: Final = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+    "tib": 1 << 40,
+}  # fmt: skip
 _FILE: Final = re.compile(r"0x([0-9a-f]{1,8})|([0-9a-f]{8})(?:\.jdb)?", re.IGNORECASE)
 _DERBY_FILE: Final = re.compile(r"log([0-9]{1,10})\.dat")
 _INSTANT: Final = re.compile(r"\(?\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)?")
@@ -325,6 +330,45 @@ class BytesType(click.ParamType[bytes]):
             return key_formats.parse(value, style)
         except ValueError as error:
             self.fail(f"{error} (--{self._option.replace('_', '-')} {style})", param, ctx)
+
+
+class SizeType(click.ParamType[int]):
+    """A number of bytes: ``5GiB``, ``200MB``, ``4096``."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes that a text says. Raises BadParameter."""
+        if isinstance(value, int):
+            return value
+        found = _SIZE.fullmatch(str(value).strip())
+        bytes_ = int(float(found[1]) * _UNITS[(found[2] or "").lower()]) if found is not None else 0
+        if bytes_ <= 0:
+            self.fail(f"{value!r} is no size; write 5GiB, 200MB or a number of bytes", param, ctx)
+        return bytes_
+
+
+class PercentType(click.ParamType[int]):
+    """Per cent, with or without the sign.
+
+    Arguments:
+        least, most: the range.
+    """
+
+    name = "PERCENT"
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that a text says. Raises BadParameter."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip().removesuffix("%")
+        if not text.isdecimal() or not self._least <= int(text) <= self._most:
+            self.fail(f"{value!r} is not between {self._least}% and {self._most}%", param, ctx)
+        return int(text)
 
 
 class FileType(click.ParamType[int]):

@@ -35,6 +35,7 @@ COMMANDS: Final = (
     CommandRow("get", "Drive", "get", "The record of one key"),
     CommandRow("delete", "Drive", "delete", "Delete one record"),
     CommandRow("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
+    CommandRow("clean", "Drive", "clean.command", "Run the log cleaner, offline, and give space back"),
     CommandRow("crash", "Drive", "crash.command", "Simulate a crash, on a copy by default"),
     CommandRow(
         "node", "Drive", "node.command", "Nodes of a replication group: run, status, transfer-master, put, get, delete"

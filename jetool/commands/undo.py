@@ -20,7 +20,7 @@ from jetool.app.options import Run
 from jetool.commands.recover.recovery_run import COMMAND
 from jetool.output.shape import Field, Shape
 
-_UNDONE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset")
+_UNDONE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean")
 UNDONE: Final = Shape(
     "undone",
     "What was taken back.",
@@ -61,7 +61,7 @@ def _outputs() -> Outputs:
 @environment
 @click.option("--force", is_flag=True, help="Go on although files were changed since; what was written is lost.")
 def undo(run: Run, env: str, force: bool) -> int:
-    """Take back what the last jetool recover, truncate, vlsn rebuild, group reset or crash --in-place changed.
+    """Take back what the last jetool recover, truncate, clean, vlsn rebuild, group reset or crash --in-place changed.
 
     Every log file is again byte for byte what it was; the lock file stays. Refused when the environment was written to
     since: the new entries would be lost. Of a Derby database, what recover or checkpoint changed comes back.

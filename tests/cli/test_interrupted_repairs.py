@@ -65,6 +65,8 @@ CASES: Final = {
     "reset": Case(je("je-18.3.20/ha-group/node1"), ("group", "reset"), ALONE),
     "truncate": Case(je(CORRUPT), ("truncate",), ("--to", "lsn:0x3/0x26", "--yes"), 6),
     "undo-truncate": Case(je(CORRUPT), ("truncate",), ("--to", "lsn:0x3/0x26", "--yes"), 6, undo=True),
+    "clean": Case(je("je-18.3.20/cleaned"), ("clean",), ("--target", "90%")),
+    "undo-clean": Case(je("je-18.3.20/cleaned"), ("clean",), ("--target", "90%"), undo=True),
     "crash-cut": Case(je("je-18.3.20/txn-closed"), ("crash",), ("--in-place", "--yes", "--at", "type:CkptStart")),
     "crash-file": Case(je(CORRUPT), ("crash",), ("--in-place", "--yes", "--mode", "missing-file", "--at", "entry:9")),
     "undo-recover": Case(je(CORRUPT), ("recover",), ("--accept-loss",), 6, undo=True),

@@ -1,0 +1,7 @@
+"""``jetool clean``: the log cleaner, offline.
+
+Modules:
+
+* ``command``: the command
+* ``rows``: what it prints
+"""

@@ -1,0 +1,123 @@
+"""``jetool clean``: run the log cleaner offline."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any
+
+import click
+
+from engine.cleaner.cleaner import Cleaner
+from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaning
+from engine.cleaner.selection import CleaningLimits
+from engine.db.config import EnvironmentConfig
+from jetool.app import exits
+from jetool.app.command import Outputs, command, environment
+from jetool.app.opening import WRITE_EXITS
+from jetool.app.options import Run
+from jetool.app.params import PercentType, SizeType
+from jetool.app.repairs import repairing
+from jetool.commands.clean.rows import CLEANED, cleaned_row
+
+COMMAND = "clean"
+_MOST_PERCENT = 90
+
+
+@command(
+    COMMAND,
+    outputs=lambda: Outputs("document", (CLEANED,)),
+    features=("fields", "progress", "lock", "write"),
+    examples=(
+        ("Which files would be cleaned, and what that would free", "jetool clean /data/env -n"),
+        ("Free 5 GiB; deleted files go to another disk", "jetool clean /data/env --free 5GiB --backup-dir /backup/env"),
+        ("Until 60 per cent is in use, and nothing is saved", "jetool clean /data/env --target 60% --backup-dir none"),
+    ),
+    exits={
+        exits.DONE: "cleaned as far as it was worth it, or as far as was asked for",
+        exits.FINDINGS: "cleaned, but files had to be left alone: damage, an order of keys that is not known",
+        **WRITE_EXITS,
+        exits.UNSUPPORTED: "a log version that this program does not read, or an environment that preserves record "
+        "versions",
+        exits.INCOMPLETE: "there is no room for what has to be logged again, or a file cannot be read or written",
+        exits.INTERRUPTED: "interrupted; the file under way was finished, and what was cleaned is gone",
+    },
+)  # fmt: skip
+@environment
+@click.option(
+    "--target",
+    type=PercentType(1, _MOST_PERCENT),
+    metavar="PERCENT",
+    help="Clean until so much of the log is in use [default: je.cleaner.minUtilization, 50%].",
+)
+@click.option("--free", type=SizeType(), metavar="SIZE", help="Clean until so much was given back, such as 5GiB.")
+@click.option("--max-files", type=click.IntRange(min=1), metavar="N", help="Clean so many files at most.")
+def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None) -> int:
+    """Clean the log: records that are still needed are logged again, and the files they were in are deleted.
+
+    Files are chosen by the rules of JE's cleaner, the least used first; the newest ones (je.cleaner.minAge) are left
+    alone. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside the
+    environment, and jetool undo brings everything back; --backup-dir none gives the space back at once. With -n the
+    same is done in memory. SIGINT ends the run after the file under way. Damaged files are left alone and named.
+    """
+    disk_is_shared = run.backup_dir != "none" and not run.dry_run
+    stop = _StopRequest()
+    with repairing(run, env, COMMAND, EnvironmentConfig(run_checkpointer=False)) as repair, stop:
+        engine = repair.environment.engine
+        cleaner = engine.cleaner
+        assert cleaner is not None
+        goal = Goal(limits=_limits(cleaner, target), free_bytes=free, max_files=max_files, copies=int(disk_is_shared))
+        work = OfflineCleaning(cleaner, engine.checkpointer, goal, stop=stop.wanted, heard=_Progress(run))
+        report = work.run()
+        kept, unusable = cleaner.kept(goal.limits), dict(cleaner.states.unusable)
+    run.out.document(
+        CLEANED,
+        cleaned_row(report, kept, backup=repair.backup, saved_bytes=repair.saved_bytes, dry_run=run.dry_run),
+    )
+    for number, reason in unusable.items():
+        run.messages.warning(f"file {number:08x}.jdb was left alone: {reason}", file=env)
+    if report.why == STOPPED:
+        return exits.INTERRUPTED
+    return exits.FINDINGS if unusable else exits.DONE
+
+
+def _limits(cleaner: Cleaner, target: int | None) -> CleaningLimits | None:
+    return None if target is None else cleaner.limits._replace(min_utilization=target)
+
+
+class _Progress:
+    """Says how far the run is, in bytes read."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._read = 0
+
+    def __call__(self, found: CleanedFile) -> None:
+        self._read += found.report.total_bytes
+        self._run.listener.step("clean", self._read, 0)
+
+
+class _StopRequest:
+    """Hears SIGINT: the first one ends the run after the file under way, another one at once, as elsewhere."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: Any = None
+
+    def wanted(self) -> bool:
+        """Whether somebody has asked."""
+        return self._asked
+
+    def __enter__(self) -> _StopRequest:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _hear(self, _: int, __: FrameType | None) -> None:
+        self._asked = True
+        # The next one is for whoever had the first before.
+        signal.signal(signal.SIGINT, self._before)
