@@ -74,17 +74,23 @@ class FeederSession:
         """
         # Syncup may roll back what the replica acknowledged in an earlier session.
         self._gate.forget(self.node)
+        assert self._engine.cleaner is not None
+        # The matchpoint may be anywhere; when the stream begins its reader protects what it has not read (R-CLN-41).
+        syncup = self._engine.cleaner.protector.protect_from(f"the syncup of {self.node}", 0)
         try:
             while True:
                 frame = self._channel.receive(self._heartbeat_s * _SILENCE if self.fed else _SYNCUP_S)
                 try:
                     self._hear(frame)
+                    if self.fed:
+                        syncup.release()
                 except FormatError as error:
                     raise nonsense(self._channel.peer, error) from error
         except JetoolError as error:
             self._tell(error)
             raise
         finally:
+            syncup.release()
             # Closing the connection ends the sender too; only then can it be joined.
             self.close()
             if self.fed:

@@ -7,8 +7,7 @@ The master begins a new log file and sends all files before it, which no longer 
 3. moves its own files into ``replaced/`` (``replaced.1/`` ... when there is one), where they stay;
 4. moves the new files to their places, and removes the marker.
 
-Files that are being sent, or that a feeder still has to read, need no protection from deletion (R-CLN-41): nothing in
-this program deletes log files of an environment that is open.
+Files that are being sent are protected from deletion (R-CLN-41), as are those that a feeder still has to read.
 
 A crash before step 2 leaves the old environment as it was. After it the environment refuses to be opened, and the next
 network restore begins again with step 1: nothing is lost, since nothing was removed.
@@ -26,6 +25,7 @@ from engine.events import Listener
 from engine.format.entry.markers import RestoreRequired
 from engine.log.files import LogFile, list_log_files
 from engine.log.marker import MARKER, write_marker
+from engine.log.writer import LogWriter
 from engine.rep import messages
 from engine.rep.frames import Channel, Frame
 from engine.rep.messages import Message, nonsense
@@ -46,6 +46,13 @@ def send_files(engine: Engine, channel: Channel) -> None:
     """
     writer = engine.writer
     assert writer is not None
+    assert engine.cleaner is not None
+    # Before they are listed: the cleaner deletes what nobody protects.
+    with engine.cleaner.protector.protect_from("a network restore", 0):
+        _send_all(engine, writer, channel)
+
+
+def _send_all(engine: Engine, writer: LogWriter, channel: Channel) -> None:
     # No entry may come between the last file that is sent and the new one.
     with writer.latch:
         writer.flush(sync=False)

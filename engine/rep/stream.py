@@ -28,7 +28,7 @@ from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import TxnEnd, decode_txn_end
 from engine.format.entry_types import MATCHPOINT, ROLLBACK_START, TXN_ENDS, type_name
 from engine.format.header import REPLICATED, is_invisible
-from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
@@ -105,7 +105,10 @@ class StreamReader:
         index, writer = engine.vlsn_index, engine.writer
         assert index is not None
         assert writer is not None
+        assert engine.cleaner is not None
         self._engine, self._index, self._writer = engine, index, writer
+        # Before the index says where to begin: that file must not go meanwhile (R-CLN-41).
+        self._protection = engine.cleaner.protector.protect_from("a reader of the stream", 0)
         self._access = LogAccess(engine.storage, ())
         self.next_vlsn = vlsn
         if index.range.contains(vlsn):
@@ -114,7 +117,9 @@ class StreamReader:
             with writer.latch:
                 self._lsn = writer.next_lsn if index.range.is_empty else index.lte_lsn(index.range.last)
         else:
+            self._protection.release()
             raise NotFoundError(f"VLSN {vlsn} is not in the log", expected=str(index.range), found=str(vlsn))
+        self._protection.move_to(file_of(self._lsn))
 
     def read(self) -> Iterator[StreamEntry]:
         """What is in the log now, from ``next_vlsn`` on. Call it again for what comes later.
@@ -129,10 +134,12 @@ class StreamReader:
     def skip(self, item: LogItem) -> None:
         """The entry at ``next_vlsn`` has been had from elsewhere."""
         self.next_vlsn, self._lsn = item.vlsn + 1, item.lsn
+        self._protection.move_to(item.lsn >> 32)
 
     def close(self) -> None:
         """Give the files back."""
         self._access.close()
+        self._protection.release()
 
     def _raw(self) -> Iterator[RawEntry]:
         with self._writer.latch:
@@ -145,6 +152,7 @@ class StreamReader:
             # Handles of its own: those of the environment are used under its latch.
             self._access.close()
             self._access = LogAccess(self._engine.storage, tuple(files))
+        self._protection.move_to(file_of(self._lsn))
         for raw in _standing(forward(self._access, LogRange(self._lsn, end), None, gaps=True)):
             self._lsn = raw.lsn
             # The start is a mapping at or before the VLSN (R-VLSN-25): earlier entries come first.

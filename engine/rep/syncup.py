@@ -145,7 +145,10 @@ class LocalLog:
     def __init__(self, engine: Engine) -> None:
         assert engine.vlsn_index is not None
         assert engine.writer is not None
+        assert engine.cleaner is not None
         self.range = engine.stream_range
+        # Whatever is in the log now may hold the matchpoint (R-CLN-41).
+        self._protection = engine.cleaner.protector.protect_from("syncup", 0)
         # The log is read from its files, which do not have what is in the writer's buffers.
         engine.writer.flush(sync=False)
         self._access = LogAccess(engine.storage, tuple(engine.log_files()))
@@ -187,6 +190,7 @@ class LocalLog:
     def close(self) -> None:
         """Give the files back."""
         self._access.close()
+        self._protection.release()
 
     def _visible(self) -> Iterator[RawEntry]:
         try:
