@@ -31,8 +31,8 @@ Example::
         with env.create_database("orders") as orders, env.begin() as txn:
             orders.put(b"4711", b"three crates", txn)
 
-A process that stays opens its environment with ``EnvironmentConfig(...).with_background()``: checkpoints, eviction,
-compression and flushing then have threads of their own (``engine.db.daemons``).
+A process that stays opens its environment with ``EnvironmentConfig(...).with_background()``: checkpoints, cleaning,
+eviction, compression and flushing then have threads of their own (``engine.db.daemons``).
 """
 
 from __future__ import annotations
