@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from engine.cleaner.deletion import DeletionSettings, FileDeletion, FileProtector, StreamHead
+from engine.cleaner.deletion import DeletionSettings, FileDeletion, FileProtector, Protection, StreamHead
 from engine.cleaner.expiration import ExpirationProfile, expired_bytes
 from engine.cleaner.file_records import FileRecords
 from engine.cleaner.file_states import FileState
@@ -117,6 +117,10 @@ class Cleaner:
     def protector(self) -> FileProtector:
         """Who needs which files."""
         return self.deletion.protector
+
+    def protect_from(self, name: str, first: int) -> Protection:
+        """Keep all files from a number on (R-CLN-41), those too that become reserved later; the caller releases it."""
+        return self.protector.protect_from(name, first)
 
     def load(self) -> None:
         """Read which files are reserved; before anything is counted, logged or cleaned."""

@@ -76,7 +76,7 @@ class FeederSession:
         self._gate.forget(self.node)
         assert self._engine.cleaner is not None
         # The matchpoint may be anywhere; when the stream begins its reader protects what it has not read (R-CLN-41).
-        syncup = self._engine.cleaner.protector.protect_from(f"the syncup of {self.node}", 0)
+        syncup = self._engine.cleaner.protect_from(f"the syncup of {self.node}", 0)
         try:
             while True:
                 frame = self._channel.receive(self._heartbeat_s * _SILENCE if self.fed else _SYNCUP_S)

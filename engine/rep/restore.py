@@ -48,7 +48,7 @@ def send_files(engine: Engine, channel: Channel) -> None:
     assert writer is not None
     assert engine.cleaner is not None
     # Before they are listed: the cleaner deletes what nobody protects.
-    with engine.cleaner.protector.protect_from("a network restore", 0):
+    with engine.cleaner.protect_from("a network restore", 0):
         _send_all(engine, writer, channel)
 
 

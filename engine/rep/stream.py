@@ -108,7 +108,7 @@ class StreamReader:
         assert engine.cleaner is not None
         self._engine, self._index, self._writer = engine, index, writer
         # Before the index says where to begin: that file must not go meanwhile (R-CLN-41).
-        self._protection = engine.cleaner.protector.protect_from("a reader of the stream", 0)
+        self._protection = engine.cleaner.protect_from("a reader of the stream", 0)
         self._access = LogAccess(engine.storage, ())
         self.next_vlsn = vlsn
         if index.range.contains(vlsn):

@@ -148,7 +148,7 @@ class LocalLog:
         assert engine.cleaner is not None
         self.range = engine.stream_range
         # Whatever is in the log now may hold the matchpoint (R-CLN-41).
-        self._protection = engine.cleaner.protector.protect_from("syncup", 0)
+        self._protection = engine.cleaner.protect_from("syncup", 0)
         # The log is read from its files, which do not have what is in the writer's buffers.
         engine.writer.flush(sync=False)
         self._access = LogAccess(engine.storage, tuple(engine.log_files()))
