@@ -33,8 +33,8 @@ with open_session(Settings(cores=2, quick=True)) as session:
 
     # %% What is damaged?
     print("damage")
-    for row in rows.where("damage is not null").select("path", "lsn", "damage", "size").collect():
-        print(f"  {row.path} at {row.lsn}: {row.damage}, {row.size} bytes")
+    for row in rows.where("reason is not null").select("path", "lsn", "reason", "skipped").collect():
+        print(f"  {row.path} at {row.lsn}: {row.reason}, {row.skipped} bytes")
 
     # %% The records that recovery would leave, of all databases; any join with the log is possible.
     print("records")

@@ -1,8 +1,9 @@
 """The columns of the ``jelog`` data source, and how they are filled from log entries.
 
-Names and values are those of ``dump-log --format ndjson``. Columns are built one at a time over a batch of entries, and
-only those that were asked for: a body is decoded only when one of them comes from it. Damage is a row, too: ``damage``
-says what is wrong, ``size`` how many bytes were skipped, and what an entry would tell is null.
+Names and values are those of ``dump-log --format ndjson``, of its entries and, where bytes are no entry, of its records
+of damage; ``environment`` and ``total_size`` are added. Columns are built one at a time over a batch of entries, and
+only those that were asked for: a body is decoded only when one of them comes from it. Damage is a row, too: ``reason``
+says what is wrong, ``skipped`` how many bytes were stepped over, and what an entry would tell is null.
 
 =================  =========  =========================================================================
 column             type       from
@@ -12,7 +13,7 @@ file, offset, lsn  the place  header
 type ... checksum  see below  header
 db ... time        see below  body; null where the type has no such field or the body cannot be decoded
 error              string     why the body cannot be decoded
-damage             string     why the bytes are no entry: a key of ``engine.log.entry.REASONS``
+reason, skipped    see below  damage: why the bytes are no entry, a key of ``engine.log.entry.REASONS``; how many
 =================  =========  =========================================================================
 
 Conditions (``ColumnLimits``) on columns are tested as soon as the column can be known: on the names of files before a
@@ -96,7 +97,7 @@ COLUMNS: Final[tuple[LogColumn, ...]] = (
     LogColumn("invisible", "boolean", "rolled back by replication"),
     LogColumn("vlsn", "bigint", "VLSN in the header"),
     LogColumn("prev", "bigint", "offset of the entry before it in the file"),
-    LogColumn("size", "bigint", "bytes of the body; of damage: bytes skipped"),
+    LogColumn("size", "bigint", "bytes of the body, without header"),
     LogColumn("total_size", "bigint", "bytes with the header"),
     LogColumn("checksum", "bigint", "stored Adler-32"),
     LogColumn("checksum_ok", "boolean", "whether it matches; null for erased entries"),
@@ -105,7 +106,7 @@ COLUMNS: Final[tuple[LogColumn, ...]] = (
     LogColumn("node", "bigint", "node id"),
     LogColumn("level", "int", "level of a node with its tree bits"),
     LogColumn("slots", "int", "slots of a node"),
-    LogColumn("key", "binary", "key of an LN"),
+    LogColumn("key_hex", "string", "key of an LN, in hex"),
     LogColumn("data_size", "bigint", "bytes of an LN's data"),
     LogColumn("deleted", "boolean", "the LN is a deletion"),
     LogColumn("embedded", "boolean", "the record is stored in its BIN"),
@@ -114,10 +115,11 @@ COLUMNS: Final[tuple[LogColumn, ...]] = (
     LogColumn("time", "timestamp", "time of the entry"),
     LogColumn("dtvlsn", "bigint", "Commit, Abort: highest durable VLSN"),
     LogColumn("error", "string", "why the body cannot be decoded"),
-    LogColumn("damage", "string", "why the bytes are no entry"),
+    LogColumn("reason", "string", "damage: why the bytes are no entry"),
+    LogColumn("skipped", "bigint", "damage: bytes up to the next entry or the end of the file"),
 )
 # Only where asked for by name or by the option ``data``: most of the bytes of most logs.
-DATA: Final = LogColumn("data", "binary", "data of an LN")
+DATA: Final = LogColumn("data_hex", "string", "data of an LN, in hex")
 BY_NAME: Final = {column.name: column for column in (*COLUMNS, DATA)}
 
 # Columns that a file's name decides.
@@ -147,15 +149,16 @@ _HEADER: Final[dict[str, Callable[[LogEntry], Any]]] = {
     "total_size": lambda e: e.total_bytes,
     "checksum": lambda e: e.checksum,
     "checksum_ok": lambda e: e.checksum_ok,
-    "damage": lambda e: None,  # noqa: ARG005 - one signature
+    "reason": lambda e: None,  # noqa: ARG005 - one signature
+    "skipped": lambda e: None,  # noqa: ARG005
 }
 
 _DAMAGE: Final[dict[str, Callable[[Damage], Any]]] = {
     "file": lambda d: d.lsn >> 32,
     "offset": lambda d: d.lsn & 0xFFFFFFFF,
     "lsn": lambda d: format_lsn(d.lsn),
-    "size": lambda d: d.length,
-    "damage": lambda d: d.reason,
+    "reason": lambda d: d.reason,
+    "skipped": lambda d: d.length,
 }
 
 _Get = Callable[[Any], Any]
@@ -183,8 +186,8 @@ _BODY: Final[dict[str, dict[type, _Get]]] = {
     "node": _of_shapes("node") | {LN: lambda r: r.node_id, NodeRecord: lambda r: r.node_id},
     "level": {NodeRecord: lambda r: r.level},
     "slots": {NodeRecord: lambda r: r.n_entries},
-    "key": {LN: lambda r: r.key},
-    "data": {LN: lambda r: r.data},
+    "key_hex": {LN: lambda r: None if r.key is None else r.key.hex()},
+    "data_hex": {LN: lambda r: None if r.data is None else r.data.hex()},
     "data_size": {LN: lambda r: None if r.data is None else len(r.data)},
     "deleted": {LN: lambda r: r.data is None},
     "embedded": {LN: lambda r: r.embedded},

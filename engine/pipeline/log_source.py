@@ -1,7 +1,7 @@
 """``spark.read.format("jelog")``: the entries of the logs of many environments as rows.
 
 ``load`` takes a path, a glob, or several with commas between; the files must be readable under the same path wherever
-executors run. Options: ``data`` (``true`` adds the column ``data``), ``partitionBytes`` (how much a task reads at
+executors run. Options: ``data`` (``true`` adds the column ``data_hex``), ``partitionBytes`` (how much a task reads at
 least). Nothing is locked or changed.
 
 Columns are those of ``log_columns``. Spark's API has no column pruning: a schema of the caller's own is how to say
@@ -69,7 +69,7 @@ class LogSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """All columns, ``data`` only with the option of that name."""
+        """All columns, ``data_hex`` only with the option ``data``."""
         columns = (*COLUMNS, DATA) if self.options.get("data", "").lower() == "true" else COLUMNS
         return ", ".join(f"{column.name} {column.type}" for column in columns)
 

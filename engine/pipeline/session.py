@@ -70,6 +70,20 @@ class Session:
 
         return SparkSession.builder.getOrCreate()
 
+    @contextmanager
+    def shuffling(self, size: int) -> Iterator[None]:
+        """Shuffle data frames in partitions for so many bytes; what the user has set stays."""
+        conf = self.spark.conf
+        if self.context.getConf().contains(settings.SHUFFLE_PARTITIONS):
+            yield
+            return
+        before = str(conf.get(settings.SHUFFLE_PARTITIONS))
+        conf.set(settings.SHUFFLE_PARTITIONS, str(settings.shuffle_partitions(size, self.cores)))
+        try:
+            yield
+        finally:
+            conf.set(settings.SHUFFLE_PARTITIONS, before)
+
     def tally(self) -> Tally:
         """A counter that tasks of a job add to; the driver hears of it whenever a task ends."""
         counter: Tally = self.context.accumulator(0)

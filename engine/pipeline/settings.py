@@ -28,6 +28,10 @@ _LOOPBACK: Final = re.compile(r"local(\W|-cluster|$)|spark://(127\.0\.0\.1|local
 # Compiles quickly rather than well, one thread for garbage: half the start, for jobs of seconds.
 QUICK_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+# What a task after a shuffle works on.
+_SHUFFLED_BYTES: Final = 16 * _MIB
+
 LOG_CONFIGURATION: Final = """rootLogger.level = error
 rootLogger.appenderRef.file.ref = file
 appender.file.type = File
@@ -142,6 +146,14 @@ def configuration(settings: Settings, scratch: Path, environment: Mapping[str, s
     # The user's flags come last: of two that contradict each other the JVM takes the later one.
     result[name] = " ".join([*flags, given.get(name) or chosen.get(name) or ""]).rstrip()
     return result
+
+
+def shuffle_partitions(size: int, cores: int) -> int:
+    """Partitions of a shuffle of so many bytes: one for each core, and more for what is large.
+
+    Spark's own 200 are for clusters: each is a task, and with Python in it a tenth of a second of nothing.
+    """
+    return max(cores, -(-size // _SHUFFLED_BYTES), 1)
 
 
 def driver_memory_mib(cores: int) -> int:

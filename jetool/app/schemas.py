@@ -1,6 +1,7 @@
 """JSON Schemas (draft 2020-12) of what commands print, built from the shapes that they declare.
 
-The schema of a command describes the value of ``--format json``. Its ``$defs`` hold what else machines read:
+The schema of a command describes the value of ``--format json``, which is always an object. Its ``$defs`` hold what
+else machines read:
 
 * ``line``: one line of ``--format ndjson``;
 * ``error``: the object on standard error that goes with an error in either format;
@@ -51,8 +52,8 @@ PROGRESS: Final = Shape(
     ),
 )
 
-# The last line of a table in NDJSON.
-TABLE_SUMMARY: Final = Shape("summary", "The end of the table.", (Field("count", "int", "number of rows"),))
+# The summary of a table, and the last line of NDJSON where a document or a table is printed.
+COUNT: Final = Shape("summary", "The end of the output.", (Field("count", "int", "number of records"),))
 
 
 def of(name: str, command: Command) -> dict[str, Any] | None:
@@ -65,16 +66,15 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
     outputs = command.outputs()
     if outputs.form == "text":
         return None
-    # Lines of several shapes are told apart by ``rec``; in a table of JSON it would only repeat.
+    # Lines of several shapes are told apart by ``rec``.
     lines = [shape.schema(with_rec=True) for shape in outputs.shapes]
-    if outputs.form != "document":
-        lines.append((outputs.summary or TABLE_SUMMARY).schema(with_rec=True))
+    lines.append((outputs.summary or COUNT).schema(with_rec=True))
     return {
         "$schema": DRAFT,
         "title": f"jetool {name}",
         **_value(outputs),
         "$defs": {
-            "line": {"oneOf": lines} if len(lines) > 1 else lines[0],
+            "line": {"oneOf": lines},
             "error": ERROR.schema(with_rec=True),
             "progress": PROGRESS.schema(with_rec=True),
         },
@@ -85,18 +85,16 @@ def _value(outputs: Outputs) -> dict[str, Any]:
     """The schema of the value of ``--format json``."""
     if outputs.form == "document":
         documents = [shape.schema(with_rec=False) for shape in outputs.shapes]
-        return {"oneOf": documents} if len(documents) > 1 else documents[0]
-    if outputs.form == "table":
-        rows = [shape.schema(with_rec=False) for shape in outputs.shapes]
-        return {"type": "array", "items": {"oneOf": rows} if len(rows) > 1 else rows[0]}
-    assert outputs.summary is not None
+        # ``anyOf``: without ``rec`` a record with further keys can match several.
+        return {"anyOf": documents} if len(documents) > 1 else documents[0]
     key = "findings" if outputs.form == "findings" else "records"
-    records = [shape.schema(with_rec=True) for shape in outputs.shapes]
+    # Rows of a table are of one shape, so that ``rec`` would only repeat.
+    records = [shape.schema(with_rec=outputs.form != "table") for shape in outputs.shapes]
     return {
         "type": "object",
         "properties": {
-            key: {"type": "array", "items": {"oneOf": records} if len(records) > 1 else records[0]},
-            "summary": outputs.summary.schema(with_rec=False),
+            key: {"type": "array", "items": {"anyOf": records} if len(records) > 1 else records[0]},
+            "summary": (outputs.summary or COUNT).schema(with_rec=False),
         },
         "required": [key, "summary"],
     }

@@ -69,7 +69,7 @@ Streams of any length (``dump-log``)::
 
 Findings (``verify``)::
 
-    found = run.out.findings(RULES)
+    found = run.out.findings(RULES, [env])
     for finding in check(...):
         found.add(finding)
     found.end(SUMMARY.row(...))

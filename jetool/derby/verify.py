@@ -90,7 +90,7 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
     report = verify(database, pages=not log_only, listener=run.listener)
     # First: files between two states explain most of what follows.
     report = report._replace(findings=(*_of_repairs(storage), *report.findings))
-    found = run.out.findings(RULES)
+    found = run.out.findings(RULES, [str(storage.root)])
     for one in report.findings:
         found.add(shown(one))
     counts = [sum(one.severity == severity for one in report.findings) for severity in (ERROR, WARNING, NOTE)]

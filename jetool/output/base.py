@@ -15,7 +15,7 @@ only passes bytes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -99,8 +99,13 @@ class FindingStream(Protocol):
     def add(self, finding: FindingView) -> None:
         """Print one finding."""
 
-    def end(self, summary: Row) -> None:
-        """Print the summary, which says what was and what was not checked."""
+    def end(self, summary: Row, incomplete: Collection[str] = ()) -> None:
+        """Print the summary, which says what was and what was not checked.
+
+        Arguments:
+            summary: its fields.
+            incomplete: those of the environments whose check did not come to its end.
+        """
 
 
 class Output(Protocol):
@@ -133,11 +138,12 @@ class Output(Protocol):
             encoder: the command's own, for a format that only it has.
         """
 
-    def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
+    def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
         """Start a stream of findings.
 
         Arguments:
             rules: code and one sentence for every finding that the command can make.
+            environments: the directories that are checked.
         """
 
     def flush(self) -> None:

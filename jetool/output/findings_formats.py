@@ -1,25 +1,33 @@
 """Findings for other programs: JUnit XML (build servers), SARIF 2.1.0 (code scanners), Prometheus (node_exporter).
 
-JUnit gives a test case per code, failed when there is an error or a warning of that code. SARIF gives a result per
-finding. Prometheus gives counts per code and every number of the summary. All three are written at the end, since they
-carry totals in front; what is kept until then is bounded by ``_KEPT`` findings per code.
+JUnit gives a test case per code, failed when there is an error or a warning of that code, and one that is in error when
+the check did not come to its end. SARIF gives a result per finding. Prometheus gives counts per code and every number
+of the summary, each with environment and host; when the check ended and whether it was complete, so that an alert can
+tell an old or a broken check from a clean one. All three are written at the end, since they carry totals in front; what
+is kept until then is bounded by ``_KEPT`` findings per code.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from engine.version import VERSION
 from jetool.output import jsonl
 from jetool.output.findings import SEVERITIES, FindingView, byte_offset, place_words, row
-from jetool.output.shape import PLAIN, Row, Style, lsn_text, printable, to_json
+from jetool.output.shape import PLAIN, Row, Style, counted, lsn_text, printable, to_json, to_text
 
 _KEPT: Final = 1000
 _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
+# The lists of a summary that say what was checked, and what was not.
+_LEVELS: Final = (("checked", 1), ("not_checked", 0))
+_UNFINISHED: Final = "the check did not come to its end; nothing is known of the rest"
 
 Rules = Sequence[tuple[str, str]]
 
@@ -29,12 +37,20 @@ class FindingTally:
 
     Arguments:
         rules: code and one sentence for every finding that can be made.
+        environments: the directories that are checked.
+
+    Attributes:
+        incomplete: those whose check did not come to its end.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, environments: Sequence[str]) -> None:
         self.rules = dict(rules)
+        self.environments = tuple(map(os.path.abspath, environments))
+        self.incomplete: tuple[str, ...] = ()
         self.kept: dict[str, list[FindingView]] = {code: [] for code, _ in rules}
         self.counts: Counter[tuple[str, str]] = Counter()
+        # The same by environment in front.
+        self.each: Counter[tuple[str, str, str]] = Counter()
 
     def add(self, finding: FindingView) -> None:
         """Count a finding, and keep it while there are few of its code."""
@@ -42,8 +58,16 @@ class FindingTally:
         # SARIF wants a rule for every result, so a code without one gets the first message.
         self.rules.setdefault(finding.code, finding.message)
         self.counts[finding.code, finding.severity] += 1
+        # Findings of a fleet name their environment; otherwise there is one.
+        named: str | None = getattr(finding, "environment", None)
+        env = self.environments[0] if named is None else os.path.abspath(named)
+        self.each[env, finding.code, finding.severity] += 1
         if len(kept) < _KEPT:
             kept.append(finding)
+
+    def ended(self, incomplete: Collection[str]) -> None:
+        """The check is over; of some environments without having come to its end."""
+        self.incomplete = tuple(map(os.path.abspath, incomplete))
 
     def count(self, code: str) -> int:
         """How many findings of a code there were."""
@@ -70,22 +94,40 @@ def _sentence(finding: FindingView) -> str:
 def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
     cases = [_case(code, kept, found.count(code)) for code, kept in found.kept.items()]
     failures = sum("<failure" in case for case in cases)
+    # In error, not failed: what was not looked at must not pass for clean.
+    lost = [
+        f'    <testcase classname="jetool" name={_attribute(f"complete: {env}")} time="0">\n'
+        f'      <error message={_attribute(_UNFINISHED)} type="incomplete"/>\n    </testcase>\n'
+        for env in found.incomplete
+    ]
     properties = "".join(
-        f"    <property name={quoteattr(name)} value={quoteattr(str(to_json(kind, value, style)))}/>\n"
-        for name, kind, value in summary
+        f"    <property name={_attribute(name)} value={_attribute(to_text(kind, value, style))}/>\n"
+        for name, kind, value in (("environment", "texts", found.environments), *summary)
     )
+    totals = f'tests="{len(cases) + len(lost)}" failures="{failures}" errors="{len(lost)}"'
+    # A time without a zone, as the format's schema has it.
+    when = f'timestamp="{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())}" hostname={_attribute(_host())} time="0"'
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<testsuites tests="{len(cases)}" failures="{failures}">\n'
-        f'  <testsuite name="jetool verify" tests="{len(cases)}" failures="{failures}">\n'
-        f"    <properties>\n{properties}    </properties>\n{''.join(cases)}  </testsuite>\n</testsuites>\n"
+        f"<testsuites {totals}>\n"
+        f'  <testsuite name="jetool verify" {totals} {when}>\n'
+        f"    <properties>\n{properties}    </properties>\n{''.join((*cases, *lost))}  </testsuite>\n</testsuites>\n"
     ).encode("utf-8", "xmlcharrefreplace")
+
+
+def _attribute(text: str) -> str:
+    # Control characters have no place in XML 1.0, escaped or not.
+    return quoteattr(printable(text))
+
+
+def _host() -> str:
+    return os.uname().nodename
 
 
 def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
     # A note explains; it must not fail a build.
     failing = [finding for finding in kept if finding.severity != "note"]
-    start = f'    <testcase classname="jetool" name={quoteattr(code)}'
+    start = f'    <testcase classname="jetool" name={_attribute(code)} time="0"'
     if not failing:
         return f"{start}/>\n"
     lines = [escape(printable(f"{_place(finding)}: ") + _sentence(finding)) for finding in failing]
@@ -93,16 +135,27 @@ def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
     if count > len(kept):
         lines.append(f"and {count - len(kept)} more")
     body = "\n".join(lines)
-    message = quoteattr(f"{count} findings" if count > 1 else _sentence(failing[0]))
-    return f"{start}>\n      <failure message={message}>{body}</failure>\n    </testcase>\n"
+    message = quoteattr(counted(count, "finding") if count > 1 else _sentence(failing[0]))
+    severity = "error" if any(finding.severity == "error" for finding in failing) else "warning"
+    return f'{start}>\n      <failure message={message} type="{severity}">{body}</failure>\n    </testcase>\n'
 
 
 def _sarif(found: FindingTally, summary: Row, style: Style) -> bytes:
     rules = [{"id": code, "shortDescription": {"text": text}} for code, text in found.rules.items()]
     run = {
         "tool": {"driver": {"name": "jetool", "version": VERSION, "rules": rules}},
+        "invocations": [
+            {
+                "executionSuccessful": not found.incomplete,
+                "endTimeUtc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "machine": _host(),
+            }
+        ],
         "results": [_result(finding) for kept in found.kept.values() for finding in kept],
-        "properties": {name: to_json(kind, value, style) for name, kind, value in summary},
+        "properties": {
+            "environments": list(found.environments),
+            **{name: to_json(kind, value, style) for name, kind, value in summary},
+        },
     }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return jsonl.pretty({"$schema": schema, "version": "2.1.0", "runs": [run]})
@@ -115,7 +168,7 @@ def _result(finding: FindingView) -> dict[str, Any]:
         "message": {"text": _sentence(finding)},
     }
     if finding.file is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": finding.file}}
+        place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(finding.file))}}
         offset = byte_offset(finding)
         # SARIF has no notion of an LSN; its lower half is the offset in the file.
         if offset is not None:
@@ -125,19 +178,55 @@ def _result(finding: FindingView) -> dict[str, Any]:
 
 
 def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
-    lines = ["# HELP jetool_findings Findings of the last jetool verify.", "# TYPE jetool_findings gauge"]
-    for code in found.kept:
-        # Zeros, too: a series that comes and goes cannot be alerted on.
-        for severity in SEVERITIES:
-            count = found.counts[code, severity]
-            lines.append(f'jetool_findings{{code="{code}",severity="{severity}"}} {count}')
+    whole = {"environment": found.environments[0]} if len(found.environments) == 1 else {}
+    # Of one environment every code has its zeros, too: a series that comes and goes cannot be alerted on. Of a fleet
+    # the totals below have them; all codes of all environments would be tens of thousands of series.
+    zeros = [(env, code, severity) for env in whole.values() for code in found.kept for severity in SEVERITIES]
+    by_code = {**dict.fromkeys(zeros, 0), **found.each}
+    lines = _metric(
+        "jetool_findings",
+        "Findings of the last check.",
+        [({"environment": e, "code": c, "severity": s}, count) for (e, c, s), count in by_code.items()],
+    )
+    totals = Counter[tuple[str, str]]()
+    for (env, _, severity), count in found.each.items():
+        totals[env, severity] += count
+    pairs = [(env, severity) for env in found.environments for severity in SEVERITIES]
+    lines += _metric(
+        "jetool_environment_findings",
+        "Findings of the last check by severity.",
+        [({"environment": env, "severity": severity}, totals[env, severity]) for env, severity in pairs],
+    )
+    lines += _metric(
+        "jetool_verify_complete",
+        "1 when the last check came to its end, 0 when nothing is known of the rest.",
+        [({"environment": env}, int(env not in found.incomplete)) for env in found.environments],
+    )
+    now = round(time.time(), 3)
+    ended = "When the last check ended, in seconds since 1970-01-01 UTC."
+    lines += _metric(
+        "jetool_verify_timestamp_seconds", ended, [({"environment": env}, now) for env in found.environments]
+    )
+    given = {name: value for name, _, value in summary}
+    levels = [({**whole, "level": level}, done) for name, done in _LEVELS for level in given.get(name) or ()]
+    lines += _metric("jetool_verify_level", "1 for a level that was checked, 0 for what was not.", levels)
     for name, kind, value in summary:
         number = to_json(kind, value, style)
         if isinstance(number, int | float):
             # Prometheus takes letters, digits and underscores only.
             metric = "jetool_verify_" + re.sub(r"\W", "_", name, flags=re.ASCII)
-            lines += [
-                f"# TYPE {metric} gauge",
-                f"{metric} {float(number):g}" if isinstance(number, float) else f"{metric} {int(number)}",
-            ]
-    return ("\n".join(lines) + "\n").encode()
+            lines += _metric(metric, f"Of the summary of the last check: {name}.", [(whole, number)])
+    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _metric(name: str, about: str, series: Iterable[tuple[dict[str, str], float]]) -> list[str]:
+    """The lines of one metric, each series with the host."""
+    lines = [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
+    for labels, value in series:
+        shown = ",".join(f'{label}="{_label(text)}"' for label, text in {"host": _host(), **labels}.items())
+        lines.append(f"{name}{{{shown}}} {value if isinstance(value, float) else int(value)}")
+    return lines
+
+
+def _label(text: str) -> str:
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

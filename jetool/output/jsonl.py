@@ -1,9 +1,9 @@
 """JSON and NDJSON.
 
-NDJSON has one object per line; each begins with ``rec``, the name of its shape, and the last line of every stream is
-``{"rec":"summary",...}``. JSON has one value: an object for a document, an array for a table, and for a stream
-``{"records":[...],"summary":{...}}`` (``findings`` instead of ``records`` for findings), with one record per line.
-Records inside of ``records`` carry ``rec`` too, since shapes can differ.
+NDJSON has one object per line; each begins with ``rec``, the name of its shape, and the last line is always
+``{"rec":"summary",...}``: output without it was cut off. JSON has one value, always an object: the document itself, or
+``{"records":[...],"summary":{...}}`` for a table or a stream (``findings`` instead of ``records`` for findings), with
+one record per line. The records of a stream carry ``rec`` there too, since shapes can differ.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def document(row: Row, style: Style) -> bytes:
     return pretty(row_to_json(row, style))
 
 
-def document_line(shape: Shape, row: Row, style: Style) -> bytes:
-    """One record as a line of NDJSON."""
-    return line({"rec": shape.rec} | row_to_json(row, style)) + b"\n"
+def document_lines(shape: Shape, row: Row, style: Style) -> bytes:
+    """One record as a line of NDJSON, and the summary that ends all NDJSON."""
+    return line({"rec": shape.rec} | row_to_json(row, style)) + b"\n" + line({"rec": "summary", "count": 1}) + b"\n"
 
 
 def table(rows: Iterable[Row], style: Style) -> bytes:
-    """Rows as an array, one object per line."""
+    """Rows as an object with an array of them, one per line, and a summary."""
     lines = [line(row_to_json(row, style)) for row in rows]
-    return b"[\n" + b",\n".join(lines) + b"\n]\n" if lines else b"[]\n"
+    return b'{"records":[\n' + b",\n".join(lines) + b'\n],"summary":' + line({"count": len(lines)}) + b"}\n"
 
 
 class NdjsonEncoder:

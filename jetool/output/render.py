@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
 
 from jetool.output.base import Encoder, FindingStream, StreamLayout, TextLine
@@ -38,7 +38,7 @@ class Renderer:
 
             as_line = self.format == "ndjson"
             self._sink.write(
-                jsonl.document_line(shape, row, self.style) if as_line else jsonl.document(row, self.style)
+                jsonl.document_lines(shape, row, self.style) if as_line else jsonl.document(row, self.style)
             )
         elif self.format == "csv":
             from jetool.output import csv
@@ -80,11 +80,11 @@ class Renderer:
         plan = StreamLayout(shapes, self.selected, self.style, line)
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
-    def findings(self, rules: Sequence[tuple[str, str]]) -> FindingStream:
+    def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
         """Start a stream of findings."""
         check_fields(self.selected, (FINDING,))
         if self.format in COLLECTED_FORMATS:
-            return _CollectedFindings(self.format, rules, self.style, self._sink)
+            return _CollectedFindings(self.format, rules, environments, self.style, self._sink)
         plan = StreamLayout((FINDING,), self.selected, self.style, text_line)
         return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
 
@@ -165,17 +165,19 @@ class _StreamedFindings:
     def add(self, finding: FindingView) -> None:
         self._stream.row("finding", row(finding))
 
-    def end(self, summary: Row) -> None:
+    def end(self, summary: Row, incomplete: Collection[str] = ()) -> None:  # noqa: ARG002 - the summary says it
         self._stream.end(summary)
 
 
 class _CollectedFindings:
-    def __init__(self, form: str, rules: Sequence[tuple[str, str]], style: Style, sink: Sink) -> None:
+    def __init__(
+        self, form: str, rules: Sequence[tuple[str, str]], environments: Sequence[str], style: Style, sink: Sink
+    ) -> None:
         # The standard library's XML escapes load its web client: a tenth of the start of every other command.
         from jetool.output import findings_formats
 
         self._form = form
-        self._found = findings_formats.FindingTally(rules)
+        self._found = findings_formats.FindingTally(rules, environments)
         self._render = findings_formats.render
         self._style = style
         self._sink = sink
@@ -183,6 +185,7 @@ class _CollectedFindings:
     def add(self, finding: FindingView) -> None:
         self._found.add(finding)
 
-    def end(self, summary: Row) -> None:
+    def end(self, summary: Row, incomplete: Collection[str] = ()) -> None:
+        self._found.ended(incomplete)
         # At the end only: the totals stand in front.
         self._sink.write(self._render(self._form, self._found, summary, self._style))

@@ -117,7 +117,7 @@ def rows(run: Run, env: str, number: int) -> int:
 @click.option("--clean", is_flag=True, help="Without findings.")
 def check(run: Run, env: str, clean: bool) -> int:
     """Print findings."""
-    found = run.out.findings(RULES)
+    found = run.out.findings(RULES, [env])
     for finding in [] if clean else FINDINGS:
         found.add(finding)
     found.end(SUMMARY.row((len(ENTRIES),)))

@@ -46,7 +46,7 @@ def test_create(tmp_path: Path) -> None:
     assert run("verify", path).code == 0
     listed = run("dbs", path, "--json", "--count")
     assert_valid("dbs", listed.out)
-    assert [(row["name"], row["records"]) for row in listed.json()] == [("a", 0), ("b", 0)]
+    assert [(row["name"], row["records"]) for row in listed.json()["records"]] == [("a", 0), ("b", 0)]
     assert run("create", path, "--store", "derby").code == 3
 
 
@@ -68,7 +68,7 @@ def test_put_get_delete_scan(store: Path) -> None:
     assert records(store, "--prefix", "k", "--reverse") == [(b"k2", b"v2"), (b"k1", b"v1")]
     assert records(store, "--from", "k1", "--to", "k1", "--limit", "1") == [(b"k1", b"v1")]
     assert run("put", store, "k1", "again", "--db", "orders", "--no-overwrite").code == 3
-    assert run("get", store, "k1", "--db", "orders", "--json").json() == [{"key": "6b31", "data": "7631"}]
+    assert run("get", store, "k1", "--db", "orders", "--json").json()["records"] == [{"key": "6b31", "data": "7631"}]
     before = state_of(store)
     for words in (("get", "k9", "--db", "orders"), ("get", "k1", "--db", "none"), ("delete", "k9", "--db", "orders")):
         assert run(words[0], store, *words[1:], *(("-n",) if words[0] == "delete" else ())).code == 4

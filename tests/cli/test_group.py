@@ -95,7 +95,7 @@ def test_reset(tmp_path: Path) -> None:
 
 def test_records_survive_a_reset_and_can_be_written(tmp_path: Path) -> None:
     env = copy_of(named("je-18.3.20/ha-rollback/node3"), tmp_path / "env")
-    names = [row["name"] for row in run("dbs", env, "--json").json()]
+    names = [row["name"] for row in run("dbs", env, "--json").json()["records"]]
     before = {name: run("dump", env, "--db", name).out for name in names}
     assert run("put", env, "0x00", "0x01", "--db", names[0]).code == exits.REFUSED
     assert run("group", "reset", env, *NEW, "--yes", "--backup-dir", "none").code == exits.DONE
@@ -109,7 +109,7 @@ def test_records_survive_a_reset_and_can_be_written(tmp_path: Path) -> None:
 def test_a_lone_master_writes_its_term_in_logs_of_later_versions(tmp_path: Path) -> None:
     """je-log-format.md 6.6: since v22 a replicated Commit says since when its master leads."""
     env = copy_of(named("je-25.3.17/ha-group/node1"), tmp_path / "env")
-    names = [row["name"] for row in run("dbs", env, "--json").json()]
+    names = [row["name"] for row in run("dbs", env, "--json").json()["records"]]
     before = {name: run("dump", env, "--db", name).out for name in names}
     assert run("group", "reset", env, *NEW, "--yes", "--backup-dir", "none").code == exits.DONE
     assert {name: run("dump", env, "--db", name).out for name in names} == before

@@ -62,7 +62,7 @@ def pair(tmp_path: Path, secret: Path) -> Iterator[tuple[list[str], list[Process
 
 def status(addresses: list[str], secret: Path) -> dict[str, dict[str, Any]]:
     result = run("node", "status", *addresses, "--secret-file", secret, "--json")
-    return {row["node"]: row for row in json.loads(result.out)} if result.code in (0, 1) else {}
+    return {row["node"]: row for row in result.json()["records"]} if result.code in (0, 1) else {}
 
 
 def await_roles(addresses: list[str], secret: Path, wanted: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -118,7 +118,7 @@ def test_records_of_a_running_node(pair: tuple[list[str], list[Process]], secret
     read = ("node", "get", addresses[1], "ada", *words, "--data-format", "utf8", "--json")
     result = run(*read, "--vlsn", str(done["vlsn"]))
     assert_valid("node get", result.out)
-    assert [row["data"] for row in result.json()] == ["first"]
+    assert [row["data"] for row in result.json()["records"]] == ["first"]
     result = run("node", "put", addresses[0], "ada", "second", "--no-overwrite", *words)
     assert (result.code, "there is a record of this key" in result.err) == (3, True)
     result = run("node", "delete", addresses[0], "ada", *words, "--json")

@@ -5,15 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import pickle
+import re
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import UsageError
+from jetool.app import cli, schemas
 from jetool.output import findings_formats, jsonl, text
 from jetool.output.base import StreamLayout
 from jetool.output.csv import CsvEncoder
@@ -179,12 +184,12 @@ def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_empty_table_has_its_headings() -> None:
     assert run("rows", "/data", "0").text.split() == ["LSN", "type", "key", "VLSN"]
-    assert run("rows", "/data", "0", "--json").json() == []
+    assert run("rows", "/data", "0", "--json").json() == {"records": [], "summary": {"count": 0}}
     assert run("rows", "/data", "0", "--format", "ndjson").lines() == [{"rec": "summary", "count": 0}]
 
 
 def test_fields_select_and_order() -> None:
-    assert list(run("rows", "/data", "1", "--json", "--fields", "type,lsn").json()[0]) == ["type", "lsn"]
+    assert list(run("rows", "/data", "1", "--json", "--fields", "type,lsn").json()["records"][0]) == ["type", "lsn"]
     assert run("rows", "/data", "1", "--format", "csv", "--fields", "type,lsn").text.splitlines()[0] == "type,lsn"
     assert run("rows", "/data", "1", "--fields", "type,lsn").text.split()[:2] == ["type", "LSN"]
     assert list(run("control", "/data", "--json", "--fields", "clean,home").json()) == ["clean", "home"]
@@ -233,6 +238,11 @@ def test_findings_as_junit() -> None:
     assert [case.attrib["name"] for case in suite.findall("testcase")] == ["JE-LOG-001", "JE-LOG-002"]
     assert failures[0].text == "0000001f.jdb 0x1f/0x2a3c: " + failures[0].attrib["message"]
     assert "<&>" in failures[0].attrib["message"]
+    # What the format's schema requires.
+    assert {"name", "timestamp", "hostname", "tests", "failures", "errors", "time"} <= set(suite.attrib)
+    assert re.fullmatch(r"\d{4}(-\d\d){2}T\d\d(:\d\d){2}", suite.attrib["timestamp"])
+    assert all({"name", "classname", "time"} <= set(case.attrib) for case in suite.findall("testcase"))
+    assert [failure.attrib["type"] for failure in failures] == ["error"]
     clean = ET.fromstring(run("check", "/data", "--clean", "--format", "junit").out)
     assert clean.attrib["failures"] == "0"
 
@@ -249,16 +259,64 @@ def test_findings_as_sarif() -> None:
 
 
 def test_findings_for_prometheus() -> None:
+    before = time.time()
     lines = run("check", "/data", "--format", "prometheus").text.splitlines()
-    assert 'jetool_findings{code="JE-LOG-001",severity="error"} 1' in lines
-    assert 'jetool_findings{code="JE-LOG-002",severity="error"} 0' in lines
-    assert "jetool_verify_entries 2" in lines
-    assert all(line.startswith("#") or len(line.rsplit(" ", 1)) == 2 for line in lines)
+    at = f'host="{os.uname().nodename}",environment="/data"'
+    assert f'jetool_findings{{{at},code="JE-LOG-001",severity="error"}} 1' in lines
+    assert f'jetool_findings{{{at},code="JE-LOG-002",severity="error"}} 0' in lines
+    assert f'jetool_environment_findings{{{at},severity="error"}} 1' in lines
+    assert f"jetool_verify_entries{{{at}}} 2" in lines
+    assert f"jetool_verify_complete{{{at}}} 1" in lines
+    (when,) = [line for line in lines if line.startswith("jetool_verify_timestamp_seconds{")]
+    assert when.startswith(f"jetool_verify_timestamp_seconds{{{at}}} ")
+    assert before - 1 <= float(when.split()[-1]) <= time.time() + 1
+    series = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("#")]
+    assert len(set(series)) == len(series)
+    for name in {one.partition("{")[0] for one in series}:
+        assert [line.split()[1:3:1] for line in lines if line.startswith("#") and line.split()[2] == name] == [
+            ["HELP", name], ["TYPE", name],
+        ]  # fmt: skip
+
+
+def test_prometheus_of_a_fleet_counts_by_environment() -> None:
+    """Quotes in a path are escaped; an environment that could not be checked is not complete."""
+    sink = Memory()
+    found = Renderer("prometheus", PLAIN, None, sink).findings(RULES, ["/a", '/b"c', "/d"])
+    for env in ("/a", "/a", '/b"c'):
+        found.add(Found(**vars(sample.FINDINGS[0]), environment=env))
+    found.end([("environments", "int", 3)], ["/d"])
+    host = os.uname().nodename
+    lines = [line for line in sink.data.decode().splitlines() if not line.startswith("#")]
+    counts = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
+    assert counts[f'jetool_findings{{host="{host}",environment="/a",code="JE-LOG-001",severity="error"}}'] == 2
+    assert counts[f'jetool_environment_findings{{host="{host}",environment="/b\\"c",severity="error"}}'] == 1
+    assert counts[f'jetool_environment_findings{{host="{host}",environment="/d",severity="error"}}'] == 0
+    assert counts[f'jetool_verify_complete{{host="{host}",environment="/d"}}'] == 0
+    assert counts[f'jetool_verify_complete{{host="{host}",environment="/a"}}'] == 1
+
+
+def test_a_check_that_did_not_end_is_no_success_for_a_build_server() -> None:
+    for form in ("junit", "sarif"):
+        sink = Memory()
+        found = Renderer(form, PLAIN, None, sink).findings(RULES, ["/data"])
+        found.end([("checked", "texts", ["log", "tail"])], ["/data"])
+        if form == "sarif":
+            assert json.loads(sink.data)["runs"][0]["invocations"][0]["executionSuccessful"] is False
+            continue
+        suite = ET.fromstring(sink.data).find("testsuite")
+        assert suite is not None
+        assert (suite.attrib["errors"], suite.attrib["tests"]) == ("1", "3")
+        assert [case.attrib["name"] for case in suite.findall("testcase") if case.find("error") is not None] == [
+            "complete: /data"
+        ]
+        assert {one.attrib["name"]: one.attrib["value"] for one in suite.findall("properties/property")} == {
+            "environment": "/data", "checked": "log, tail",
+        }  # fmt: skip
 
 
 def test_junit_and_sarif_keep_a_bounded_number_but_count_all() -> None:
     sink = Memory()
-    found = Renderer("junit", PLAIN, None, sink).findings(RULES)
+    found = Renderer("junit", PLAIN, None, sink).findings(RULES, ["/data"])
     finding = Found(**{**vars(sample.FINDINGS[0]), "message": "bad \x00\x1b character", "severity": "warning"})
     for _ in range(findings_formats._KEPT + 7):
         found.add(finding)
@@ -269,6 +327,14 @@ def test_junit_and_sarif_keep_a_bounded_number_but_count_all() -> None:
     assert failure.text.count("\n") == findings_formats._KEPT
     assert failure.text.endswith("and 7 more")
     assert failure.attrib["message"] == f"{findings_formats._KEPT + 7} findings"
+
+
+def test_every_schema_is_one_and_describes_an_object() -> None:
+    for name, command in cli.commands():
+        schema = schemas.of(name, command)
+        if schema is not None:
+            jsonschema.Draft202012Validator.check_schema(schema)
+            assert all(one["type"] == "object" for one in schema.get("anyOf", [schema])), name
 
 
 def test_findings_take_fields() -> None:

@@ -51,7 +51,7 @@ def test_databases_are_those_that_je_lists(environment: Environment) -> None:
         return
     if report.get("recovery", {}).get("resurrectedTxnIds"):
         return  # JE counts what its resurrected transactions have written.
-    rows = {row["name"]: row for row in run("dbs", environment.path / "env", "--json", "--count").json()}
+    rows = {row["name"]: row for row in run("dbs", environment.path / "env", "--json", "--count").json()["records"]}
     for expected in report["databases"]:
         row = rows[expected["name"]]
         found = [row["id"], row["duplicates"], row["max_entries"], row["records"]]
@@ -120,18 +120,21 @@ def test_scan_says_whether_the_limit_left_something_out() -> None:
 
 def test_get_prints_all_data_items_of_a_key() -> None:
     env = named(DUPS).path / "env"
-    found = run("get", env, "user00000003", "--db", "postings", "--json").json()
+    found = run("get", env, "user00000003", "--db", "postings", "--json").json()["records"]
     assert len(found) > 5
     assert {row["key"] for row in found} == {b"user00000003".hex()}
 
 
 def test_a_database_with_an_order_of_its_own() -> None:
     env = named("je-18.3.20/schema-crash").path / "env"
-    row = next(row for row in run("dbs", env, "--json").json() if row["name"] == "newest_first")
+    row = next(row for row in run("dbs", env, "--json").json()["records"] if row["name"] == "newest_first")
     assert "ReverseOrder" in row["comparator"]
     rows = run("scan", env, "--db", "newest_first", "--json").json()["records"]
     assert [row["key"] for row in rows] == sorted((row["key"] for row in rows), reverse=True)
-    assert run("get", env, "0x" + rows[3]["key"], "--db", "newest_first", "--json").json()[0]["key"] == rows[3]["key"]
+    assert (
+        run("get", env, "0x" + rows[3]["key"], "--db", "newest_first", "--json").json()["records"][0]["key"]
+        == rows[3]["key"]
+    )
     refused = run("scan", env, "--db", "newest_first", "--from", "a")
     assert refused.code == 2
     assert "order of their bytes" in refused.err
@@ -188,7 +191,7 @@ def test_a_read_only_directory_is_enough(tmp_path: Path) -> None:
         path.chmod(stat.S_IRUSR)
     env.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
-        assert len(run("dbs", env, "--json").json()) == 5
+        assert len(run("dbs", env, "--json").json()["records"]) == 5
     finally:
         env.chmod(stat.S_IRWXU)
 

@@ -14,7 +14,7 @@ def test_list_names_every_command_with_structured_output() -> None:
     result = run("schema", "--json")
     assert_valid("schema", result.out)
     expected = [name for name, command in cli.commands() if command.outputs().form != "text"]
-    assert [row["command"] for row in result.json()] == expected
+    assert [row["command"] for row in result.json()["records"]] == expected
     assert "schema" in run("schema").text
 
 

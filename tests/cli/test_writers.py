@@ -38,7 +38,7 @@ def test_create(tmp_path: Path) -> None:
     result = run(*words)
     assert_valid("create", result.out)
     assert {**dry.json(), "dry_run": False} == result.json()
-    rows = {row["name"]: row for row in run("dbs", path, "--json").json()}
+    rows = {row["name"]: row for row in run("dbs", path, "--json").json()["records"]}
     assert [rows[name]["duplicates"] for name in "abc"] == [False, True, False]
     assert [rows[name]["key_prefixing"] for name in "abc"] == [False, True, True]
     assert (path / "je.properties").read_text() == "je.log.fileMax=1000000\n"
@@ -62,7 +62,7 @@ def test_put_and_delete(env: Path) -> None:
     assert records(env, "orders") == [(b"\x00\xff", b"\x01\x02"), (b"k1", b"v1")]
     assert run("put", env, "k1", "v2", "--db", "orders", "--no-overwrite").code == 3
     assert run("put", env, "k1", "v3", "--db", "orders").code == 0
-    assert run("get", env, "k1", "--db", "orders", "--json").json()[0]["data"] == b"v3".hex()
+    assert run("get", env, "k1", "--db", "orders", "--json").json()["records"][0]["data"] == b"v3".hex()
     deleted = run("delete", env, "k1", "--db", "orders", "--json")
     assert_valid("delete", deleted.out)
     assert deleted.json()["records"] == 1

@@ -60,7 +60,7 @@ def test_a_load_recovers_once(tmp_path: Path, recoveries: list[str], engine: str
         assert (result.code, result.json()["records"]) == (0, 100), result.err
         assert recoveries == [str(env)]
         recoveries.clear()
-    assert run("dbs", env, "--count", "--json").json()[0]["records"] == 150
+    assert run("dbs", env, "--count", "--json").json()["records"][0]["records"] == 150
 
 
 def test_a_load_of_a_dump_recovers_once(tmp_path: Path, recoveries: list[str]) -> None:

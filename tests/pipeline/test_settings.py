@@ -84,3 +84,10 @@ def test_a_scratch_directory_goes_with_its_owner(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_executors_of_their_own_need_the_package(master: str, needed: bool) -> None:
     assert settings.needs_package(master) is needed
+
+
+def test_partitions_follow_the_data() -> None:
+    """65 small environments are not 200 tasks; a large one has more tasks than cores."""
+    assert settings.shuffle_partitions(3_000_000, 2) == 2
+    assert settings.shuffle_partitions(0, 1) == 1
+    assert settings.shuffle_partitions(4 << 30, 8) == 256

@@ -101,7 +101,8 @@ def salvage_fleet(
     spark = session.spark
     register(spark)
     envs = [listed.member.env for listed in fleet if listed.files is not None]
-    with explained("the salvage failed", consequence="nothing was written"):
+    size = sum(file.size_bytes for listed in fleet if listed.files is not None for file in listed.files.files)
+    with explained("the salvage failed", consequence="nothing was written"), session.shuffling(size):
         looked = spark.sparkContext.parallelize(envs, len(envs)).map(check)
         health: list[Health] = session.run(looked.collect, "look", listener)
         plan = _Plan(session, fleet, health)

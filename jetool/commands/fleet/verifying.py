@@ -41,16 +41,17 @@ def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: boo
     for each in (each for one in found if one.report is not None for each in one.report.findings):
         # Formats with a list of rules need one for every finding.
         titles.setdefault(each.code, each.message.partition(":")[0])
-    stream = run.out.findings(list(titles.items()))
+    stream = run.out.findings(list(titles.items()), [one.env for one in found])
     for one in found:
         if one.report is None:
             shown = JeFindingView(finding(NOT_VERIFIED, str(one.error)))
-            shown.file = one.env
+            shown.file = shown.environment = one.env
             stream.add(shown)
             continue
         for each in one.report.findings:
             shown = JeFindingView(each)
             # Files have the same names in every environment.
+            shown.environment = one.env
             shown.file = f"{one.env}/{each.file}" if each.file else one.env
             stream.add(shown)
     reports = [one.report for one in found if one.report is not None]
@@ -65,7 +66,8 @@ def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: boo
                 notes, sum(report.files for report in reports), sum(report.entries for report in reports),
                 sum(report.checked_bytes for report in reports), checked, tuple(missed),
             )
-        )
+        ),
+        [one.env for one in found if one.report is None],
     )  # fmt: skip
     codes = [exits.DONE]
     codes += [exits.INCOMPLETE] * bool(failed) + [exits.FINDINGS] * bool(errors)

@@ -88,11 +88,12 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     if (asked["rep"] or full) and not _is_lost(report, levels):
         report = _with_replication(run, env, report)
     rules = (*ALWAYS, *(rule for level in report.checked for rule in RULES[level]))
-    found = run.out.findings([(rule.code, rule.title) for rule in rules])
+    found = run.out.findings([(rule.code, rule.title) for rule in rules], [env])
     for finding in report.findings:
         found.add(JeFindingView(finding))
-    found.end(summary_row(report))
-    return _exit_code(report, files, levels, strict=strict)
+    code = _exit_code(report, files, levels, strict=strict)
+    found.end(summary_row(report), [env] if code == exits.INCOMPLETE else [])
+    return code
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:

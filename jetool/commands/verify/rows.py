@@ -44,6 +44,8 @@ class JeFindingView:
         self.file = finding.file or None
         self.db = finding.db
         self.key = finding.key
+        # Set where several are checked.
+        self.environment: str | None = None
 
 
 def summary_row(report: Report) -> Row:

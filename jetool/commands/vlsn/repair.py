@@ -50,7 +50,7 @@ def vlsn_check(run: Run, env: str) -> int:
     checked = check_replication(run, env)
     if not has_stream(checked.node, checked.view):
         note_stand_alone(run, env)
-    found = run.out.findings([(rule.code, rule.title) for rule in REP_RULES])
+    found = run.out.findings([(rule.code, rule.title) for rule in REP_RULES], [env])
     for finding in checked.findings:
         found.add(JeFindingView(finding))
     counts = [sum(f.severity == severity for f in checked.findings) for severity in (ERROR, WARNING, NOTE)]
