@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.codecs import Record, decode_body
 from engine.format.describe import SHAPES
+from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry_types import NODES
@@ -185,7 +186,7 @@ _BODY: Final[dict[str, dict[type, _Get]]] = {
     "txn": _of_shapes("txn") | {LN: lambda r: r.txn_id},
     "node": _of_shapes("node") | {LN: lambda r: r.node_id, NodeRecord: lambda r: r.node_id},
     "level": {NodeRecord: lambda r: r.level},
-    "slots": {NodeRecord: lambda r: r.n_entries},
+    "slots": {NodeRecord: lambda r: r.n_entries, OldDelta: lambda r: len(r.slots)},
     "key_hex": {LN: lambda r: None if r.key is None else r.key.hex()},
     "data_hex": {LN: lambda r: None if r.data is None else r.data.hex()},
     "data_size": {LN: lambda r: None if r.data is None else len(r.data)},

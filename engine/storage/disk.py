@@ -107,12 +107,11 @@ class DiskStorage:
         try:
             return posix_locks.take(self._full(path), byte, exclusive=exclusive)
         except posix_locks.BlockedError as error:
-            holder = f"process {error.holder}" if error.holder else "another process"
             raise RefusedError(
                 "the environment is in use",
                 file=self._name(path),
                 expected=f"no lock on byte {byte}",
-                found=f"a lock held by {holder}",
+                found=f"a lock held by {posix_locks.holder_in_words(error.holder)}",
                 hint="stop that process, or wait with --lock-timeout",
             ) from error
         except OSError as error:

@@ -17,10 +17,12 @@ import fcntl
 import os
 import struct
 import threading
+from pathlib import Path
 from typing import Final
 
 # struct flock on Linux: l_type, l_whence, l_start, l_len, l_pid. Other systems order it otherwise; there a query that
 # cannot be made is answered "no holder known".
+_MOST_WORDS: Final = 160
 _FLOCK: Final = struct.Struct("hhqqi4x")
 
 
@@ -147,6 +149,21 @@ def holder_of(path: str, byte: int) -> int | None:
             return _query(handle, byte)
         finally:
             os.close(handle)
+
+
+def holder_in_words(holder: int | None) -> str:
+    """Who holds a lock, with the command line where the system tells it: ``process 17 (java -jar server.jar)``."""
+    if not holder:
+        return "another process"
+    try:
+        line = Path(f"/proc/{holder}/cmdline").read_bytes()
+    except OSError:
+        # Gone meanwhile, not ours to see, or no Linux.
+        return f"process {holder}"
+    # Zero bytes stand between the words, and there may be pages of them.
+    words = line.replace(b"\0", b" ").decode(errors="replace").strip()
+    shown = words if len(words) <= _MOST_WORDS else words[:_MOST_WORDS] + "..."
+    return f"process {holder} ({shown})" if shown else f"process {holder}"
 
 
 def _query(handle: int, byte: int) -> int | None:

@@ -37,6 +37,10 @@ class Root(command.CommandGroup):
         """Names and aliases."""
         return [name for row in table.COMMANDS for name in (row.name, *row.aliases)]
 
+    def elsewhere(self, name: str) -> str | None:
+        """By the table of other names, JE's tools among them."""
+        return table.elsewhere(name)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Load a command by name or alias."""
         for row in table.COMMANDS:

@@ -167,9 +167,27 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         words = [word for option in ctx.meta.get(_LEADING, ()) for word in self._accepted(ctx, option)]
         # In front, so that an option after the command's name wins.
-        args = words + args
+        args = self._with_values(words + args)
         with _explained(ctx):
             return super().parse_args(ctx, self._with_home(ctx, args))
+
+    def _with_values(self, args: list[str]) -> list[str]:
+        """Words in which an option that may go without its value has one: ``--stats ENV`` becomes ``--stats=type ENV``.
+
+        Click takes any word after such an option for its value.
+        """
+        found = list(args)
+        end = found.index("--") if "--" in found else len(found)
+        for option in self.params:
+            if not isinstance(option, click.Option) or option.is_flag or not isinstance(option.type, click.Choice):
+                continue
+            if option.flag_value is None:
+                continue
+            for at, word in enumerate(found[:end]):
+                after = found[at + 1] if at + 1 < len(found) else ""
+                if word in option.opts and after not in option.type.choices:
+                    found[at] = f"{word}={option.flag_value}"
+        return found
 
     def _accepted(self, ctx: click.Context, words: list[str]) -> list[str]:
         name = words[0].partition("=")[0]
@@ -221,7 +239,7 @@ class Command(click.Command):
                 self._require_fields(run, values)
                 _require_places(run, values)
             target.open()
-            with self._after_interruption(run, values):
+            with self._after_interruption(run, values), self._moving_tail_named(run, values):
                 code = serve(run, **values)
             # The bar goes first: what follows on standard error must not be drawn over.
             run.listener.close()
@@ -275,6 +293,24 @@ class Command(click.Command):
 
                 interrupted.stopped(run, env, error)
             raise
+
+    @contextmanager
+    def _moving_tail_named(self, run: Run, values: Mapping[str, Any]) -> Iterator[None]:
+        """Say so when the log grew while a command read it: the end of the log is then that of a moment ago."""
+        env = values.get("env")
+        # Who writes moves the tail itself, and who follows it knows.
+        if self.writes or values.get("follow") or not isinstance(env, str):
+            yield
+            return
+        before = _log_size(env)
+        yield
+        grown = _log_size(env) - before
+        if grown > 0:
+            run.messages.notice(
+                f"the tail is moving: {grown} bytes were appended to the log while it was read",
+                file=env,
+                consequence="what is said of the end of the log is of a moment in between",
+            )
 
     def _serving(self, values: Mapping[str, Any]) -> Verb:
         """The function that serves the command on the environment that it was given.
@@ -349,6 +385,16 @@ def _explained(ctx: click.Context) -> Iterator[None]:
         raise
 
 
+def _log_size(env: str) -> int:
+    """Bytes of all log files of a JE environment; 0 when they cannot be had."""
+    # Here in short: the engine's listing refuses what a command has words of its own for.
+    try:
+        names = [name for name in os.listdir(env) if name.endswith(".jdb")]
+        return sum(os.stat(os.path.join(env, name)).st_size for name in names)
+    except OSError:
+        return 0
+
+
 def _require_places(run: Run, values: Mapping[str, Any]) -> None:
     """Refuse directories that could not be made. StorageError."""
     from jetool.app.opening import require_place
@@ -396,8 +442,15 @@ class CommandGroup(click.Group):
     def _near(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches
 
+        other = self.elsewhere(name)
+        if other:
+            return f"; what you look for is jetool {other}"
         near = get_close_matches(name, self.known(ctx), n=3)
         return f"; did you mean {' or '.join(near)}?" if near else ""
+
+    def elsewhere(self, name: str) -> str | None:  # noqa: ARG002 - for groups that know of others
+        """The command that does what other tools call by this name; None for a name that none has."""
+        return None
 
     def known(self, ctx: click.Context) -> list[str]:
         """All names that lead to a command, aliases included."""

@@ -28,6 +28,7 @@ from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.posix_locks import holder_in_words
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits, params
 from jetool.app.kinds import DERBY, kind_of, not_for
@@ -89,7 +90,7 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     found = Environment(storage, EnvironmentConfig(read_only=True), run.listener)
     if holder is not None:
         run.messages.notice(
-            f"process {holder or 'unknown'} has the environment open for writing",
+            f"{holder_in_words(holder)} has the environment open for writing",
             consequence="what it has not logged yet is not seen",
         )
     tail = found.engine.tail

@@ -25,6 +25,7 @@ addresses stay symbolic; the engine resolves them.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -105,6 +106,24 @@ class DirectoryType(click.ParamType[str]):
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="dir")]
+
+
+class DatabaseType(click.ParamType[str]):
+    """The name of a database. Whether it is there is for the engine to say."""
+
+    name = "NAME"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002
+        """The databases of the environment that stands on the line."""
+        from click.shell_completion import CompletionItem
+
+        from jetool.app.completing import database_names
+
+        # The option has no value yet, so that Click has left the words of the line where they were.
+        words = [*ctx.args, os.environ.get("JETOOL_HOME")]
+        env = ctx.params.get("home") or ctx.params.get("env") or words[0]
+        found = database_names(env) if isinstance(env, str) else []
+        return [CompletionItem(name) for name in found if name.startswith(incomplete)]
 
 
 class LsnType(click.ParamType[Address]):
@@ -317,7 +336,7 @@ class BytesType(click.ParamType[bytes]):
 
     def __init__(self, name: str, option: str) -> None:
         self.name = name
-        self._option = option
+        self.option = option
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         """The bytes that a text stands for. Raises BadParameter."""
@@ -325,11 +344,23 @@ class BytesType(click.ParamType[bytes]):
             return value
         from engine.inspect import key_formats
 
-        style = _given(ctx, self._option) or "utf8"
+        style = _given(ctx, self.option) or "utf8"
         try:
             return key_formats.parse(value, style)
         except ValueError as error:
-            self.fail(f"{error} (--{self._option.replace('_', '-')} {style})", param, ctx)
+            self.fail(f"{error} (--{self.option.replace('_', '-')} {style})", param, ctx)
+
+
+def key_as_typed(key: bytes) -> str:
+    """A key in a message as the user would type it: in the format of ``--key-format``, which reads as UTF-8 by default.
+
+    Results show keys in hex unless told otherwise; in a message that would be a key that nobody has typed.
+    """
+    from engine.inspect.key_formats import show
+
+    style = _given(click.get_current_context(silent=True), KEY.option) or "utf8"
+    shown = show(key, style)
+    return f"0x{shown}" if style == "hex" else shown
 
 
 class SizeType(click.ParamType[int]):
@@ -463,6 +494,7 @@ class FieldsType(click.ParamType[tuple[str, ...]]):
 
 
 DIRECTORY: Final = DirectoryType()
+DATABASE: Final = DatabaseType()
 LSN: Final = LsnType()
 PLACE: Final = PlaceType()
 LSNS: Final = LsnRangeType()

@@ -54,7 +54,9 @@ COMMANDS: Final = (
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
     CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
-    CommandRow("recover", "Repair", "recover.command", "Run recovery, preview first"),
+    CommandRow(
+        "recover", "Repair", "recover.command", "Cut off a torn tail, undo what did not commit, take a checkpoint"
+    ),
     CommandRow(
         "salvage",
         "Repair",
@@ -69,3 +71,75 @@ COMMANDS: Final = (
     CommandRow("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
     CommandRow("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )
+
+# What other tools, JE's own among them, call by other names: lower case, and the words to type instead.
+_ELSEWHERE: Final = {
+    "dbbackup": "backup",
+    "dbdump": "dump",
+    "dbfilterstats": "info --stats",
+    "dbgroupadmin": "group show",
+    "dbload": "load",
+    "dbping": "node status",
+    "dbprintlog": "dump-log",
+    "dbreprunaction": "checkpoint",
+    "dbscavenger": "fleet salvage",
+    "dbspace": "space",
+    "dbstat": "info --stats",
+    "dbstreamverify": "vlsn check",
+    "dbtruncatelog": "truncate",
+    "dbverify": "verify --full",
+    "dbverifylog": "verify --log",
+    "cat": "dump",
+    "check": "verify",
+    "compare": "diff",
+    "count": "dbs --count",
+    "databases": "dbs",
+    "del": "delete",
+    "download": "export",
+    "entries": "dump-log",
+    "fix": "recover",
+    "fsck": "verify",
+    "import": "load",
+    "insert": "put",
+    "list": "dbs",
+    "log": "dump-log",
+    "logs": "dump-log",
+    "ls": "dbs",
+    "members": "group show",
+    "print": "dump-log",
+    "range": "vlsn range",
+    "read": "get",
+    "rebuild": "vlsn rebuild",
+    "records": "scan",
+    "remove": "delete",
+    "repair": "recover",
+    "report": "fleet report",
+    "reset": "group reset",
+    "restore": "undo",
+    "restore-log": "undo",
+    "revert": "undo",
+    "rm": "delete",
+    "rollback": "rollbacks",
+    "run": "node run",
+    "salvage": "fleet salvage",
+    "set": "put",
+    "show": "info",
+    "stat": "info --stats",
+    "statistics": "info --stats",
+    "stats": "info --stats",
+    "status": "info",
+    "tables": "dbs",
+    "tail": "dump-log --tail 20",
+    "test": "verify",
+    "transactions": "txns",
+    "validate": "verify",
+    "write": "put",
+}
+
+
+def elsewhere(name: str) -> str | None:
+    """What to type for a name that other tools have; None for one that nobody has, or whose command is not here."""
+    # JE's tools are called by the names of their classes.
+    found = _ELSEWHERE.get(name.rpartition(".")[2].lower())
+    known = {row.name for row in COMMANDS}
+    return found if found is not None and found.split()[0] in known else None

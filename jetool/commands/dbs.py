@@ -9,7 +9,7 @@ import click
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from engine.rescue.points import Point
-from jetool.app import exits
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
@@ -54,7 +54,9 @@ def _outputs() -> Outputs:
 @environment
 @click.option("--count", is_flag=True, help="Count the records, by reading every leaf node.")
 @click.option("--internal", is_flag=True, help="List JE's own databases too.")
-@click.option("--db", "names", multiple=True, metavar="NAME", help="Only the database of this name.")
+@click.option(
+    "--db", "names", multiple=True, type=params.DATABASE, metavar="NAME", help="Only the database of this name."
+)
 @as_of_option
 def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None) -> int:
     """List the databases as recovery would leave them.

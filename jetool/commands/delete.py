@@ -7,7 +7,6 @@ from typing import Final
 import click
 
 from engine.errors import NotFoundError
-from engine.inspect.key_formats import show
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
@@ -51,7 +50,7 @@ def _outputs() -> Outputs:
 )
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
-@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--data", type=params.DATA, help="With sorted duplicates: only this data item.")
 def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int:
     """Delete the record of KEY in a transaction of its own; with sorted duplicates all data items, or one.
@@ -66,7 +65,7 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
             if not removed:
                 # Leaving the blocks aborts the transaction, which wrote nothing.
                 raise NotFoundError(
-                    f"no record with the key {show(key, run.out.style.key_format)} in database {name!r}",
+                    f"no record with the key {params.key_as_typed(key)} in database {name!r}",
                     file=env,
                     consequence="nothing was deleted",
                     hint=f"jetool scan {env} --db {name} shows what there is",

@@ -6,7 +6,7 @@ import click
 
 from engine.errors import UsageError
 from engine.rescue.points import Point
-from jetool.app import exits
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
@@ -37,7 +37,7 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
     exits={exits.DONE: "the whole database was written", **READ_EXITS},
 )  # fmt: skip
 @environment
-@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("-p", "--printable", is_flag=True, help="Printable bytes as they are (DbDump -p); with --format je only.")
 @as_of_option
 def dump(run: Run, env: str, name: str, printable: bool, as_of: Point | None) -> int:

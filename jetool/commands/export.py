@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from jetool.app import exits
+from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
@@ -46,7 +46,7 @@ EXPORTED: Final = Shape(
     },
 )  # fmt: skip
 @environment
-@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
 @click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Files.  [default: by size]")

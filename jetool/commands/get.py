@@ -6,7 +6,6 @@ import click
 
 from engine.db.database import Database
 from engine.errors import NotFoundError
-from engine.inspect.key_formats import show
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -31,7 +30,7 @@ from jetool.rows.record_rows import RECORD, record_row
 )
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
-@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @as_of_option
 def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None) -> int:
     """Print the record of KEY; in a database with sorted duplicates all data items of it.
@@ -41,9 +40,8 @@ def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None) -> int:
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         records = _find(db, key)
     if not records:
-        shown = show(key, run.out.style.key_format)
         raise NotFoundError(
-            f"no record with the key {shown} in database {name!r}",
+            f"no record with the key {params.key_as_typed(key)} in database {name!r}",
             file=env,
             hint=f"jetool scan {env} --db {name} shows what there is",
         )

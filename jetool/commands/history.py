@@ -11,7 +11,6 @@ from engine.errors import FormatError, NotFoundError
 from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.ln import LN
 from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_fates, versions
-from engine.inspect.key_formats import show
 from engine.inspect.selection import Selection
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -65,7 +64,14 @@ SUMMARY: Final = Shape(
 )  # fmt: skip
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
-@click.option("--db", "name", required=True, metavar="NAME|ID", help="The database; an id also after its removal.")
+@click.option(
+    "--db",
+    "name",
+    required=True,
+    type=params.DATABASE,
+    metavar="NAME|ID",
+    help="The database; an id also after its removal.",
+)
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N versions at most.")
 def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None) -> int:
@@ -86,7 +92,7 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     found = [pair for pair in versions(storage, files, dbs) if _has_key(pair[1], key)]
     if not found:
         raise NotFoundError(
-            f"no version of the key {show(key, run.out.style.key_format)} in the log",
+            f"no version of the key {params.key_as_typed(key)} in the log",
             file=env,
             hint=f"jetool scan {env} --db {name} shows which keys there are",
         )

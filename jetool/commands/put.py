@@ -55,7 +55,7 @@ def _outputs() -> Outputs:
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
 @click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
-@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) when there is a record of the key.")
 @click.option("--no-commit", is_flag=True, help="Leave the transaction open, as a crash would: recovery undoes it.")
 def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool) -> int:
@@ -84,7 +84,9 @@ def _put(
         txn = env.begin()
         if not db.put(*record, txn, mode=mode):
             txn.abort()
-            raise RefusedError(f"there is a record of this key in database {name!r}", file=env.home)
+            raise RefusedError(
+                f"there is a record of the key {params.key_as_typed(record[0])} in database {name!r}", file=env.home
+            )
         lsn = txn.inner.last_lsn
         if commit:
             return txn.id, lsn, txn.commit()

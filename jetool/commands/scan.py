@@ -34,7 +34,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
     exits={exits.DONE: "the range was read; it may be empty", **READ_EXITS},
 )  # fmt: skip
 @environment
-@click.option("--db", "name", required=True, metavar="NAME", help="The database.")
+@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--from", "first", type=params.KEY, help="The first key, itself included.")
 @click.option("--to", "last", type=params.KEY, help="The last key, itself included.")
 @click.option("--prefix", type=params.KEY, help="Only keys that begin so; not with --from or --to.")

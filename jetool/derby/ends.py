@@ -13,6 +13,7 @@ from engine.derby.verify.findings import ERROR
 from engine.derby.verify.log_checks import check_log
 from engine.errors import DamageError
 from engine.events import SILENT
+from engine.storage.posix_locks import holder_in_words
 from jetool.app.options import Run
 from jetool.output.shape import instant_text
 
@@ -75,5 +76,7 @@ def note_holder(run: Run, database: DerbyDatabase) -> None:
     """Say that a JVM has the database open, if one has."""
     holder = database.lock_holder()
     if holder is not None:
-        who = f"process {holder}" if holder else "another process"
-        run.messages.notice(f"{who} has the database open; the end of the log may change", file=database.storage.root)
+        run.messages.notice(
+            f"{holder_in_words(holder)} has the database open; the end of the log may change",
+            file=database.storage.root,
+        )

@@ -16,11 +16,10 @@ from engine.derby.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.derby.store.transaction import StoreTransaction
 from engine.errors import JetoolError, NotFoundError, RefusedError, UsageError
-from engine.inspect.key_formats import show
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool.app import exits, kinds
+from jetool.app import exits, kinds, params
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader
 from jetool.derby.ends import note_holder
@@ -82,7 +81,7 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
         txn = store.begin()
         if not txn.put(name, *record, overwrite=overwrite):
             raise RefusedError(
-                f"there is a record of this key in table {name!r}",
+                f"there is a record of the key {params.key_as_typed(record[0])} in table {name!r}",
                 file=env,
                 consequence="nothing was written",
                 hint="leave out --no-overwrite to replace it",
@@ -104,7 +103,7 @@ def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
     with _to_write(run, env) as store, store.begin() as txn:
         _require_table(store, env, name)
         if not txn.delete(name, key):
-            raise _no_record(run, env, name, key, "nothing was deleted")
+            raise _no_record(env, name, key, "nothing was deleted")
         number, end = txn.number, txn.commit()
     run.out.document(DELETED, DELETED.row((name, key, 1, number, end, run.dry_run)))
     return exits.DONE
@@ -116,7 +115,7 @@ def get_record(run: Run, env: str, name: str, key: bytes) -> int:
         _require_table(store, env, name)
         value = store.get(name, key)
     if value is None:
-        raise _no_record(run, env, name, key, None)
+        raise _no_record(env, name, key, None)
     run.out.table(RECORD, [record_row((key, value))])
     return reading_code(store)
 
@@ -241,9 +240,9 @@ def _require_table(store: PageStore, env: str, name: str) -> None:
         raise NotFoundError(f"no table of the name {name!r}", file=env, hint=f"jetool dbs {env}")
 
 
-def _no_record(run: Run, env: str, name: str, key: bytes, consequence: str | None) -> NotFoundError:
+def _no_record(env: str, name: str, key: bytes, consequence: str | None) -> NotFoundError:
     return NotFoundError(
-        f"no record with the key {show(key, run.out.style.key_format)} in table {name!r}",
+        f"no record with the key {params.key_as_typed(key)} in table {name!r}",
         file=env,
         consequence=consequence,
         hint=f"jetool scan {env} --db {name} shows what there is",

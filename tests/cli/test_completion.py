@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jetool.app.completing import database_names
 from tests import harness
 from tests.harness import run
 from tests.tools import needs
@@ -76,3 +77,17 @@ def test_completion_loads_one_command_at_most() -> None:
 def test_unknown_shell_is_a_usage_error() -> None:
     assert run("completion", "tcsh").code == 2
     assert run("completion").code == 2
+
+
+def test_databases_of_the_environment_on_the_line_are_offered(program: Path, tmp_path: Path) -> None:
+    needs("bash")
+    env = tmp_path / "env"
+    assert run("create", env, "--db", "orders", "--db", "old", "--db", "users").code == 0
+    assert complete(program, "jetool", "scan", str(env), "--db", "o") == ["old", "orders"]
+    assert complete(program, "jetool", "get", "-h", str(env), "--db", "u") == ["users"]
+    assert complete(program, "jetool", "scan", str(tmp_path / "nothing"), "--db", "o") == []
+
+
+def test_tables_of_a_page_store_are_offered(tmp_path: Path) -> None:
+    assert run("create", tmp_path / "store", "--store", "derby", "--db", "b", "--db", "a").code == 0
+    assert database_names(str(tmp_path / "store")) == ["a", "b"]

@@ -184,7 +184,7 @@ def test_a_damaged_page_has_its_place_in_every_format(tmp_path: Path) -> None:
     assert failure.text is not None
     assert failure.text.startswith("seg0/c490.dat container 1168 page 1: ")
     lines = run("verify", database, "--format", "prometheus").text.splitlines()
-    assert 'jetool_findings{code="DRB-PAGE-001",severity="error"} 1' in lines
+    assert any(f'environment="{database}",code="DRB-PAGE-001",severity="error"}} 1' in line for line in lines)
     assert "DRB-PAGE-001" in run("verify", database, "--format", "csv").text
 
 

@@ -27,6 +27,7 @@ from engine.derby.verify.findings import WARNING, DerbyFinding, finding
 from engine.derby.verify.log_checks import LogCheck, check_log
 from engine.derby.verify.page_checks import PageCheck, check_pages
 from engine.events import SILENT, Listener
+from engine.storage.posix_locks import holder_in_words
 
 
 class DerbyReport(NamedTuple):
@@ -68,8 +69,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     # Checks go on: on a running database findings may come and go.
     holder = database.lock_holder()
     if holder is not None:
-        who = f"process {holder}" if holder else "another process"
-        findings.append(finding("DRB-DB-001", f"{who} has the database open", file="dbex.lck"))
+        findings.append(finding("DRB-DB-001", f"{holder_in_words(holder)} has the database open", file="dbex.lck"))
     log = DerbyLogFiles(database)
     checked = check_log(log, controls, listener)
     findings += checked.findings

@@ -43,7 +43,7 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--until", type=params.TIME, help="Entries until TIME."),
         click.option("--type", "types", type=addresses.TYPES, multiple=True, help="Type or group; list prints them."),
         click.option("--txn", "txns", type=int, multiple=True, metavar="ID", help="Transaction."),
-        click.option("--db", "dbs", multiple=True, metavar="NAME|ID", help="Database."),
+        click.option("--db", "dbs", multiple=True, type=params.DATABASE, metavar="NAME|ID", help="Database."),
         click.option("--key", "keys", type=params.KEY, multiple=True, help="Key of an LN."),
         click.option("--key-prefix", "prefixes", type=params.KEY, multiple=True, help="How the key of an LN begins."),
         click.option("--node", "nodes", type=int, multiple=True, metavar="ID", help="Node id of an IN or BIN."),

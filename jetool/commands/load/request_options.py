@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from engine.pipeline.load.input import endings
+from jetool.app import params
 from jetool.commands.load import pipeline
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,7 +50,13 @@ _OPTIONS: Final = (
         callback=_after_env,
         help="Files or datasets; none or - is a dump on standard input.",
     ),
-    click.option("--db", "name", metavar="NAME", help="The database.  [default: the one that a dump's header names]"),
+    click.option(
+        "--db",
+        "name",
+        type=params.DATABASE,
+        metavar="NAME",
+        help="The database.  [default: the one that a dump's header names]",
+    ),
     click.option("--create", is_flag=True, help="Make the database when it is not there, as a dump's header says."),
     click.option(
         "--engine",

@@ -58,9 +58,10 @@ def _check(_: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeli
 )
 @click.option("--timeline", is_flag=True, help="With --explain: transactions beside the checkpoint and the crash.")
 def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool) -> int:
-    """Recover an environment as JE (or, for a Derby database, Derby) does when it opens it, and end with a checkpoint.
+    """Cut off a torn tail, redo what committed after the last checkpoint, undo what did not, and take a checkpoint.
 
-    Nothing is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
+    So does JE (or, for a Derby database, Derby) when it opens the environment. The log is looked at first, and nothing
+    is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
     committed transactions, which JE would cut off without a word, it refuses and changes nothing. Every byte that is
     cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
     the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are

@@ -1,0 +1,131 @@
+"""What an operator meets at 3 a.m.: words that are found, keys as typed, who holds the lock, a moving tail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.db.environment import Environment
+from engine.inspect import survey
+from engine.storage import posix_locks
+from jetool.app import cli, table
+from tests import harness
+from tests.harness import run
+
+HOLD = """
+import sys, time
+from engine import Environment
+with Environment(sys.argv[1]):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    path = tmp_path / "env"
+    assert run("create", path, "--db", "users").code == 0
+    assert run("put", path, "ada", "1", "--db", "users").code == 0
+    return path
+
+
+def test_an_option_with_a_value_of_choice_may_stand_before_the_environment(env: Path) -> None:
+    counted = run("dump-log", env, "--stats")
+    assert counted.code == 0
+    assert run("dump-log", "--stats", env) == counted
+    assert run("dump-log", "--stats=type", env) == counted
+    assert run("dump-log", "--stats", "file", env) == run("dump-log", env, "--stats", "file") != counted
+    assert run("dump-log", "--stats", "--", env) == counted
+
+
+@pytest.mark.parametrize(
+    ("word", "right"),
+    [
+        ("print", "dump-log"),
+        ("check", "verify"),
+        ("stat", "info --stats"),
+        ("repair", "recover"),
+        ("restore-log", "undo"),
+        ("DbDump", "dump"),
+        ("DbVerify", "verify --full"),
+        ("com.sleepycat.je.util.DbPrintLog", "dump-log"),
+    ],
+)
+def test_words_of_other_tools_point_to_the_right_command(word: str, right: str) -> None:
+    result = run(word, "/data/env")
+    assert result.code == 2
+    assert f"{word!r} is not a command of jetool; what you look for is jetool {right}" in result.err
+
+
+def test_every_command_that_a_word_points_to_is_there() -> None:
+    names = {name for name, _ in cli.commands()}
+    options = {name: {o for param in command.params for o in param.opts} for name, command in cli.commands()}
+    taken = {row.name for row in table.COMMANDS}
+    for word in table._ELSEWHERE:
+        right = table.elsewhere(word)
+        if right is None:
+            continue
+        (*verbs,) = [part for part in right.split() if not part.startswith("-") and not part.isdigit()]
+        assert " ".join(verbs) in names, (word, right)
+        assert {part for part in right.split() if part.startswith("-")} <= options[" ".join(verbs)], (word, right)
+        assert word in taken or run(word).code == 2
+
+
+def test_a_message_shows_a_key_as_it_was_typed(env: Path) -> None:
+    assert "the key grace in" in run("get", env, "grace", "--db", "users").err
+    assert "the key 0x67 in" in run("get", env, "0x67", "--db", "users", "--key-format", "hex").err
+    assert "the key 7 in" in run("delete", env, "7", "--db", "users", "--key-format", "tuple-long").err
+    assert "a record of the key ada in" in run("put", env, "ada", "2", "--db", "users", "--no-overwrite").err
+    assert "the key grace in" in run("history", env, "grace", "--db", "users").err
+
+
+def test_who_holds_the_lock_is_named_with_the_command_line(env: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(env)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=harness.environment(), text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        try:
+            refused = run("put", env, "ada", "2", "--db", "users")
+            seen = run("scan", env, "--db", "users")
+        finally:
+            process.kill()
+    assert refused.code == 3
+    named = f"process {process.pid} ({sys.executable} -c"
+    if sys.platform == "linux":
+        assert f"a lock held by {named}" in refused.err
+        assert f"{named}" in seen.err
+    assert "has the environment open for writing" in seen.err
+
+
+def test_the_words_for_a_holder_are_bounded() -> None:
+    assert posix_locks.holder_in_words(0) == posix_locks.holder_in_words(None) == "another process"
+    assert posix_locks.holder_in_words(os.getpid()).startswith(f"process {os.getpid()} (")
+    assert len(posix_locks.holder_in_words(os.getpid())) < 200
+    assert posix_locks.holder_in_words(1 << 30) == f"process {1 << 30}"
+
+
+def test_a_log_that_grows_while_it_is_read_is_named(env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer appends between the first and the last look of a reader."""
+    reader = survey.survey
+
+    def writing(*words: object, **options: object) -> object:
+        with Environment(str(env)) as opened, opened.open_database("users") as users, opened.begin() as txn:
+            users.put(b"k", b"v", txn)
+        return reader(*words, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("jetool.commands.info.command.survey", writing)
+    moved = run("info", env)
+    assert moved.code == 0
+    assert "the tail is moving: " in moved.err
+    monkeypatch.undo()
+    assert "the tail is moving" not in run("info", env).err
+
+
+def test_recover_says_first_what_it_does() -> None:
+    text = run("recover", "--help").text
+    about = " ".join(text.split("\n\n")[1].split())
+    assert about.startswith("Cut off a torn tail, redo what committed after the last checkpoint, undo what")
