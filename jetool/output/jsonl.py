@@ -47,9 +47,14 @@ def document(row: Row, style: Style) -> bytes:
     return pretty(row_to_json(row, style))
 
 
+def document_line(shape: Shape, row: Row, style: Style) -> bytes:
+    """One record as a line of NDJSON."""
+    return line({"rec": shape.rec} | row_to_json(row, style)) + b"\n"
+
+
 def document_lines(shape: Shape, row: Row, style: Style) -> bytes:
-    """One record as a line of NDJSON, and the summary that ends all NDJSON."""
-    return line({"rec": shape.rec} | row_to_json(row, style)) + b"\n" + line({"rec": "summary", "count": 1}) + b"\n"
+    """One record as NDJSON, with the summary that ends all NDJSON."""
+    return document_line(shape, row, style) + line({"rec": "summary", "count": 1}) + b"\n"
 
 
 def table(rows: Iterable[Row], style: Style) -> bytes:
