@@ -8,6 +8,7 @@ all.
 
 Also here:
 
+* ``completing``: the databases that the shell is offered
 * ``crash_report``: the report file of an internal error
 * ``interrupted``: repairs that were interrupted: what the next command does about one
 * ``log_damage``: what commands that read the whole log say about damage in it
