@@ -1,6 +1,8 @@
 """What helps when something is broken, or has to be as it was.
 
+* ``explaining``: known messages in pasted exceptions and log files of applications
 * ``history``: an environment as it was at a point of its log, and how far back that goes
+* ``messages``: messages of JE and Derby that are known: cause, risk, next command
 * ``missing``: log files that are gone or cut short, and what stood only there
 * ``points``: points of a log: by LSN, VLSN, time or transaction, and where a log can end there
 * ``salvage``: the newest committed version of every record of damaged environments, from their logs

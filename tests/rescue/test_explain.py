@@ -1,0 +1,120 @@
+"""``explain``: every message of the table, what lines name, and nothing guessed."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.rescue.explaining import explain
+from engine.rescue.messages import BY_WORD, DATA, OF_DERBY, OF_JE, RISKS
+from jetool.app.table import COMMANDS
+from tests.harness import assert_valid, run, spawn
+from tests.oracle.environments import named
+
+# JE 18.3's EnvironmentFailureReason.
+REASONS = re.findall(
+    r"\w+",
+    """
+    ENV_LOCKED ENV_NOT_FOUND FOUND_COMMITTED_TXN HANDSHAKE_ERROR HARD_RECOVERY JAVA_ERROR LATCH_ALREADY_HELD
+    LATCH_NOT_HELD LISTENER_EXCEPTION BTREE_CORRUPTION LOG_CHECKSUM LOG_FILE_NOT_FOUND
+    LOG_UNEXPECTED_FILE_DELETION LOG_INCOMPLETE LOG_INTEGRITY LOG_READ INSUFFICIENT_LOG LOG_WRITE
+    MASTER_TO_REPLICA_TRANSITION MONITOR_REGISTRATION PROGRESS_LISTENER_HALT PROTOCOL_VERSION_MISMATCH
+    ROLLBACK_PROHIBITED SHUTDOWN_REQUESTED TEST_INVALIDATE THREAD_INTERRUPTED UNCAUGHT_EXCEPTION
+    UNEXPECTED_EXCEPTION UNEXPECTED_EXCEPTION_FATAL UNEXPECTED_STATE UNEXPECTED_STATE_FATAL VERSION_MISMATCH
+    WEDGED
+    """,
+)
+
+
+def test_the_table() -> None:
+    assert set(REASONS) <= set(BY_WORD)
+    assert len(OF_JE) + len(OF_DERBY) == len(BY_WORD) > 100
+    commands = {row.name for row in COMMANDS}
+    for known in BY_WORD.values():
+        assert known.risk in RISKS
+        assert known.cause[0].islower() or known.cause.split()[0].isupper() or known.cause.startswith("a Java")
+        for part in known.next.split("; "):
+            words = part.removeprefix("then ").split()
+            assert words[0] != "jetool" or words[1] in commands, known
+
+
+def text_of(word: str) -> str:
+    if word in REASONS:
+        return f"com.sleepycat.je.EnvironmentFailureException: (JE 18.3.20) /data {word}: What it says. Environment ..."
+    if word.endswith("Exception"):
+        return f"Caused by: com.sleepycat.je.{word}: (JE 18.3.20) what it says"
+    return f"ERROR {word}: What it says. Derby-10.14.2.0"
+
+
+@pytest.mark.parametrize("word", sorted(BY_WORD))
+def test_every_row_is_recognised(word: str) -> None:
+    (found,) = explain([text_of(word), "\tat com.sleepycat.je.rep.RollbackException.<init>(X.java:1)"])
+    assert (found.word, found.known, found.count) == (word, BY_WORD[word], 1)
+    assert list(found.releases) in (["JE 18.3.20"], ["Derby 10.14.2.0"])
+
+
+def test_what_lines_name() -> None:
+    (found,) = explain(
+        [
+            "2026-11-22 SEVERE LOG_CHECKSUM: Checksum invalid on read at lsn 0x5/0x80e, txn=-17",
+            "  lastVLSN: 4711 and 0xffffffff/0xffffffff",
+            "other text 0x9/0x9",
+            "LOG_CHECKSUM: again",
+        ]
+    )
+    assert list(found.lsns) == [0x5_0000_080E]
+    assert (list(found.vlsns), list(found.txns)) == ([4711], [-17])
+    assert (found.count, found.first_line, found.last_line) == (2, 1, 4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "javax.transaction.RollbackException: not ours", "port 40001 is open", "constant LOG_READ is 3",
+        "\tat com.sleepycat.je.LockTimeoutException.wrap(X.java:3)", "all is well", "", "WEDGED",
+    ],
+)  # fmt: skip
+def test_nothing_is_guessed(line: str) -> None:
+    assert explain([line]) == []
+
+
+def test_unknown_ones_are_called_so() -> None:
+    found = explain(["com.sleepycat.je.rep.BrandNewException: x", "ERROR X0Y32: Table exists", "com.sleepycat.je.Foo"])
+    assert [(one.word, one.known) for one in found] == [("BrandNewException", None), ("X0Y32", None)]
+
+
+def test_any_bytes(tmp_path: Path) -> None:
+    source = random.Random(14)
+    words = [*BY_WORD, "com.sleepycat.", "0x5/0x80e", "VLSN: 9", "\n", " ", ": ", "\x00", "é", "ERROR "]
+    for _ in range(60):
+        parts = [source.choice(words).encode() for _ in range(200)] + [source.randbytes(50)]
+        source.shuffle(parts)
+        file = tmp_path / "text"
+        file.write_bytes(b"".join(parts))
+        assert run("explain", file, "-q").code in (0, 1, 4)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    env = named("je-18.3.20/corrupt-middle").path / "env"
+    file = tmp_path / "je.info.0"
+    file.write_text(text_of("LOG_CHECKSUM") + " 0x5/0x80e and 0x4/0x26 and 0x77/0x0\n" + text_of("DeadlockException"))
+    done = run("explain", file, "--env", env, "--json")
+    assert done.code == 1
+    assert_valid("explain", done.out)
+    found = done.json()
+    assert [one["message"] for one in found["messages"]] == ["LOG_CHECKSUM", "DeadlockException"]
+    assert found["messages"][0]["risk"] == DATA
+    assert str(env) in found["messages"][0]["next"]
+    assert [one["intact"] for one in found["places"]] == [False, True, False]
+    assert run("explain", file).code == 1
+    file.write_text(text_of("DeadlockException"))
+    assert run("explain", file).code == 0
+    file.write_text("nothing here")
+    assert run("explain", file).code == 4
+    assert run("explain", tmp_path / "none").code == 4
+    done = spawn("explain", "--json", input=text_of("WEDGED").encode())
+    assert done.returncode == 0
+    assert b"WEDGED" in done.stdout
