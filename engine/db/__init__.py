@@ -16,6 +16,7 @@ Modules:
 * ``stream``: the replication stream of an open environment
 * ``stream_listening``: the replication stream of a part of the log, told to a listener
 * ``transaction``: the handle of a transaction
+* ``vlsn_head``: the head of the VLSN index where reserved files are missing
 * ``vlsn_store``: the VLSN index of a replicated environment in its database, and what recovery tells it
 * ``vlsn_view``: the VLSN index of an environment open for reading
 """

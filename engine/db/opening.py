@@ -25,6 +25,7 @@ from engine.db.extinction import finish_extinctions
 from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
 from engine.db.stream_listening import tell_stream
+from engine.db.vlsn_head import cut_missing
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.errors import DamageError, NotFoundError, RefusedError
@@ -284,6 +285,8 @@ def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
     if config.rebuild_vlsn_index:
         _rebuild(parts, stored)
     parts.vlsn_index = open_index(stored, config.vlsn_limits, recovered, cache_size=config.vlsn_cache_size)
+    if not config.rebuild_vlsn_index:
+        cut_missing(parts, parts.vlsn_index)
     if parts.cleaner is not None:
         # Its head goes before the files do (R-VLSN-54).
         parts.cleaner.stream = parts.vlsn_index

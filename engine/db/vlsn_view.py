@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from engine.db.engine import Engine
 from engine.db.stream_listening import tell_stream
+from engine.db.vlsn_head import cut_missing
 from engine.db.vlsn_store import DATABASE_NAME, StoredIndex
 from engine.errors import DamageError
 from engine.log.passes import LogRange
@@ -52,6 +53,7 @@ def read_index(engine: Engine) -> IndexView:
     try:
         tell_stream(engine.access, LogRange(start, engine.recovery.end_lsn), recovered)
         merged = open_index(MemoryIndex(records), engine.config.vlsn_limits, recovered)
+        cut_missing(engine.parts, merged)
     except DamageError as error:
         return IndexView(records, None, error, start)
     return IndexView(records, merged, None, start)

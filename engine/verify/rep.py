@@ -50,14 +50,17 @@ class IndexState(NamedTuple):
     refused: DamageError | None
 
 
-def check_stream(facts: StreamFacts, open_rollbacks: Iterable[int] = ()) -> Iterator[Finding]:
+def check_stream(facts: StreamFacts, open_rollbacks: Iterable[int] = (), begins: int = NULL_VLSN) -> Iterator[Finding]:
     """The stream by itself: gaps, interrupted rollbacks, durable VLSNs.
 
     Arguments:
         facts: of the whole log.
         open_rollbacks: LSNs of the RollbackStarts of open top-level periods.
+        begins: the first VLSN of the index; what is missing before it was let go with its files.
     """
     for first, last, lsn in facts.gaps:
+        if last < begins:
+            continue
         yield finding(rules.GAP, f"{first}..{last}, {last - first + 1} of them, before {format_lsn(lsn)}", lsn=lsn)
     for lsn in open_rollbacks:
         yield finding(rules.OPEN_ROLLBACK, f"RollbackStart {format_lsn(lsn)} has no RollbackEnd", lsn=lsn)

@@ -64,6 +64,7 @@ COMMANDS: Final = (
         "The most data out of one or several damaged environments, and what is lost",
     ),
     CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
+    CommandRow("backup", "Repair", "backup.command", "Copy a node of JE that runs, file by file, over its own port"),
     CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
     CommandRow(
         "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"

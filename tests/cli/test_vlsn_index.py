@@ -179,9 +179,9 @@ def bad_landmark(env: Path) -> None:
 
 
 def begins_before_the_log(env: Path) -> None:
-    """Log cleaning took files, and the index was not told."""
+    """Somebody took files, and nothing says that they were reserved."""
     copy_of(named("je-18.3.20/vlsn-range"), env)
-    (env / "0000002e.jdb").unlink()
+    spoiled.forget_file(env, 0x2E)
 
 
 def maps_what_was_rolled_back(env: Path) -> None:
@@ -254,12 +254,24 @@ def test_records_survive_a_rebuild(tmp_path: Path) -> None:
 def test_a_gap_in_the_log_ends_the_old_stream(tmp_path: Path) -> None:
     """The range must be whole, so the index begins after the gap."""
     env = copy_of(named("je-18.3.20/vlsn-range"), tmp_path / "env")
-    (env / "00000031.jdb").unlink()
+    spoiled.forget_file(env, 0x31)
     assert codes(env) == {"JE-REP-003", "JE-REP-011"}
     result = run("vlsn", "rebuild", env, "--json")
     assert result.json()["missing"] == ["2802..2861"]
     assert result.json()["after"]["first"] == 2862
-    assert codes(env) == {"JE-REP-011"}
+    # What is missing is before the range now: nobody asks this node for it.
+    assert codes(env) == set()
+
+
+def test_reserved_files_may_be_missing(tmp_path: Path) -> None:
+    """As in a backup: whoever opens the environment lets the index begin after them (R-VLSN-76)."""
+    env = copy_of(named("je-18.3.20/vlsn-range"), tmp_path / "env")
+    (env / "00000031.jdb").unlink()
+    assert codes(env) == set()
+    with Environment(DiskStorage(env), EnvironmentConfig(read_only=True)) as opened:
+        index = read_index(opened.engine).merged
+        assert index is not None
+        assert index.range.first == 2862
 
 
 def test_force_and_usage(tmp_path: Path) -> None:

@@ -55,6 +55,15 @@ def change_records(env: Environment, change: Spoil) -> None:
     txn.commit(sync=True)
 
 
+def forget_file(path: Path, number: int) -> None:
+    """Remove a reserved log file, and the record that says so."""
+    with Environment(path, EnvironmentConfig()) as env:
+        cleaner = env.engine.parts.cleaner
+        assert cleaner is not None
+        cleaner.records.remove_reserved(number)
+    (path / f"{number:08x}.jdb").unlink()
+
+
 def make_master(path: Path, vlsns: int = 0) -> None:
     """A group of one with a stream up to about so many VLSNs, closed."""
     with Environment(path, EnvironmentConfig(create=True, replicated=True)) as env:

@@ -1,7 +1,9 @@
-"""Clients of real nodes of JE: what asks, and later copies and follows.
+"""Clients of real nodes of JE: what looks at groups and copies nodes.
 
 * ``call``: a connection that belongs to a service, and one question to a text service
 * ``connection``: the seam to the network
+* ``copying``: a hot copy of a running node
 * ``handshake``: what is agreed with a master before its stream, and its clock
+* ``log_files``: the log files of a running node
 * ``looking``: who is in a group, who is master, how far each node is
 """

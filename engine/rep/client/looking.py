@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError, NotFoundError, RefusedError
+from engine.errors import FormatError, NotFoundError, RefusedError, UsageError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
 from engine.rep.client.call import GROUP_MISMATCH, AnswerError, Call, ask
 from engine.rep.client.connection import Address, Network
@@ -98,6 +98,16 @@ class _Seed(NamedTuple):
     address: Address
     group: str
     state: StateResponse
+
+
+def check_group(name: str) -> None:
+    """Refuse the name of a group that cannot travel.
+
+    Raises:
+        UsageError: it is empty, or not printable ASCII without bars.
+    """
+    if not name or not name.isascii() or not name.isprintable() or "|" in name:
+        raise UsageError("the name of a group is printable ASCII without bars", found=repr(name))
 
 
 def look(network: Network, addresses: Sequence[Address], group: str | None, timeout_s: float) -> GroupLook:

@@ -9,6 +9,7 @@ import click
 from engine.db.config import EnvironmentConfig
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.looking import check_group
 from engine.rep.frames import address_text
 from engine.rep.group import check_name, committed_members
 from engine.rep.reset import reset_group
@@ -53,8 +54,8 @@ def _check_show(
         raise UsageError("--rounds is for --watch")
     if watch is not None and run.out.format in ("json", "csv"):
         raise UsageError(f"--watch has no end, which --format {run.out.format} needs", hint="add --format ndjson")
-    if name is not None and (not name.isascii() or not name.isprintable() or "|" in name):
-        raise UsageError("the name of a group is printable ASCII without bars", found=repr(name))
+    if name is not None:
+        check_group(name)
 
 
 def _address_of(env: str) -> Address | None:
@@ -107,7 +108,7 @@ def _address_of(env: str) -> Address | None:
 @click.option("--force", is_flag=True, help="Measure the clock also with a release of JE outside of 7.3 to 25.3.")
 @click.option("--watch", type=click.FloatRange(0.1, 86_400), metavar="S",
               help="Look again every S seconds, until interrupted.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="--watch: stop after N looks.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --watch after N looks.")
 @click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
               help="Longest wait for a connection and for each answer, in seconds.  [default: 5]")  # fmt: skip
 def group_show(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from engine.db.engine import Engine
 from engine.db.vlsn_store import StoredIndex
 from engine.db.vlsn_view import IndexView, read_index
+from engine.format.vlsn import NULL_VLSN
 from engine.rep.group import DATABASE_NAME as GROUP_DATABASE
 from engine.verify.rep import IndexState, check_group, check_index, check_stream
 from engine.verify.report import Finding
@@ -39,7 +40,8 @@ def check_replication(run: Run, env: str) -> ReplicationCheck:
     node = StreamNode(run, env)
     with open_to_read(run, env) as opened:
         view = read_index(opened.engine)
-        findings = list(check_stream(node.facts, _open_rollbacks(opened.engine)))
+        begins = NULL_VLSN if view.merged is None else view.merged.range.first
+        findings = list(check_stream(node.facts, _open_rollbacks(opened.engine), begins))
         state = IndexState(view.records, view.merged, view.refused)
         findings += check_index(opened.engine.access, node.facts, state)
         # A stand-alone environment has no group to check.

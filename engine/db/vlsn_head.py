@@ -1,0 +1,38 @@
+"""The head of the VLSN index where reserved files are missing (R-VLSN-76).
+
+A backup and a network restore leave reserved files out: they are not in the live log any more, and only feeders would
+read them. The index of the copy still begins with them, so whoever opens it cuts its head, as JE does.
+"""
+
+from __future__ import annotations
+
+from engine.cleaner.file_records import RESERVED_FILES
+from engine.db.parts import EnvironmentParts
+from engine.db.vlsn_store import StoredIndex
+from engine.errors import FormatError
+from engine.format.entry.internal_db import decode_reserved_file
+from engine.format.tuples import parse_long_key
+from engine.format.vlsn import NULL_VLSN
+from engine.vlsn.index import VLSNIndex
+from engine.vlsn.memory_index import records_of
+
+
+def cut_missing(parts: EnvironmentParts, index: VLSNIndex) -> None:
+    """Let the index begin after the last VLSN of the reserved files that are missing."""
+    with parts.ctx.latch:
+        state = parts.catalog.by_name(RESERVED_FILES)
+    if state is None or index.range.is_empty:
+        return
+    there = {file.number for file in parts.ctx.access.files()}
+    end, gone = NULL_VLSN, -1
+    for key, data in records_of(StoredIndex(parts, state)).items():
+        try:
+            number, last = parse_long_key(key), decode_reserved_file(data).last_vlsn
+        except FormatError:
+            # For the check of the trees to tell; nothing follows from it here.
+            continue
+        if number not in there and last > end:
+            end, gone = last, number
+    # A log that lost its last matchpoint is damaged otherwise, and says so elsewhere.
+    if index.range.first <= end < index.range.last_sync:
+        index.truncate_head(end, min((number for number in there if number > gone), default=gone + 1))

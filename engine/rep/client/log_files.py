@@ -1,0 +1,215 @@
+"""Service LogFileFeeder, asked: how busy a node is, which files its backup is made of, their bytes.
+
+A node takes a copy as ``DbBackup`` does: it begins a new log file, and the files of its list never change again while
+the connection lasts, and for five minutes after it was cut: a client that comes back under the same id finds the same
+list. What may be asked is narrow, since a name that does not exist ends the node (je-ha-protocol.md 11.2): names come
+from the list only, in the order of the protocol, and ``Done`` ends what was begun.
+
+In version 2 the files come over the same connection, in version 4 over another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from engine.rep.client.call import Call
+from engine.rep.client.connection import Address, Network
+from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.wire.copying import (
+    END_OF_QUESTIONS,
+    LOG_FILES,
+    OFFERED_VERSION,
+    OLDER_VERSION,
+    SERVICE,
+    ClientVersion,
+    CopyProtocolError,
+    Done,
+    FeederInfoReq,
+    FeederInfoResp,
+    FileEnd,
+    FileInfoReq,
+    FileInfoResp,
+    FileListReq,
+    FileListResp,
+    FileReq,
+    FileStart,
+    IncompatibleVersion,
+    ServerVersion,
+    ThreadCount,
+    file_service,
+)
+
+_NAME: Final = re.compile(r"(?:data\d{3}/)?[0-7][0-9a-f]{7}\.jdb", re.ASCII)
+_MARKER: Final = "7fffffff.jdb"
+# Positions in a file have 32 bits.
+_LONGEST_FILE: Final = 1 << 32
+_PIECE_BYTES: Final = 1 << 18
+_DIGESTS: Final = {20: "sha1", 32: "sha256"}
+# Numbers of connections that a node of 25.3 itself asks for: small ones.
+_MOST_CHOICES: Final = 100
+_ONE_CONNECTION: Final = 1
+
+
+class RemoteFile(NamedTuple):
+    """A file of a node's list; the digest is empty where it was not asked for."""
+
+    name: str
+    size_bytes: int
+    digest: bytes
+
+
+def new_client_id() -> int:
+    """An id that no other copy has; nodes have positive ones."""
+    return -1 - secrets.randbelow((1 << 31) - 1)
+
+
+class RemoteLog:
+    """A connection to the log files of one node; use as a context manager.
+
+    Arguments:
+        network: how to get there.
+        address: where the node listens.
+        client_id: whose copy it is; the same again after a cut.
+        timeout_s: the longest that each step may take; a node computes digests of whole files in one.
+
+    Raises:
+        PeerError: the node is not there, or speaks no version that can be broken off without harm.
+    """
+
+    def __init__(self, network: Network, address: Address, client_id: int, timeout_s: float) -> None:
+        self._network = network
+        self._address = address
+        self._client_id = client_id
+        self._timeout_s = timeout_s
+        self._files: Call | None = None
+        self._call, self.version = self._opened()
+        self._listed: dict[str, int] = {}
+
+    def __enter__(self) -> RemoteLog:
+        """The connection."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close what is open, the connection of the files first."""
+        if self._files is not None and self._files is not self._call:
+            self._files.close()
+        self._call.close()
+
+    def info(self) -> FeederInfoResp:
+        """How busy the node is, and what part of the stream it has."""
+        self._call.send(LOG_FILES, self.version, FeederInfoReq())
+        return self._call.receive(LOG_FILES, self.version, FeederInfoResp)
+
+    def names(self) -> list[str]:
+        """Begin the copy: the files that it is made of, in the order of their numbers.
+
+        Raises:
+            PeerError: a name is none of a log file.
+        """
+        self._call.send(LOG_FILES, self.version, FileListReq())
+        names = self._call.receive(LOG_FILES, self.version, FileListResp).names
+        bad = [name for name in names if _NAME.fullmatch(name) is None or name.endswith(_MARKER)]
+        base = [name.rpartition("/")[2] for name in names]
+        if bad or len(set(base)) != len(base) or not names:
+            found = repr(bad[0][:80]) if bad else f"{len(names)} names"
+            raise PeerError(f"{self._call.peer} lists what is no log", expected="log files, each once", found=found)
+        self._listed = dict.fromkeys(names, -1)
+        return sorted(names, key=lambda name: name.rpartition("/")[2])
+
+    def file(self, name: str, *, digest: bool) -> RemoteFile:
+        """Length, and digest if wanted, of a file of the list; before any file is read."""
+        assert name in self._listed, name
+        assert self._files is None, name
+        self._call.send(LOG_FILES, self.version, FileInfoReq(name=name, with_digest=digest))
+        said = self._call.receive(LOG_FILES, self.version, FileInfoResp)
+        if said.name != name or not 0 <= said.length < _LONGEST_FILE or (digest and len(said.digest) not in _DIGESTS):
+            raise PeerError(f"{self._call.peer} answers about another file", expected=name, found=str(said)[:200])
+        self._listed[name] = said.length
+        return RemoteFile(name, said.length, said.digest)
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """The bytes of a file of the list, piece by piece; it has been asked for by ``file`` before.
+
+        Raises:
+            DisconnectedError: the connection ended before the file did.
+            PeerError: length or digest is wrong: the pieces are not the file.
+        """
+        size = self._listed[name]
+        assert size >= 0, name
+        call = self._files_call()
+        call.send(LOG_FILES, self.version, FileReq(name=name))
+        start = call.receive(LOG_FILES, self.version, FileStart)
+        if start.name != name or start.length != size:
+            raise PeerError(f"{call.peer} sends another file", expected=f"{name}, {size} bytes", found=str(start)[:200])
+        digests = [hashlib.new(kind, usedforsecurity=False) for kind in _DIGESTS.values()]
+        left = size
+        while left:
+            piece = call.raw(min(left, _PIECE_BYTES))
+            left -= len(piece)
+            # Which of them it is, is said at the end.
+            for digest in digests:
+                digest.update(piece)
+            yield piece
+        end = call.receive(LOG_FILES, self.version, FileEnd)
+        if end.name != name or end.length != size or end.digest not in [digest.digest() for digest in digests]:
+            raise PeerError(f"{name} of {call.peer} has another digest than it was sent with", found=end.digest.hex())
+
+    def done(self) -> None:
+        """End the copy: the node may delete its files again."""
+        # In version 4 the connections of the files are ended, and the first one is closed.
+        if self.version == OLDER_VERSION:
+            self._call.send(LOG_FILES, self.version, Done())
+        elif self._files is not None:
+            self._files.send(LOG_FILES, self.version, Done())
+
+    def _opened(self) -> tuple[Call, int]:
+        """A connection in version 4 or 2; never in 3, in which a cut ends the node (je-ha-protocol.md 11.4)."""
+        for offered in (OFFERED_VERSION, OLDER_VERSION):
+            call = Call(self._network, self._address, SERVICE, self._timeout_s)
+            try:
+                call.send(LOG_FILES, offered, ClientVersion(version=offered, client_id=self._client_id))
+                said = call.receive(LOG_FILES, offered, ServerVersion, IncompatibleVersion, CopyProtocolError)
+            except DisconnectedError:
+                call.close()
+                # Nodes of 25.3 close on a version that they do not know, and older ones may.
+                if offered == OLDER_VERSION:
+                    raise
+                continue
+            except BaseException:
+                call.close()
+                raise
+            if isinstance(said, ServerVersion) and said.version in (OFFERED_VERSION, OLDER_VERSION):
+                return call, said.version
+            call.close()
+            raise PeerError(
+                f"{call.peer} offers a version of file copies that jetool does not speak",
+                expected=f"{OFFERED_VERSION} or {OLDER_VERSION}",
+                found=str(getattr(said, "version", getattr(said, "text", ""))),
+                consequence="nothing was copied: a copy of version 3 that is cut can end the node",
+            )
+        raise AssertionError
+
+    def _files_call(self) -> Call:
+        """The connection that carries files."""
+        if self._files is None:
+            self._files = self._call if self.version == OLDER_VERSION else self._second()
+        return self._files
+
+    def _second(self) -> Call:
+        """Ask for one connection beside the first, and open it."""
+        chosen = secrets.randbelow(_MOST_CHOICES)
+        self._call.send(LOG_FILES, self.version, FileInfoReq(name=END_OF_QUESTIONS, with_digest=False))
+        for count in (chosen, _ONE_CONNECTION):
+            self._call.send(LOG_FILES, self.version, ThreadCount(count=count))
+        granted = self._call.receive(LOG_FILES, self.version, ThreadCount).count
+        if granted < 1:
+            raise PeerError(f"{self._call.peer} grants no connection for files", found=str(granted))
+        service = file_service(self._client_id, chosen)
+        return Call(self._network, self._address, service, self._timeout_s)

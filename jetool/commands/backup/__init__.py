@@ -1,0 +1,1 @@
+"""``jetool backup``: a hot copy of a node that runs."""
