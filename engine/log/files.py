@@ -83,6 +83,10 @@ class LogFiles(NamedTuple):
             gaps += span if len(span) <= _MOST_MISSING else (span[0], span[-1])
         return tuple(number for number in gaps if number not in numbers)
 
+    def is_whole(self) -> bool:
+        """Whether all files from 0 to the last one are there. Where not, a cleaner has deleted some, or somebody."""
+        return not self.missing() and bool(self.files) and self.files[0].number == 0
+
 
 _MOST_MISSING: Final = 10_000
 

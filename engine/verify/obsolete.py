@@ -21,8 +21,10 @@ from engine.tree.tree import find_bin, next_bin, read_ln
 _MOST_OFFSETS: Final = 4 << 20
 
 
-def has_summary(ctx: TreeContext, utilization: DatabaseState, number: int) -> bool:
-    """Whether the utilization database has a summary of a file; those of files that were cleaned are deleted.
+def next_summary(ctx: TreeContext, utilization: DatabaseState, number: int) -> int | None:
+    """The first file from a number on that the utilization database has a summary of, or None.
+
+    Summaries of files that were cleaned are deleted.
 
     Raises:
         DamageError, FormatError: the database cannot be read.
@@ -32,9 +34,9 @@ def has_summary(ctx: TreeContext, utilization: DatabaseState, number: int) -> bo
     while node is not None:
         for index, key in enumerate(node.keys):
             if key[:4] >= prefix and node.is_live(index):
-                return bool(key[:4] == prefix)
+                return int.from_bytes(key[:4], "big")
         node = next_bin(ctx, node)
-    return False
+    return None
 
 
 class ObsoleteOffsets:

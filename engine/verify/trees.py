@@ -17,7 +17,7 @@ from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener
 from engine.evictor.evictor import Evictor
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles
 from engine.log.tail import find_end
@@ -33,7 +33,7 @@ from engine.verify.catalogue import Catalogue
 from engine.verify.collector import Collector
 from engine.verify.lost import LostFile, LostFiles
 from engine.verify.node_reader import NodeReader
-from engine.verify.obsolete import ObsoleteOffsets, has_summary
+from engine.verify.obsolete import ObsoleteOffsets, next_summary
 from engine.verify.records import RecordCheck
 from engine.verify.report import Finding
 from engine.verify.space import UTILIZATION, SpaceCheck
@@ -107,16 +107,19 @@ def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT
     """What the trees hold in log files that are not there, by file number; None when recovery fails.
 
     The trees are walked over only when the summary of a missing file still stands: it was not cleaned, or a crash came
-    before that was on record. Gaps in the log of a healthy server so cost no more than a recovery.
+    before that was on record. Gaps in the log of a healthy server so cost no more than a recovery. Where the order of a
+    database is not known, nothing is known to be lost.
 
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
     """
-    gaps = files.missing()
-    if not gaps:
+    if files.is_whole():
         return {}
-    found = _recovered(storage, files, None, listener, lambda check: check.only_for(gaps))
-    return found.lost if found.recovered else None
+    # Files are missing at the front, too: those of a server that has cleaned its first ones, or that were deleted.
+    suspects = (files.missing(), files.files[0].number)
+    found = _recovered(storage, files, None, listener, lambda check: check.only_for(*suspects))
+    # Where recovery itself came upon one, that is the answer.
+    return found.lost if found.recovered or found.not_checked or found.lost else None
 
 
 def walk_trees(storage: Storage, files: LogFiles, observer: Observer, *, listener: Listener = SILENT) -> TreeReport:
@@ -153,7 +156,7 @@ def _recovered(
     except DamageError as error:
         findings.add(rules.NOT_RECOVERED, str(error), lsn=NULL_LSN)
         _close(ctx)
-        return _unwalked(findings=tuple(findings.all()))
+        return _unwalked(findings=tuple(findings.all()), lost=_needed(error, files))
     except UnknownOrderError as error:
         _close(ctx)
         return _unwalked(not_checked=(f"trees ({error.what}: {error.found})",))
@@ -165,10 +168,20 @@ def _recovered(
         _close(ctx)
 
 
-def _unwalked(*, findings: tuple[Finding, ...] = (), not_checked: tuple[str, ...] = ()) -> TreeReport:
+def _unwalked(
+    *, findings: tuple[Finding, ...] = (), not_checked: tuple[str, ...] = (), lost: Mapping[int, LostFile] | None = None
+) -> TreeReport:
     return TreeReport(
-        findings=findings, recovered=False, databases=0, nodes=0, records=0, not_checked=not_checked, lost={}
+        findings=findings, recovered=False, databases=0, nodes=0, records=0, not_checked=not_checked, lost=lost or {}
     )
+
+
+def _needed(error: DamageError, files: LogFiles) -> dict[int, LostFile]:
+    """The missing file that recovery came upon, if that is why it failed."""
+    lsn = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
+    if lsn == NULL_LSN or any(file.number == file_of(lsn) for file in files.files):
+        return {}
+    return {file_of(lsn): LostFile(1, 0, lsn, "what recovery reads")}
 
 
 def _close(ctx: TreeContext) -> None:
@@ -193,12 +206,12 @@ class _Check:
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: tuple[SpaceCheck, LogFiles] | None = None
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
-        self._suspects: Sequence[int] | None = None
+        self._suspects: tuple[Sequence[int], int] | None = None
         self.observers: list[Observer] = []
 
-    def only_for(self, suspects: Sequence[int]) -> None:
-        """Walk over nothing unless one of these files has a summary."""
-        self._suspects = suspects
+    def only_for(self, gaps: Sequence[int], before: int) -> None:
+        """Walk over nothing unless one of these files has a summary, or one of a lower number than ``before``."""
+        self._suspects = gaps, before
 
     def follow_references(self, *, data: bool) -> None:
         """Check what the slots lead to as well."""
@@ -214,7 +227,7 @@ class _Check:
 
     def run(self, listener: Listener) -> TreeReport:
         """Walk over everything."""
-        if self._suspects is not None and not self._is_suspicious(self._suspects):
+        if self._suspects is not None and not self._is_suspicious(*self._suspects):
             return _unwalked()._replace(recovered=True)
         # These two first: they say which databases there are.
         for db in (self._catalog.naming, self._catalog.mapping):
@@ -244,12 +257,15 @@ class _Check:
             lost=self._lost.found,
         )
 
-    def _is_suspicious(self, numbers: Sequence[int]) -> bool:
+    def _is_suspicious(self, gaps: Sequence[int], before: int) -> bool:
         utilization = _utilization(self._catalog)
         if utilization is None:
             return True
         try:
-            return any(has_summary(self._ctx, utilization, number) for number in numbers)
+            first = next_summary(self._ctx, utilization, 0)
+            if first is not None and first < before:
+                return True
+            return any(next_summary(self._ctx, utilization, number) == number for number in gaps)
         except (DamageError, FormatError):
             # It may lie in the file that is missing.
             return True

@@ -3,7 +3,8 @@
 One pixel to the right is so many bytes further in the log. Lanes from top to bottom:
 
 * the recovery interval, from firstActive of the last checkpoint to the end of the log;
-* the files, each as wide as it is long, the grey part as high as its share of garbage; damage as red arrows;
+* the files, each as wide as it is long, the grey part as high as its share of garbage; damage as red arrows,
+  missing files as a red frame where they were: nobody knows how long they were;
 * checkpoints, from CkptStart to CkptEnd, with a dotted line back to firstActive where that lies before;
 * rollback periods, from the matchpoint to RollbackStart, one lane for each level of nesting.
 
@@ -15,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from engine.format.lsn import NULL_LSN, format_lsn
-from engine.pipeline.fleet.profile import FileProfile, Profile
+from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
+from engine.pipeline.fleet.profile import MISSING, FileProfile, MissingFile, Profile
 from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, drawing, element, label, moment_text, plural, tip
 
 _WIDTH: Final = 1100.0
@@ -29,6 +30,7 @@ _MOST_FILES: Final = 300
 _MOST_CHECKPOINTS: Final = 400
 _MOST_DAMAGES: Final = 200
 _LABEL_WIDTH: Final = 66.0
+_GAP: Final = 8.0
 
 
 class _Block(NamedTuple):
@@ -54,6 +56,7 @@ def log_map(profile: Profile) -> str:
         label(0, _FILES_Y + _FILES_HEIGHT / 2 + 4, "files"),
         *(_file(block, x, width) for block, x, width in _placed(profile.files, scale)),
         *_tail(profile, scale),
+        *_gaps(profile, scale),
         *_damages(profile, scale),
         label(0, checkpoints_y + 4, "checkpoints"),
         *_checkpoints(profile, scale, checkpoints_y),
@@ -135,8 +138,22 @@ def _tail(profile: Profile, scale: Scale) -> Iterator[str]:
         yield element("rect", tip(text), x=end - width, y=_FILES_Y, width=width, height=_FILES_HEIGHT, class_="tail")
 
 
+def _gaps(profile: Profile, scale: Scale) -> Iterator[str]:
+    """Files that are missing and should not be, neighbours as one gap."""
+    gaps: dict[float, list[MissingFile]] = {}
+    for file in profile.missing:
+        gaps.setdefault(scale.at(profile.position(make_lsn(file.number, 0))), []).append(file)
+    for x, files in list(gaps.items())[:_MOST_DAMAGES]:
+        named = files[0].path + (f" to {files[-1].path}" if len(files) > 1 else "")
+        held = f"{plural(sum(f.records for f in files), 'record')} and {plural(sum(f.nodes for f in files), 'node')}"
+        text = f"missing: {named}, {held} of the trees in {'them' if len(files) > 1 else 'it'}"
+        at = min(max(x - _GAP / 2, _LEFT), _WIDTH - _RIGHT - _GAP)
+        yield element("rect", tip(text), x=at, y=_FILES_Y - 3, width=_GAP, height=_FILES_HEIGHT + 6, class_="missing")
+
+
 def _damages(profile: Profile, scale: Scale) -> Iterator[str]:
-    for damage in profile.damages[:_MOST_DAMAGES]:
+    # A missing file is a gap.
+    for damage in [place for place in profile.damages if place.reason != MISSING][:_MOST_DAMAGES]:
         x, y = scale.at(profile.position(damage.lsn)), _FILES_Y
         text = f"damage at {format_lsn(damage.lsn)}: {damage.reason}, {bytes_text(damage.length)}"
         line = element("line", x1=x, y1=y - 2, x2=x, y2=y + _FILES_HEIGHT, class_="hit")

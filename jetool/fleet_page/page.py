@@ -9,14 +9,13 @@ from typing import Final
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import REASONS
-from engine.pipeline.fleet.profile import DAMAGED, ROLLING_BACK, STATES, UNREADABLE, Profile
+from engine.pipeline.fleet.profile import MISSING, PROBLEMS, STATES, Profile
 from engine.pipeline.inventory import short_names
 from jetool.fleet_page.charts import Axis, Line, Mark, bar_chart, legend, line_chart
 from jetool.fleet_page.log_map import log_map
 from jetool.fleet_page.style import SCRIPT, STYLE
 from jetool.fleet_page.svg import byte_ticks, bytes_text, count_text, moment_text, plural
 
-PROBLEMS: Final = (UNREADABLE, DAMAGED, ROLLING_BACK)
 # So many environments are open when the page is; the others open with a click.
 _MOST_OPEN: Final = 6
 _MOST_TYPES: Final = 10
@@ -24,6 +23,7 @@ _MOST_DAMAGES: Final = 20
 _BYTES: Final = Axis(bytes_text, lambda _, high: byte_ticks(high, 4))
 _VLSNS: Final = Axis(count_text)
 _DASH: Final = "–"
+_REASONS: Final = {**REASONS, MISSING: "log file missing that recovery reads or the trees lead into"}
 
 
 def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
@@ -221,6 +221,7 @@ def _map_legend() -> str:
         ),
         ('<rect x="1" y="1" width="16" height="10" rx="3" class="rollback"/>', "rollback period"),
         ('<path d="M4 1h10l-5 9z" class="hit-head"/>', "damage"),
+        ('<rect x="5" y="1" width="8" height="10" class="missing"/>', "missing files"),
     )
     cells = (f'<li><svg viewBox="0 0 18 12" aria-hidden="true">{shape}</svg>{text}</li>' for shape, text in items)
     return f'<ul class="legend" style="margin:-4px 0 14px">{"".join(cells)}</ul>'
@@ -292,7 +293,9 @@ def _facts(profile: Profile) -> str:
     if profile.torn_tail:
         pairs.append(("Torn tail", bytes_text(profile.torn_tail)))
     if profile.missing:
-        pairs.append(("Missing files", ", ".join(f"{number:08x}.jdb" for number in profile.missing[:5])))
+        pairs.append(("Missing files", _missing(profile)))
+    if not profile.recovers:
+        pairs.append(("Recovery", "fails; jetool verify says why"))
     if profile.marker:
         pairs.append(("Restore marker", "JE refuses to open it"))
     if profile.lock_holder is not None:
@@ -307,7 +310,7 @@ def _damage_table(profile: Profile) -> str:
         return ""
     rows = "".join(
         f"<tr><th scope=row>{escape(place.path)}</th><td>{format_lsn(place.lsn)}</td>"
-        f"<td>{escape(REASONS[place.reason])}</td><td class=n>{bytes_text(place.length)}</td></tr>"
+        f"<td>{escape(_REASONS[place.reason])}</td><td class=n>{bytes_text(place.length)}</td></tr>"
         for place in profile.damages[:_MOST_DAMAGES]
     )
     # The count is of all; only the first places are kept.
@@ -320,6 +323,12 @@ def _damage_table(profile: Profile) -> str:
     )
     table = f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<h3>Damage</h3><div class="scroll">{table}</div>'
+
+
+def _missing(profile: Profile) -> str:
+    named = ", ".join(file.path for file in profile.missing[:5]) + (" …" if len(profile.missing) > 5 else "")
+    records, nodes = (sum(counts) for counts in zip(*((f.records, f.nodes) for f in profile.missing), strict=True))
+    return named + (f": {plural(records, 'record')}, {plural(nodes, 'node')} lie in them" if records or nodes else "")
 
 
 def _vlsn_points(profile: Profile) -> list[tuple[float, float]]:

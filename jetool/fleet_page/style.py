@@ -88,6 +88,7 @@ svg .recovery-label{fill:var(--amber)}
 .rollback{fill:var(--violet-soft);stroke:var(--violet);stroke-width:1.2}.rollback.open{stroke-dasharray:4 3}
 svg .rollback-label{fill:var(--violet)}
 .hit{stroke:var(--red);stroke-width:1.5}.hit-head{fill:var(--red)}
+.missing{fill:var(--card);stroke:var(--red);stroke-width:2;stroke-dasharray:3 2}
 .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
 .s1{stroke:var(--c1)}.s2{stroke:var(--c2)}.s3{stroke:var(--c3)}.s4{stroke:var(--c4)}.s5{stroke:var(--c5)}
 .s6{stroke:var(--c6)}

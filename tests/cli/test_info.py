@@ -173,6 +173,15 @@ def test_stats_of_damaged_trees_end_with_1(tmp_path: Path) -> None:
     assert "counts are too low" in result.err
 
 
+def test_a_first_file_missing_that_recovery_comes_upon(tmp_path: Path) -> None:
+    """No gap between files says so; it holds a node of the mapping tree."""
+    files = whole()
+    del files["00000000.jdb"]
+    done = run("info", put(tmp_path / "env", files))
+    assert done.code == exits.FINDINGS
+    assert "log file missing that the trees lead into in 00000000.jdb" in done.err
+
+
 @pytest.mark.parametrize("command", [("info",), ("recover", "-n")])
 def test_a_file_missing_that_recovery_does_without_and_records_lie_in(tmp_path: Path, command: tuple[str, ...]) -> None:
     """A file that was deleted by hand; those that JE has cleaned leave the same gap and are no finding."""

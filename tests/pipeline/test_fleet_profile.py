@@ -15,10 +15,25 @@ from engine.inspect.survey import survey
 from engine.log.files import list_log_files
 from engine.pipeline.fleet.collect_facts import collect_part
 from engine.pipeline.fleet.log_facts import MOST_POINTS, Facts, Point, thinned
-from engine.pipeline.fleet.profile import CLEAN, DAMAGED, ROLLING_BACK, UNCLEAN, UNREADABLE, Profile, make_profile
+from engine.pipeline.fleet.profile import (
+    CLEAN,
+    DAMAGED,
+    MISSING,
+    ROLLING_BACK,
+    UNCLEAN,
+    UNREADABLE,
+    Profile,
+    make_profile,
+    worst_first,
+)
 from engine.pipeline.inventory import Member, pack, parts_of
 from engine.storage.disk import DiskStorage
+from jetool.fleet_page.log_map import log_map
+from jetool.fleet_page.page import page
+from tests import corpus as corpus_of_tests
+from tests.cli.test_info import put
 from tests.pipeline.fleet_support import environments, expected, manifest
+from tests.verify.logs import whole
 
 
 def profile_of(env: Path, least_bytes: int = 1 << 40) -> Profile:
@@ -127,6 +142,47 @@ def test_open_transactions_and_recovery_are_those_of_the_survey(corpus: Path) ->
 )
 def test_the_state_in_a_word(corpus: Path, name: str, state: str) -> None:
     assert profile_of(corpus / "je/je-18.3.20" / name / "env").state == state
+
+
+@pytest.mark.parametrize("name", ["00000000.jdb", "00000001.jdb", "00000003.jdb"])
+def test_a_deleted_file_that_still_holds_records_is_damage(tmp_path: Path, name: str) -> None:
+    """The first holds a node that recovery needs, the second records only; what is there is not damaged."""
+    files = whole()
+    assert profile_of(put(tmp_path / "whole", files)).state in (CLEAN, UNCLEAN)
+    del files[name]
+    found = profile_of(put(tmp_path / "env", files))
+    assert found.state == DAMAGED
+    assert [file.path for file in found.missing] == [name]
+    assert found.damage_count == 1
+    assert found.damages[0].path == name
+    assert found.damages[0].reason == MISSING
+    if name != "00000003.jdb":
+        assert found.missing[0].records + found.missing[0].nodes > 0
+    drawn = log_map(found)
+    assert drawn.count('class="missing"') == 1
+    assert f"missing: {name}" in drawn
+    assert name in page([found], 0, "0").partition("<h3>Damage</h3>")[2]
+
+
+def test_gaps_that_the_cleaner_left_are_no_damage() -> None:
+    healthy = sorted(path.parent for path in (corpus_of_tests.path() / "je-healthy").glob("*/env"))
+    gaps = 0
+    for case in healthy:
+        for env in (case / "env", *case.glob("node?/env")):
+            found = profile_of(env)
+            assert found.state in (CLEAN, UNCLEAN), (env, found.damages, found.problem)
+            assert found.missing == ()
+            assert found.damage_count == 0
+            assert 'class="missing"' not in log_map(found)
+            gaps += not list_log_files(DiskStorage(str(env))).is_whole()
+    assert gaps > 5
+
+
+def test_damaged_environments_come_first(corpus: Path) -> None:
+    named = ("plain-load", "rollback-open-ended", "txn-crash", "corrupt-middle", "multi-ckpt", "missing-file")
+    found = [profile_of(corpus / "je/je-18.3.20" / name / "env") for name in named]
+    order = [Path(profile.member.env).parent.name for profile in worst_first(found)]
+    assert order == ["corrupt-middle", "missing-file", "rollback-open-ended", "plain-load", "txn-crash", "multi-ckpt"]
 
 
 def test_a_file_that_is_none_of_je_makes_the_environment_unreadable(tmp_path: Path, golden_dir: Path) -> None:

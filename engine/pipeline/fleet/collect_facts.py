@@ -10,9 +10,9 @@ task that has the end of the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from engine.errors import FormatError, JetoolError
+from engine.errors import DamageError, FormatError, JetoolError
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import FileSummaryLN
@@ -55,6 +55,8 @@ from engine.pipeline.fleet.log_facts import (
 from engine.pipeline.inventory import LogPart
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
+from engine.verify.lost import LostFile
+from engine.verify.trees import lost_files
 
 
 def collect_part(part: LogPart) -> Facts:
@@ -103,11 +105,20 @@ def collect_file(storage: Storage, end_file: int, file: LogFile) -> Facts:
 
 def _end_of_log(storage: Storage) -> EndOfLog | None:
     try:
-        found = survey(storage, list_log_files(storage))
+        files = list_log_files(storage)
+        found = survey(storage, files)
     except JetoolError:
         # Whatever keeps the end of the log from being read has been noted of its file.
         return None
     work = found.work
+    lost: Mapping[int, LostFile] | None
+    try:
+        lost = lost_files(storage, files)
+    except DamageError:
+        lost = None
+    except JetoolError:
+        # Of another program or version, or refused: that says nothing of the missing files.
+        lost = {}
     return EndOfLog(
         closed=found.closed_cleanly,
         end_lsn=found.end_of_log,
@@ -116,6 +127,8 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
         recovery_entries=work.entries if work else 0,
         recovery_bytes=work.log_bytes if work else 0,
         lock_holder=found.lock_holder,
+        lost=lost or {},
+        recovers=lost is not None,
     )
 
 

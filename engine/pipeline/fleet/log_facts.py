@@ -13,6 +13,7 @@ beyond. What recovery would have to do is for the survey of the stretch that hol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from engine.format.entry.checkpoint import CkptEnd
@@ -21,6 +22,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import GroupName
 from engine.log.check import DamagedStretch
+from engine.verify.lost import LostFile
 
 MOST_POINTS: Final = 512
 MOST_DAMAGES: Final = 1000
@@ -111,6 +113,8 @@ class EndOfLog(NamedTuple):
         prepared_txns: transactions prepared and not decided.
         recovery_entries, recovery_bytes: what recovery has to read.
         lock_holder: pid of its writer, 0 for an unknown one, None for nobody.
+        lost: what the trees hold in log files that are not there, by file number (``engine.verify.lost``).
+        recovers: recovery in memory, which is tried where files are missing, comes to an end.
     """
 
     closed: bool
@@ -120,6 +124,8 @@ class EndOfLog(NamedTuple):
     recovery_entries: int
     recovery_bytes: int
     lock_holder: int | None
+    lost: Mapping[int, LostFile]
+    recovers: bool
 
 
 class Facts:

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from engine.format.entry_types import ABORT, COMMIT, type_name
-from engine.format.lsn import NULL_LSN, file_of, offset_of
+from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import LogFiles
 from engine.pipeline.fleet.log_facts import (
@@ -39,6 +39,10 @@ ROLLING_BACK: Final = "rolling back"
 UNCLEAN: Final = "not closed"
 CLEAN: Final = "clean"
 STATES: Final = (UNREADABLE, DAMAGED, ROLLING_BACK, UNCLEAN, CLEAN)
+# What stands first in a report.
+PROBLEMS: Final = (UNREADABLE, DAMAGED, ROLLING_BACK)
+# Why a place of damage has no bytes.
+MISSING: Final = "missing"
 
 
 class TypeShare(NamedTuple):
@@ -72,12 +76,30 @@ class Progress(NamedTuple):
 
 
 class DamagePlace(NamedTuple):
-    """A stretch of damage."""
+    """A stretch of damage, or a missing file: without a length, ``reason`` says which (MISSING)."""
 
     lsn: int
     length: int
     path: str
     reason: str
+
+
+class MissingFile(NamedTuple):
+    """A log file that is not there and should be.
+
+    Attributes:
+        number: of the file.
+        records, nodes: what the trees hold in it; both 0 for one that recovery reads.
+    """
+
+    number: int
+    records: int
+    nodes: int
+
+    @property
+    def path(self) -> str:
+        """Its name."""
+        return f"{self.number:08x}.jdb"
 
 
 class Profile(NamedTuple):
@@ -86,8 +108,9 @@ class Profile(NamedTuple):
     Attributes:
         state: one of STATES.
         problem: why it is unreadable, or its files are; empty otherwise.
-        missing: numbers of files between the first and the last that are not there and that recovery needs.
+        missing: files that are not there and that recovery reads or the trees lead into.
         recovery_entries, recovery_bytes: the recovery interval.
+        recovers: False when files are missing and recovery in memory fails.
         end_lsn: the end of the log.
         open_txns: ids of transactions that recovery would undo.
         rolled_back_txns: transactions that rollback periods name.
@@ -104,7 +127,7 @@ class Profile(NamedTuple):
     log_bytes: int
     entries: int
     types: tuple[TypeShare, ...]
-    missing: tuple[int, ...]
+    missing: tuple[MissingFile, ...]
     set_aside: int
     marker: bool
     lock_holder: int | None
@@ -112,6 +135,7 @@ class Profile(NamedTuple):
     partial_checkpoint: int
     recovery_entries: int
     recovery_bytes: int
+    recovers: bool
     end_lsn: int
     commits: int
     aborts: int
@@ -193,10 +217,9 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
     obsolete, counted = _garbage(facts)
     end = facts.end or EndOfLog(
         closed=False, end_lsn=NULL_LSN, open_txns=(), prepared_txns=(), recovery_entries=0, recovery_bytes=0,
-        lock_holder=None,
+        lock_holder=None, lost={}, recovers=True,
     )  # fmt: skip
-    # The cleaner deletes files, so gaps before firstActive are as they should be.
-    missing = [number for number in files.missing() if number >= file_of(max(first_active, 0))]
+    missing = _missing(files, end, file_of(max(first_active, 0)))
     problems = [file.problem for file in facts.files if file.problem]
     found = Profile(
         member=member,
@@ -208,7 +231,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         log_bytes=sum(file.size_bytes for file in facts.files),
         entries=sum(total.entries for total in facts.types.values()),
         types=_types(facts),
-        missing=tuple(missing),
+        missing=missing,
         set_aside=len(files.set_aside),
         marker=files.marker is not None,
         lock_holder=end.lock_holder,
@@ -216,6 +239,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         partial_checkpoint=facts.partial_start,
         recovery_entries=end.recovery_entries,
         recovery_bytes=end.recovery_bytes,
+        recovers=end.recovers,
         end_lsn=end.end_lsn,
         commits=facts.types.get(COMMIT, TypeTotals(0, 0)).entries,
         aborts=facts.types.get(ABORT, TypeTotals(0, 0)).entries,
@@ -231,11 +255,14 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         obsolete_bytes=obsolete,
         counted_bytes=counted,
         progress=_progress(facts.points, positions),
-        damage_count=facts.damage_count,
+        damage_count=facts.damage_count + len(missing),
         damage_bytes=facts.damage_bytes,
-        damages=tuple(
-            DamagePlace(seen.damage.lsn, seen.damage.length, seen.damage.path, seen.damage.reason)
-            for seen in facts.damages
+        damages=(
+            *(DamagePlace(make_lsn(file.number, 0), 0, file.path, MISSING) for file in missing),
+            *(
+                DamagePlace(seen.damage.lsn, seen.damage.length, seen.damage.path, seen.damage.reason)
+                for seen in facts.damages
+            ),
         ),
         torn_tail=facts.torn_tail,
         undecodable=facts.undecodable,
@@ -243,11 +270,23 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
     return found._replace(state=_state(found))
 
 
+def worst_first(profiles: Iterable[Profile]) -> list[Profile]:
+    """Those with problems first, the worst of them at the top; otherwise in the order they have."""
+    return sorted(profiles, key=lambda found: PROBLEMS.index(found.state) if found.state in PROBLEMS else len(STATES))
+
+
+def _missing(files: LogFiles, end: EndOfLog, first_active: int) -> tuple[MissingFile, ...]:
+    """What is missing. The cleaner deletes files, so other gaps before firstActive are as they should be."""
+    needed = [number for number in files.missing() if number >= first_active]
+    lost = {number: MissingFile(number, found.records, found.nodes) for number, found in end.lost.items()}
+    return tuple(lost.get(number) or MissingFile(number, 0, 0) for number in sorted({*lost, *needed}))
+
+
 def _state(found: Profile) -> str:
     # The worst that is true names the state.
     if found.problem:
         return UNREADABLE
-    if found.damage_count or found.missing or found.marker:
+    if found.damage_count or found.marker or not found.recovers:
         return DAMAGED
     if found.open_periods:
         return ROLLING_BACK

@@ -30,7 +30,7 @@ def _outputs() -> Outputs:
     ),
     exits={
         exits.DONE: "all were read; torn tails are no damage",
-        exits.FINDINGS: "all were read, and damage was met, or files that recovery needs are missing",
+        exits.FINDINGS: "all were read, and damage was met, or files are missing that recovery or the trees need",
         exits.REFUSED: "the directory of --parquet is not empty",
         **FLEET_EXITS,
     },
@@ -43,9 +43,12 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     and rolled-back transactions, rollback periods, VLSNs, the last commit, damage.
 
     Every byte is read and every checksum tested, in tasks of 64 MB of log or more; what comes back from a task is a few
-    kilobytes. Nothing is locked or changed. Garbage is what the logs' own utilization records say.
+    kilobytes. Nothing is locked or changed. Garbage is what the logs' own utilization records say. Where files are
+    missing, the environment is recovered in memory: a file that the cleaner deleted is none of the trees, any other
+    one counts as damage. Environments with damage come first.
     """
     from engine.pipeline.fleet.jobs import report_fleet
+    from engine.pipeline.fleet.profile import worst_first
     from engine.pipeline.tables import require_new
     from jetool.app.spark_session import session
     from jetool.commands.fleet.reporting import page_file, print_report, write_dataset, write_page
@@ -56,7 +59,7 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     chosen = choose(run, paths, inventory)
     with page_file(run, html) as target:
         with session(run, quick=True) as spark:
-            profiles = report_fleet(spark, chosen, run.listener)
+            profiles = worst_first(report_fleet(spark, chosen, run.listener))
         if target is not None:
             write_page(target, profiles)
     if parquet is not None:

@@ -34,7 +34,7 @@ def print_report(run: Run, profiles: Sequence[Profile]) -> int:
     codes = [exits.DONE]
     if any(profile.state == UNREADABLE for profile in profiles):
         codes.append(exits.INCOMPLETE)
-    if any(profile.state == DAMAGED or profile.damage_count or profile.missing for profile in profiles):
+    if any(profile.state == DAMAGED or profile.damage_count for profile in profiles):
         codes.append(exits.FINDINGS)
     _warn(run, profiles)
     return exits.worst(codes)
@@ -47,10 +47,24 @@ def _warn(run: Run, profiles: Sequence[Profile]) -> None:
         if profile.problem and profile.files:
             run.messages.warning(profile.problem, consequence="the report lacks what it holds", file=profile.member.env)
         elif profile.state == DAMAGED:
-            what = f"{profile.damage_count} places of damage" if profile.damage_count else "files are missing"
-            if profile.marker and not profile.damage_count and not profile.missing:
-                what = "a restore marker: JE refuses to open it"
-            run.messages.warning(what, file=profile.member.env, hint=f"jetool verify {profile.member.env}")
+            run.messages.warning(
+                "; ".join(_damage(profile)), file=profile.member.env, hint=f"jetool verify {profile.member.env}"
+            )
+
+
+def _damage(profile: Profile) -> Iterator[str]:
+    """What makes an environment damaged."""
+    stretches = profile.damage_count - len(profile.missing)
+    if stretches:
+        yield "1 place of damage" if stretches == 1 else f"{stretches} places of damage"
+    if profile.missing:
+        # The name of the first; all stand in the report.
+        first, more = profile.missing[0], len(profile.missing) - 1
+        yield f"log file missing: {first.path}" + (f" and {more} more" if more else "")
+    if not profile.recovers and not profile.damage_count:
+        yield "recovery fails"
+    if profile.marker and not profile.damage_count:
+        yield "a restore marker: JE refuses to open it"
 
 
 @contextmanager
