@@ -37,6 +37,29 @@ def counted(listener: Listener, name: str, done: int, total: int, records: int) 
     listener.step(name, done, total)
 
 
+class Progress:
+    """A step that is told by what is done of it, often but not always.
+
+    Arguments:
+        listener: hears it.
+        name: the step.
+        total: units in all, bytes mostly.
+        every: units between two reports.
+    """
+
+    def __init__(self, listener: Listener, name: str, total: int, every: int = 1) -> None:
+        self._listener, self._name, self._total, self._every = listener, name, total, every
+        self._done = self._told = 0
+        listener.step(name, 0, total)
+
+    def add(self, units: int) -> None:
+        """So many more are done."""
+        self._done += units
+        if self._done - self._told >= self._every:
+            self._told = self._done
+            self._listener.step(self._name, min(self._done, self._total), self._total)
+
+
 class SilentListener:
     """A listener that ignores everything; the default."""
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
+from engine.events import SILENT, Listener, Progress
 from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
 from engine.format.fast.header import PAIRS, PLAIN_HEADER, TYPES, header_lengths
 from engine.format.fast.loops import KEEP
@@ -168,7 +169,14 @@ def raw_at(piece: RangePiece, pos: int) -> RawEntry:
     )
 
 
-def verify(access: LogAccess, first_file: int, last_file: int) -> None:
+def bytes_of(access: LogAccess, extent: LogRange) -> int:
+    """Bytes of a range, for progress; files that are missing have none."""
+    return sum(
+        max(0, end - start) for start, end in (_bounds(access, file, extent) for file in _touched(access, extent))
+    )
+
+
+def verify(access: LogAccess, first_file: int, last_file: int, listener: Listener = SILENT) -> None:
     """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30), and that none lost its end.
 
     A file is synced before the next one is begun, whose header names its last entry (R-LOG-13). Entries after that one
@@ -178,6 +186,8 @@ def verify(access: LogAccess, first_file: int, last_file: int) -> None:
         DamageError: the first bad entry, or the end that is missing.
     """
     last_offset, number = -1, -2
+    total = sum(file.size_bytes for file in access.files() if first_file <= file.number < last_file)
+    progress = Progress(listener, "VERIFY", total)
     for file in access.files():
         if not first_file <= file.number <= last_file:
             continue
@@ -192,6 +202,7 @@ def verify(access: LogAccess, first_file: int, last_file: int) -> None:
             if check.damages:
                 raise _corrupt(access, check.damages[0].damage)
             last_offset, number = check.last_offset, file.number
+        progress.add(file.size_bytes)
 
 
 def _touched(access: LogAccess, extent: LogRange) -> list[LogFile]:

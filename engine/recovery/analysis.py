@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Final
 
+from engine.events import SILENT, Listener, Progress
 from engine.format.bytecursor import sorted_unpack
 from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
@@ -36,7 +37,7 @@ from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.access import LogAccess
-from engine.log.passes import LogRange, RangePiece, RawEntry, forward_pieces, raw_at
+from engine.log.passes import LogRange, RangePiece, RawEntry, bytes_of, forward_pieces, raw_at
 from engine.recovery.hooks import RecoveryHook
 from engine.recovery.node_replay import NodeLog, is_provisional, logged_node
 from engine.recovery.result import RecoveryResult
@@ -127,11 +128,13 @@ class Analysis:
         self.ends = TxnEndLog()
         self.map_lns: list[int] = []
 
-    def run(self) -> None:
+    def run(self, listener: Listener = SILENT) -> None:
         """Walk."""
         result = self._result
         tallies = [0] * (TYPES * TALLY)
-        for piece in forward_pieces(self._access, LogRange(result.first_active_lsn, result.end_lsn)):
+        extent = LogRange(result.first_active_lsn, result.end_lsn)
+        progress = Progress(listener, "READ_DBMAP_INFO", bytes_of(self._access, extent))
+        for piece in forward_pieces(self._access, extent):
             # Before CkptStart only outcomes of transactions matter: the checkpoint has taken care of the nodes there.
             start = min(max(result.ckpt_start_lsn - piece.lsn, 0), len(piece.data))
             lengths = header_lengths(piece.version)
@@ -147,6 +150,7 @@ class Analysis:
                 if self._hook is not None:
                     _tell_tallies(self._hook, file_of(piece.lsn), tallies)
                 self._look(piece, found)
+            progress.add(len(piece.data))
 
     def _look(self, piece: RangePiece, found: list[int]) -> None:
         """Take note of entries of a piece, in log order."""

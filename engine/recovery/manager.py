@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from typing import Final
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError, caused_by
-from engine.events import SILENT, Listener
+from engine.events import SILENT, Listener, Progress
 from engine.format.codecs import decode_body
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
@@ -38,6 +39,9 @@ from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import redo_ln
 from engine.tree.context import TreeContext
 from engine.tree.keys import SortKey
+
+# Nodes between two reports of progress.
+_TOLD_NODES: Final = 256
 
 
 class Recovery:
@@ -103,8 +107,7 @@ class Recovery:
         catalog = self._begin()
         # Before the first pass: passes skip entries by their headers and compute no checksum.
         self._verify()
-        self._listener.step("READ_DBMAP_INFO", 0, 0)
-        self._seen.run()
+        self._seen.run(self._listener)
         # Where the order of keys has to be learned, redo needs the nodes that are only put into the tree later.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
@@ -119,11 +122,9 @@ class Recovery:
         self._seen.nodes = NodeLog()
         lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook, self._keeper)
         lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
-        self._listener.step("UNDO_DATA_RECORDS", 0, 0)
         # Undo first: redo must find no version of an unfinished transaction in its way.
-        lns.undo()
-        self._listener.step("REDO_DATA_RECORDS", 0, 0)
-        lns.redo()
+        lns.undo(self._listener)
+        lns.redo(self._listener)
         # Only now are the versions final, and the old duplicates can become trees of today's form.
         legacy.finish()
         # A database whose creation was undone has used its id all the same (R-REC-15).
@@ -163,19 +164,19 @@ class Recovery:
 
     def _verify(self) -> None:
         """Check the files that recovery reads, the last one apart, which has been checked (R-REC-30)."""
-        self._listener.step("VERIFY", 0, 0)
         # Without a checkpoint all files are read. JE verifies none of them here, but each entry that it then reads.
         first = self.result.first_active_lsn if self.result.ckpt_end_lsn != NULL_LSN else 0
-        verify(self._ctx.access, file_of(first), self._tail.last_file.number)
+        verify(self._ctx.access, file_of(first), self._tail.last_file.number, self._listener)
 
     def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
         """Roots, then the others, of the mapping tree or of all other trees."""
-        self._listener.step(name, 0, 0)
+        # Nodes, not bytes: they are read by themselves, in two rounds.
+        progress = Progress(self._listener, name, 2 * self._seen.nodes.count(mapping=mapping), _TOLD_NODES)
         for roots in (True, False):
             count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
             # Roots in a pass of their own: a node finds its parent only under the newest root (R-REC-20).
             chosen = (n for n in self._seen.nodes if (n.db_id == 0) == mapping and n.type_number in TREE_NODE_ENTRIES)
-            replay(self._ctx, chosen, catalog, count, roots=roots, keeper=self._keeper)
+            replay(self._ctx, chosen, catalog, count, progress=progress, roots=roots, keeper=self._keeper)
 
     def _sets(self) -> None:
         """Which transactions committed, aborted, are prepared; the rollback periods (pass 3, R-REC-40 to R-REC-42)."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from engine.errors import DamageError
+from engine.events import Progress
 from engine.format.entry.legacy import OldDelta, decode_old_delta
 from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry_types import OLD_DELTA_TYPE, OLD_DELTAS
@@ -62,6 +63,11 @@ class NodeLog:
         self._types.append(node.type_number)
         self._versions.append(node.version)
         self._roots.append(node.is_root)
+
+    def count(self, *, mapping: bool) -> int:
+        """How many are of the mapping tree, or of all other trees."""
+        of_mapping = self._db_ids.count(0)
+        return of_mapping if mapping else len(self._db_ids) - of_mapping
 
     def __iter__(self) -> Iterator[LoggedNode]:
         fields = zip(
@@ -139,11 +145,13 @@ def replay(
     find: DatabaseFinder,
     count: PassCount,
     *,
+    progress: Progress,
     roots: bool,
     keeper: CacheKeeper | None = None,
 ) -> None:
     """Replay the roots, or the others, of nodes that come in log order."""
     for logged in nodes:
+        progress.add(1)
         if logged.is_root != roots:
             continue
         count.read += 1

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.catalog.catalog import Catalog
+from engine.events import SILENT, Listener, Progress
 from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE
@@ -22,7 +23,16 @@ from engine.format.fast.ln import plain_fields, transaction_of
 from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
-from engine.log.passes import LogRange, RangePiece, RawEntry, backward_pieces, forward_pieces, positions, raw_at
+from engine.log.passes import (
+    LogRange,
+    RangePiece,
+    RawEntry,
+    backward_pieces,
+    bytes_of,
+    forward_pieces,
+    positions,
+    raw_at,
+)
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
@@ -113,13 +123,16 @@ class LNPasses:
         self._in_batch = self._waiting_bytes = 0
         self.replicated = False
 
-    def undo(self) -> None:
+    def undo(self, listener: Listener = SILENT) -> None:
         """Take back what unfinished transactions and rollback periods left in the trees."""
         result = self._result
         count = self._count("UNDO_LNS")
-        for piece in backward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
+        extent = LogRange(result.first_active_lsn, result.end_lsn)
+        progress = Progress(listener, "UNDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
+        for piece in backward_pieces(self._ctx.access, extent):
             for raw in self._unfinished(piece, count):
                 self._undo_one(raw, count)
+            progress.add(len(piece.data))
         # Redo skips them already; the bits are set on disk once recovery has succeeded.
         result.rolled_back = self._rollback.take_invisible()
 
@@ -180,19 +193,22 @@ class LNPasses:
                 before = version_before(record, raw.lsn)
                 self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, before))
 
-    def redo(self) -> None:
+    def redo(self, listener: Listener = SILENT) -> None:
         """Bring in what finished transactions and operations without one wrote since the checkpoint."""
         result = self._result
         count = self._count("REDO_LNS")
         # The fast way looks neither at transactions that were resurrected nor at LSNs that were rolled back.
         closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
-        for piece in forward_pieces(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn)):
+        extent = LogRange(result.first_active_lsn, result.end_lsn)
+        progress = Progress(listener, "REDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
+        for piece in forward_pieces(self._ctx.access, extent):
             found = positions(piece, REDO_LNS)
             if closely:
                 for pos in found:
                     self._redo_one(piece, pos, count)
             else:
                 self._redo_piece(piece, found, count)
+            progress.add(len(piece.data))
         self._apply_batch()
 
     def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:

@@ -11,11 +11,12 @@ bounded lists; so the size of the environment does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError
-from engine.events import SILENT, Listener
+from engine.events import SILENT, Listener, counted
 from engine.evictor.evictor import Evictor
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.log.access import LogAccess
@@ -39,6 +40,8 @@ from engine.verify.report import Finding
 from engine.verify.space import UTILIZATION, SpaceCheck
 from engine.verify.tree import Ids, TreeWalk, Visitor
 
+# Nodes between two reports of progress.
+_TOLD_NODES: Final = 256
 LEVELS: Final = ("tree", "refs", "data", "space")
 
 
@@ -203,6 +206,7 @@ class _Check:
         self._lost = LostFiles(ctx.access)
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, Ids(result.ids.node), catalog.initial_log_version)
+        self._told: Callable[[int], None] = lambda records: None  # noqa: ARG005 - nobody hears yet
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: tuple[SpaceCheck, LogFiles] | None = None
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
@@ -236,12 +240,14 @@ class _Check:
         databases = [db for db in self._catalogue.databases() if not db.temporary]
         skipped = []
         for done, db in enumerate(databases):
-            listener.step("trees", done, len(databases))
+            # The records of a large database show that the walk goes on.
+            self._told = partial(counted, listener, "trees", done, len(databases))
+            self._told(self._walk.records)
             if db.old_duplicates:
                 skipped.append(f"database {db.label} (duplicates in the form of JE 3 and 4)")
             else:
                 self._walk_one(db)
-        listener.step("trees", len(databases), len(databases))
+        counted(listener, "trees", len(databases), len(databases), self._walk.records)
         if self._space is not None:
             space, files = self._space
             space.compare(files, at_rest=self._at_rest)
@@ -276,6 +282,8 @@ class _Check:
         self._walk.walk(db, self._visit)
 
     def _visit(self, db: DatabaseState, node: IN) -> None:
+        if self._walk.nodes % _TOLD_NODES == 0:
+            self._told(self._walk.records)
         for visitor in self._visitors:
             visitor(db, node)
         for observer in self.observers:

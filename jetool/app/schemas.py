@@ -48,6 +48,8 @@ PROGRESS: Final = Shape(
         Field("done", "int", "units done: bytes for scans, tasks on Spark"),
         Field("total", "int", "units in all, 0 when that is not known"),
         Field("records", "int", "records so far, where a step counts them beside its units", optional=True),
+        Field("percent", "float", "done of total", optional=True),
+        Field("left_ms", "int", "milliseconds to the end of the step, at the speed so far", optional=True),
         Field("elapsed_ms", "int", "milliseconds since the start"),
     ),
 )

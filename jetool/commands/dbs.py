@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import click
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
+from engine.events import counted
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
+
+# Records between two reports of progress.
+_TOLD_RECORDS: Final = 4096
 
 DATABASE: Final = Shape(
     "database",
@@ -70,16 +75,41 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
         absent = sorted(set(names) - set(listed))
         if absent:
             raise NotFoundError(f"no database of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
-        rows = [_row(found, name, count=count) for name in listed if not names or name in names]
+        chosen = [name for name in listed if not names or name in names]
+        rows = _rows(run, found, chosen, count=count)
     run.out.table(DATABASE, [DATABASE.row(row) for row in rows])
     return reading_code(found)
 
 
-def _row(env: Environment, name: str, *, count: bool) -> tuple[Any, ...]:
+def _rows(run: Run, env: Environment, names: list[str], *, count: bool) -> list[tuple[Any, ...]]:
+    """The databases; how many records they have is known only when every leaf node was read."""
+    rows, before = [], 0
+    for done, name in enumerate(names):
+
+        def told(records: int, done: int = done, before: int = before) -> None:
+            counted(run.listener, "count", done, len(names), before + records)
+
+        rows.append(_row(env, name, told if count else None))
+        before += rows[-1][-1] or 0
+    if count:
+        counted(run.listener, "count", len(names), len(names), before)
+    return rows
+
+
+def _count(items: Iterable[object], told: Callable[[int], None]) -> int:
+    records = 0
+    for _ in items:
+        if records % _TOLD_RECORDS == 0:
+            told(records)
+        records += 1
+    return records
+
+
+def _row(env: Environment, name: str, told: Callable[[int], None] | None) -> tuple[Any, ...]:
     with env.open_database(name) as db:
         state, impl = db.state, db.state.impl
         return (
             name, state.id, state.duplicates, state.prefixing, impl.replicated, state.temporary, state.internal,
             state.order.comparator, state.max_entries, impl.created_at_version, state.root_lsn,
-            db.count() if count else None,
+            None if told is None else _count(db.items(), told),
         )  # fmt: skip

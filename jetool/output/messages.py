@@ -11,8 +11,8 @@ turn the result of the run into another one.
 Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, only after
 one second, and only until the command prints its first result on the same terminal. ``json`` prints a line such as
 
-    {"rec":"progress","step":"scan","done":1048576,"total":8388608,"elapsed_ms":310}
-    {"rec":"progress","step":"read","done":7,"total":18,"records":1966080,"elapsed_ms":4071}
+    {"rec":"progress","step":"scan","done":1048576,"total":8388608,"percent":12.5,"left_ms":2170,"elapsed_ms":310}
+    {"rec":"progress","step":"read","done":0,"total":18,"records":1966080,"percent":0.0,"elapsed_ms":4071}
 
 at most every half second for a step, and always when the step is done. The second one is of a step whose units are
 tasks; the bar shows the records of such a step after it. ``rich`` is loaded when a bar is drawn.
@@ -180,6 +180,7 @@ class JsonLines:
 
     def __init__(self) -> None:
         self._start = time.monotonic()
+        self._began: dict[str, float] = {}
         self._next: dict[str, float] = {}
         self._records: dict[str, int] = {}
 
@@ -190,6 +191,7 @@ class JsonLines:
     def step(self, name: str, done: int, total: int) -> None:
         """Print a line, unless the last one is recent."""
         now = time.monotonic()
+        began = self._began.setdefault(name, now)
         finished = total > 0 and done >= total
         # The last line of a step is never held back: a program waits for it.
         if not finished and now < self._next.get(name, 0.0):
@@ -198,8 +200,12 @@ class JsonLines:
         from jetool.output import jsonl
 
         elapsed_ms = int((now - self._start) * 1000)
-        counted = {"records": self._records[name]} if name in self._records else {}
-        report = {"rec": "progress", "step": name, "done": done, "total": total, **counted, "elapsed_ms": elapsed_ms}
+        more: dict[str, float] = {"records": self._records[name]} if name in self._records else {}
+        if total > 0:
+            more["percent"] = round(min(done / total, 1) * 100, 1)
+            # As fast as so far: the step has gone on since it was first heard of.
+            more |= {"left_ms": int((now - began) * 1000 * max(0, total - done) / done)} if done > 0 else {}
+        report = {"rec": "progress", "step": name, "done": done, "total": total, **more, "elapsed_ms": elapsed_ms}
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(jsonl.line(report).decode() + "\n")
             sys.stderr.flush()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from engine.db.environment import Environment
 from engine.inspect import survey
 from engine.storage import posix_locks
-from jetool.app import cli, table
+from jetool.app import cli, schemas, table
 from tests import harness
 from tests.harness import run
 
@@ -129,3 +131,20 @@ def test_recover_says_first_what_it_does() -> None:
     text = run("recover", "--help").text
     about = " ".join(text.split("\n\n")[1].split())
     assert about.startswith("Cut off a torn tail, redo what committed after the last checkpoint, undo what")
+
+
+def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
+    """Records and percent, up to the end, for a program that watches."""
+    for words, step in (
+        (("dbs", "--count"), "count"),
+        (("verify", "--full"), "trees"),
+        (("recover",), "REDO_DATA_RECORDS"),
+    ):
+        result = run(words[0], env, *words[1:], "--progress", "json")
+        assert result.code == 0
+        told = [json.loads(line) for line in result.err.splitlines() if line.startswith('{"rec":"progress"')]
+        for line in told:
+            jsonschema.validate(line, schemas.PROGRESS.schema(with_rec=True))
+        last = [line for line in told if line["step"] == step][-1]
+        assert (last["percent"], last["left_ms"]) == (100.0, 0), words
+        assert last.get("records", 1) >= 1
