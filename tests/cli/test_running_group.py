@@ -55,7 +55,9 @@ def test_fields() -> None:
 
 def test_watching() -> None:
     result = run("group", "show", "localhost:15071", "--watch", "0.1", "--rounds", "3", "--format", "ndjson")
-    assert [line["master"] for line in result.lines()] == ["n1"] * 3
+    # Each look ends with its summary.
+    assert [line["rec"] for line in result.lines()] == ["running_group", "summary"] * 3
+    assert [line["master"] for line in result.lines()[::2]] == ["n1"] * 3
     assert result.code == exits.FINDINGS
 
 
@@ -70,7 +72,7 @@ def test_watching_goes_on_when_the_group_is_gone(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(network, "connect", connect)
     monkeypatch.setattr(command, "SocketNetwork", lambda: network)
     result = run("group", "show", "localhost:15071", "--watch", "0.1", "--rounds", "3", "--format", "ndjson")
-    assert len(result.lines()) == 1
+    assert [line["rec"] for line in result.lines()] == ["running_group", "summary"]
     assert result.err.count("no node answers") == 2
     assert result.code == exits.NOT_FOUND
 

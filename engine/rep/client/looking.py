@@ -27,7 +27,8 @@ UNKNOWN: Final = "UNKNOWN"
 # A group that nobody is in: its nodes answer with their own.
 _UNNAMED: Final = "?"
 _MOST_AT_ONCE: Final = 16
-_MONITOR: Final = NODE_TYPES.index("monitor")
+# A monitor has no such service, and at the address of an external node nobody has to listen.
+_SILENT: Final = frozenset(map(NODE_TYPES.index, ("monitor", "external")))
 
 
 class NodeLook(NamedTuple):
@@ -230,8 +231,7 @@ def _ask_all(
 ) -> list[NodeLook]:
     def one(name: str) -> NodeLook:
         member = members.get(name)
-        # A monitor keeps no data and has no such service.
-        if member is not None and member.type == _MONITOR:
+        if member is not None and member.type in _SILENT:
             return NodeLook(name, places[name], member, None)
         try:
             return NodeLook(name, places[name], member, node_state(network, places[name], name, group, timeout_s))
@@ -256,5 +256,5 @@ def _elected(network: Network, seeds: list[_Seed], timeout_s: float) -> str:
 
 
 def answers(node: NodeLook) -> bool:
-    """Whether the node is there; a monitor has no state to tell."""
-    return node.said is not None or (node.member is not None and node.member.type == _MONITOR)
+    """Whether the node is there; of monitors and external nodes nobody expects an answer."""
+    return node.said is not None or (node.member is not None and node.member.type in _SILENT)

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.rep.client.call import AnswerError, Call, ServiceError, ask
 from engine.rep.client.handshake import check_release, clock_difference, new_name
-from engine.rep.client.looking import look, state_of
+from engine.rep.client.looking import answers, look, state_of
 from engine.rep.frames import PeerError
 from engine.rep.wire.election_lines import LEARNER, MasterQuery
 from engine.rep.wire.group_lines import GROUP, GroupRequest, GroupResponse
@@ -50,6 +50,23 @@ def test_a_group_that_runs() -> None:
     assert {node.name: node.state for node in found.nodes}["n1"] == "MASTER"
     assert found.master == "n1"
     assert all(connection.closed for connection in network.opened)
+
+
+def test_nodes_that_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the address of an external node nobody listens, and a monitor has no state: neither is missed."""
+    network = RecordedNetwork("services", CRASHED)
+    answer = ask(network, ("localhost", 15071), GROUP, "WIREGRP", GroupRequest(), 5)
+    assert answer is not None
+    assert isinstance(answer[1], GroupResponse)
+    members = answer[1].members
+    silent = [members.nodes[0]._replace(name=name, id=9, type=kind) for name, kind in (("mon", 0), ("ext", 4))]
+    monkeypatch.setattr(
+        "engine.rep.client.looking._members", lambda *_: members._replace(nodes=(members.nodes[1], *silent))
+    )
+    found = look(network, [("localhost", 15071)], "WIREGRP", 5)
+    assert [(node.name, node.state, node.problem, answers(node)) for node in found.nodes] == [
+        ("n2", "UNKNOWN", "", True), ("ext", None, "", True), ("mon", None, "", True),
+    ]  # fmt: skip
 
 
 def test_the_name_of_the_group_comes_from_the_node() -> None:
