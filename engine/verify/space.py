@@ -7,6 +7,8 @@
   with a checkpoint, and more than a quarter of a file's bytes is obsolete without being counted, that is noted.
   Nodes can be counted too often: recovery counts an old version for every newer one that names it (R-REC-18). So can
   LNs outside transactions: when JE removes a temporary database, it counts some of those again that it had counted.
+* Reserved: the cleaner is done with such a file and deletes it when it likes, so nothing may lead into it but
+  records that have expired, which nobody reads (R-CLN-26).
 
 Files without a summary were written since the last checkpoint, or are taken for used completely (je-log-format.md
 10.1); there is nothing to check. Neither is there in damaged files, which other levels report. Erased entries have lost
@@ -20,8 +22,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
+from engine.cleaner.file_records import RESERVED_FILES
 from engine.cleaner.file_summary import obsolete_bytes
 from engine.errors import DamageError, FormatError, NotFoundError, StorageError
+from engine.format import tuples
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, PLAIN_LNS
@@ -82,6 +86,8 @@ class SpaceCheck:
         self._lns: Counter[int] = Counter()
         self._ln_bytes: Counter[int] = Counter()
         self._summaries: dict[int, _Summary] = {}
+        self._reserved: set[int] = set()
+        self._expiring: Counter[int] = Counter()
 
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Count the versions of a node and the LNs that its slots need."""
@@ -93,13 +99,18 @@ class SpaceCheck:
             self._nodes[file_of(node.delta_lsn)] += 1
         if db.name == UTILIZATION:
             self._read_summaries(db, node)
+        if db.name == RESERVED_FILES:
+            self._reserved.update(
+                tuples.parse_long_key(db.order.unwrap(key)) for at, key in enumerate(node.keys) if node.is_live(at)
+            )
         # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
         if db.duplicates:
             return
-        for lsn, state, size in zip(node.lsns, node.states, node.sizes, strict=True):
+        for lsn, state, size, expires in zip(node.lsns, node.states, node.sizes, node.expirations, strict=True):
             if not state & (DELETED | SLOT_EMBEDDED) and not is_null(lsn):
                 self._lns[file_of(lsn)] += 1
                 self._ln_bytes[file_of(lsn)] += size
+                self._expiring[file_of(lsn)] += bool(expires)
 
     def compare(self, files: LogFiles, *, at_rest: bool) -> None:
         """Report what does not fit.
@@ -109,10 +120,20 @@ class SpaceCheck:
             at_rest: the log ends with a checkpoint, so that nothing waits to be counted.
         """
         for file in files.files:
+            if file.number in self._reserved:
+                # Out of the live log, so that its summary, if it still has one, counts for nothing (R-CLN-33).
+                self._compare_reserved(file)
+                continue
             summary = self._summaries.get(file.number)
             check = self._check(files, file) if summary is not None else None
             if summary is not None and check is not None and not check.damages:
                 self._compare(file, summary, check, at_rest)
+
+    def _compare_reserved(self, file: LogFile) -> None:
+        lns, nodes = self._lns[file.number] - self._expiring[file.number], self._nodes[file.number]
+        if lns or nodes:
+            message = f"{lns} records and {nodes} nodes lead into the file"
+            self._findings.add(rules.RESERVED_IN_USE, message, file=file.path)
 
     def _read_summaries(self, db: DatabaseState, node: BIN) -> None:
         """The first key of a file is that of its newest summary."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.verify.report import NOTE, WARNING, Rule
+from engine.verify.report import ERROR, NOTE, WARNING, Rule
 
 OTHER_TOTALS: Final = Rule(
     "JE-SPACE-001",
@@ -33,6 +33,14 @@ BAD_SUMMARY: Final = Rule(
     "summary of a file cannot be read",
     "the cleaner takes the file for one that is in use completely",
     "restore the file that holds the summary; no record is at risk",
+)
+
+RESERVED_IN_USE: Final = Rule(
+    "JE-SPACE-005",
+    ERROR,
+    "the cleaner has given up a file that is in use",
+    "the file may be deleted at any time, and what it holds is lost then",
+    "copy the environment now; dump and load, with jetool dump and jetool load",
 )
 
 RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

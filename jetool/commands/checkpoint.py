@@ -11,6 +11,8 @@ from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.engine import Engine
 from engine.errors import JetoolError, UsageError
 from engine.format.lsn import NULL_LSN
+from engine.log.files import list_log_files
+from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, open_to_write
@@ -37,6 +39,7 @@ CHECKPOINT: Final = Shape(
         Field("deltas", "int", "BINs flushed as deltas"),
         Field("interval_before", "size_bytes", "log that recovery would have read when the command began"),
         Field("interval_after", "size_bytes", "log that it would read now"),
+        Field("files_deleted", "int", "files that the cleaner had given up, and that are gone now"),
         Field("recovered", "bool", "the environment was recovered first, with a checkpoint of its own"),
         Field("dry_run", "bool", "nothing was changed"),
         Field("levels", "records", "provisional flags of the nodes, by level", fields=_LEVEL),
@@ -80,16 +83,18 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
         raise UsageError(
             "--accept-loss has no meaning for a JE environment here", hint="jetool verify shows what is lost"
         )
+    files = {file.number for file in list_log_files(DiskStorage(env)).files}
     with open_to_write(run, env) as found:
         engine = found.engine
         before = _interval(engine)
         # Recovery ends with a checkpoint only when it has changed something.
         recovered = engine.checkpointer.last_end != engine.recovery.ckpt_end_lsn
         report = found.checkpoint(force=True, minimize=minimize, invoker="api")
+        deleted = len(files - {file.number for file in engine.log_files()})
     # A forced checkpoint is always taken (R-CKPT-2).
     if report is None:
         raise JetoolError("a forced checkpoint was not taken", file=env)
-    run.out.document(CHECKPOINT, _row(report, before, recovered=recovered, dry_run=run.dry_run))
+    run.out.document(CHECKPOINT, _row(report, before, deleted=deleted, recovered=recovered, dry_run=run.dry_run))
     return exits.DONE
 
 
@@ -102,7 +107,7 @@ def _interval(engine: Engine) -> int:
     return writer.distance_from(found.ckpt_start_lsn) - writer.distance_from(found.end_lsn)
 
 
-def _row(report: CheckpointReport, before: int, *, recovered: bool, dry_run: bool) -> Row:
+def _row(report: CheckpointReport, before: int, *, deleted: int, recovered: bool, dry_run: bool) -> Row:
     levels: dict[int, dict[str, int]] = defaultdict(lambda: {"no": 0, "yes": 0, "before_ckpt_end": 0})
     for (level, flag), count in report.provisional.items():
         levels[level][flag] += count
@@ -113,6 +118,7 @@ def _row(report: CheckpointReport, before: int, *, recovered: bool, dry_run: boo
     return CHECKPOINT.row(
         (
             report.id, report.ckpt_start_lsn, report.ckpt_end_lsn, report.first_active_lsn, report.root_lsn,
-            report.full_ins, report.full_bins, report.deltas, before, report.interval_after, recovered, dry_run, rows,
+            report.full_ins, report.full_bins, report.deltas, before, report.interval_after, deleted,
+            recovered, dry_run, rows,
         )
     )  # fmt: skip

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from engine.db.environment import Environment
+from engine.format.entry.internal_db import ReservedFile
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import file_of
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import DELETED
 from engine.tree.tree import bins, edge_bin
-from engine.verify.report import NOTE, WARNING
+from engine.verify.report import ERROR, NOTE, WARNING
 from tests.verify.spoiled import CONFIG, codes, found, rewrite, sound, spoiled
 
 SPACE = ("space",)
@@ -119,3 +120,16 @@ def test_a_summary_that_cannot_be_read() -> None:
     (one,) = found(storage, SPACE)
     assert (one.code, one.lsn, one.severity) == ("JE-SPACE-004", lsn, WARNING)
     assert name in one.message
+
+
+def test_a_reserved_file_that_is_in_use() -> None:
+    """The cleaner, or whoever wrote its record, was wrong: the file may go at any time."""
+    storage = sound()
+    with Environment(storage, CONFIG) as env:
+        cleaner = env.engine.cleaner
+        assert cleaner is not None
+        assert not found(storage, SPACE)
+        cleaner.records.put_reserved(0, ReservedFile(0, -1, -1, ()))
+    (one,) = found(storage, SPACE)
+    assert (one.code, one.file, one.severity) == ("JE-SPACE-005", "00000000.jdb", ERROR)
+    assert "lead into the file" in one.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE
 from engine.format.versions import JE_RELEASES
 from engine.inspect.survey import Survey
 from jetool.output.shape import Field, Shape, row_of
@@ -29,6 +30,7 @@ _CHECKPOINT_FIELDS: Final = (
     Field("last_local_txn_id", "int", "highest local transaction id"),
     Field("last_local_db_id", "int", "highest local database id"),
     Field("last_local_node_id", "int", "highest local node id"),
+    Field("lets_files_go", "bool", "files that the cleaner had cleaned were no longer needed after it"),
 )
 _RECOVERY_FIELDS: Final = (
     Field("from_lsn", "lsn", "where recovery begins to read; null: at the start of the log"),
@@ -150,7 +152,7 @@ def _checkpoint(found: Survey) -> Any:
         _CHECKPOINT_FIELDS,
         (
             c.id, c.invoker, c.time, c.ckpt_start_lsn, lsn, c.first_active_lsn, c.root_lsn, c.last_local_txn_id,
-            c.last_local_db_id, c.last_local_node_id,
+            c.last_local_db_id, c.last_local_node_id, bool(c.flags & CLEANED_FILES_TO_DELETE),
         ),
     )  # fmt: skip
 
