@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import NotFoundError, UsageError
 from engine.evictor.evictor import DEFAULT_BUDGET_BYTES
@@ -16,6 +16,9 @@ from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.index import DEFAULT_CACHE_SIZE
+
+if TYPE_CHECKING:
+    from engine.catalog.catalog import Catalog
 
 PROPERTIES_FILE: Final = "je.properties"
 
@@ -73,6 +76,8 @@ class EnvironmentConfig:
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
         rebuild_vlsn_index: make the VLSN index anew from the log instead of merging into what is stored.
         comparators: sort keys by Java class name.
+        before_writing: looks at the databases of an environment that recovery has found, before anything on disk is
+            changed. What it raises ends the opening, and all is as it was.
         clock: milliseconds since 1970; None for the system's.
     """
 
@@ -132,6 +137,7 @@ class EnvironmentConfig:
     vlsn_cache_size: int = DEFAULT_CACHE_SIZE
     rebuild_vlsn_index: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
+    before_writing: Callable[[Catalog], None] | None = None
     clock: Callable[[], int] | None = None
 
     @property

@@ -162,6 +162,8 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
         parts.tail = tail
         if not config.read_only:
+            if config.before_writing is not None:
+                config.before_writing(catalog)
             # The first change on disk; everything before can be repeated after a crash.
             _make_writable(parts, tail, stream, files)
             if config.mark_damage:

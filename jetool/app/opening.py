@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
@@ -20,7 +21,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
-from engine.errors import StorageError, UsageError
+from engine.errors import NotFoundError, StorageError, UsageError
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail
 from engine.rep.group import lead_alone
@@ -35,6 +36,7 @@ from jetool.app.kinds import DERBY, kind_of, not_for
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
+    from engine.catalog.catalog import Catalog
     from engine.rescue.points import Point
 
 P = ParamSpec("P")
@@ -215,6 +217,20 @@ def wait_for_lock(run: Run, storage: Storage) -> None:
         time.sleep(_POLL_S)
 
 
+def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -> Callable[[Catalog], None]:
+    """A check for ``open_to_write``: NotFoundError when there is no database of a name."""
+
+    def check(catalog: Catalog) -> None:
+        found = catalog.by_name(name)
+        # Recovery removes temporary ones.
+        if found is None or found.temporary:
+            raise NotFoundError(
+                f"no database of the name {name!r}", file=env, consequence="nothing was changed", hint=hint
+            )
+
+    return check
+
+
 @contextmanager
 def open_to_write(
     run: Run,
@@ -222,6 +238,7 @@ def open_to_write(
     config: EnvironmentConfig | None = None,
     *,
     through: Callable[[Storage], Storage] = lambda storage: storage,
+    check: Callable[[Catalog], None] | None = None,
 ) -> Iterator[Environment]:
     """Open an environment for writing: recovered, locked, with a checkpoint at the end.
 
@@ -233,10 +250,12 @@ def open_to_write(
         env: its directory.
         config: how it is opened.
         through: puts a storage of the caller over that of the environment.
+        check: compares what the user typed with the databases that recovery found, before the first byte changes.
 
     Raises:
-        JetoolError: as ``Environment``.
+        JetoolError: as ``Environment``; what ``check`` raises.
     """
+    config = replace(config or EnvironmentConfig(), before_writing=check)
     disk = DiskStorage(env)
     require_je(disk)
     saved: SavingStorage | None = None
@@ -251,7 +270,7 @@ def open_to_write(
             storage = saved = SavingStorage(disk, backup, "open for writing", undoable=False)
     with full_backup_named(backup):
         try:
-            with Environment(through(storage), config or EnvironmentConfig(), run.listener) as found:
+            with Environment(through(storage), config, run.listener) as found:
                 yield found
         finally:
             # A clean environment is opened without changing a byte that was there.

@@ -9,7 +9,7 @@ import click
 from engine.errors import NotFoundError
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
+from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
 
@@ -57,7 +57,7 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
 
     The environment is recovered first when it needs it, and closed with a checkpoint.
     """
-    with open_to_write(run, env) as found:
+    with open_to_write(run, env, check=require_database(env, name)) as found:
         # A deletion that other members never see would part this node from its group.
         lead_if_replicated(found)
         with found.open_database(name) as db, found.begin() as txn:

@@ -12,7 +12,7 @@ from engine.format.lsn import NULL_LSN
 from engine.txn.records import PutMode
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write
+from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 from jetool.app.record_output import read_data
 from jetool.output.shape import Field, Shape
@@ -65,7 +65,7 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
     crash leaves it: the record is in the log and durable, its transaction has no end.
     """
     data = read_data(data)
-    with open_to_write(run, env) as found:
+    with open_to_write(run, env, check=require_database(env, name)) as found:
         # A record that other members never see would part this node from its group.
         lead_if_replicated(found)
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE

@@ -209,7 +209,7 @@ def test_the_lock_excludes_and_can_be_waited_for(env: Path) -> None:
 
 def test_replicated_environments_are_not_changed_here(tmp_path: Path) -> None:
     env = copy_of(named("je-18.3.20/ha-group/node1"), tmp_path / "env")
-    assert run("put", env, "k", "v", "--db", "journal").code == 3
+    assert run("put", env, "k", "v", "--db", "epochDB").code == 3
 
 
 def test_committed_work_behind_damage_stops_a_writer(tmp_path: Path) -> None:

@@ -305,6 +305,45 @@ def test_without_create_and_without_a_name(env: Path, tmp_path: Path) -> None:
     assert run("load", env, source, "--key", "id").code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--db", "d", "--create", "--key", "nope"), 2),
+        (("--db", "d", "--create", "--key", "id", "--value", "nope"), 2),
+        (("--db", "d", "--create", "--key", "id", "--order-by", "nope"), 2),
+        (("--db", "d", "--create", "--key", "id", "--rejects", "/dev/null/rejects"), 7),
+        (("--db", "d", "--key", "id"), 4),
+        (("--db", "d", "--create", "--key", "id", "--resume"), 3),
+    ],
+)
+def test_what_was_typed_is_checked_before_the_first_byte_changes(
+    tmp_path: Path, words: tuple[str, ...], code: int
+) -> None:
+    """The environment was left by a crash: whoever opens it for writing recovers it and logs a checkpoint."""
+    home = tmp_path / "env"
+    shutil.copytree(GOLDEN / "je-17/txn-crash", home)
+    before = {path.name: path.read_bytes() for path in home.iterdir()}
+    source = csv_file(tmp_path / "a.csv", ["k,1"], "id,v")
+    assert run("load", home, source, *words, "--engine", "local").code == code
+    after = {path.name: path.read_bytes() for path in home.iterdir() if path.name != "je.lck"}
+    assert after == before
+    assert not [path for path in tmp_path.iterdir() if ".jetool" in path.name]
+
+
+@pytest.mark.parametrize(
+    "words", [("load", "DUMP", "--db", "d"), ("put", "k", "v", "--db", "d"), ("delete", "k", "--db", "d")]
+)
+def test_a_wrong_name_of_a_database_changes_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
+    home = tmp_path / "env"
+    shutil.copytree(GOLDEN / "je-17/txn-crash", home)
+    before = {path.name: path.read_bytes() for path in home.iterdir()}
+    (tmp_path / "a.dump").write_text("VERSION=3\nformat=print\ntype=btree\ndupsort=0\nHEADER=END\n k\n v\nDATA=END\n")
+    done = run(words[0], home, *(str(tmp_path / "a.dump") if word == "DUMP" else word for word in words[1:]))
+    assert done.code == 4
+    assert "no database of the name 'd'" in done.err
+    assert {path.name: path.read_bytes() for path in home.iterdir() if path.name != "je.lck"} == before
+
+
 def test_the_environment_comes_first(env: Path, tmp_path: Path) -> None:
     source, other = (csv_file(tmp_path / name, ["k,1"], "id,v") for name in ("a.csv", "b.csv"))
     assert load(env, source, "--key", "id").code == 0

@@ -1,6 +1,7 @@
 """A load from beginning to end.
 
-1. With the environment open (``session``): remove what an earlier load has left, make the staging directory.
+1. Look at the source, before anything is changed; with the environment open (``session``) remove what an earlier load
+   has left, and make the staging directory.
 2. Read the source: runs and rejects.
 3. Write the parts; stitch; commit. Or, when the database holds records already, merge the runs into it.
 4. Remove the staging directory, whatever happened.
@@ -88,19 +89,19 @@ class LoadResult(NamedTuple):
 
 
 def open_source(
-    backend: Backend, layout: Layout, wanted: RecipeRequest, directory: str, keep: str
+    backend: Backend, layout: Layout, wanted: RecipeRequest, keep: str
 ) -> tuple[OpenSource, Recipe]:  # fmt: skip
-    """Look at a source, and say how its records become keys and values.
+    """Look at a source, and say how its records become keys and values. The recipe names no staging directory yet.
 
     Raises:
         UsageError: the options do not fit the source. JobError: it cannot be read.
     """
     with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN):
         opened = backend.open(layout)
-    return opened, _recipe_of(opened, wanted, directory, keep)
+    return opened, _recipe_of(opened, wanted, keep)
 
 
-def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: str) -> Recipe:
+def _recipe_of(opened: OpenSource, wanted: RecipeRequest, keep: str) -> Recipe:
     form = opened.layout.form
     # The sample of a JSON source need not show all members, so the whole object is the value.
     if form == JSON and wanted.value is None:
@@ -112,7 +113,7 @@ def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: 
         # No names stand for all members, also those that only later lines have.
         values = ()
     return Recipe(
-        staging=directory,
+        staging="",
         run_bytes=RUN_BYTES,
         keep=keep,
         form=form,
@@ -129,13 +130,17 @@ def _recipe_of(opened: OpenSource, wanted: RecipeRequest, directory: str, keep: 
 
 
 def read_source(
-    backend: Backend, opened: OpenSource, recipe: Recipe, rejects_directory: Path, access: Access
+    backend: Backend, opened: OpenSource, recipe: Recipe, directory: Path, rejects_directory: Path, access: Access
 ) -> ReadTotals:
     """Step 2.
+
+    Arguments:
+        directory: the staging directory.
 
     Raises:
         JobError: a file that cannot be read, equal keys that may not be dropped.
     """
+    recipe = recipe._replace(staging=str(directory))
     with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
         outcomes = backend.read(opened, recipe)
     runs = sorted(run for outcome in outcomes for run in outcome.runs)

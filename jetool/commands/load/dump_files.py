@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
@@ -16,10 +16,13 @@ from engine.errors import JetoolError, NotFoundError, StorageError
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
 from jetool.app import exits
-from jetool.app.opening import lead_if_replicated, open_to_write
+from jetool.app.opening import lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
 from jetool.commands.load.rows import LOADED
+
+if TYPE_CHECKING:
+    from engine.catalog.catalog import Catalog
 
 
 class DumpLoad(NamedTuple):
@@ -56,11 +59,20 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
     count = _Count()
     mode = PutMode.INSERT_ONLY if options["no_overwrite"] else PutMode.OVERWRITE
     # The header first: a file that is no dump must not start a recovery or make a database.
-    with opened(sources, options) as (name, reader), open_to_write(run, env) as found:
+    with ExitStack() as stack:
+        name, reader = stack.enter_context(opened(sources, options))
+
+        def check(catalog: Catalog) -> None:
+            if not options["create"]:
+                require_database(env, name, "--create makes it")(catalog)
+            there = catalog.by_name(name)
+            if there is not None and not there.temporary:
+                require_same_kind(reader.header, there.duplicates, name)
+
+        found = stack.enter_context(open_to_write(run, env, check=check))
         lead_if_replicated(found)
-        created, db = _database(found, name, reader, create=options["create"])
+        created, db = _database(found, name, reader)
         with db:
-            require_same_kind(reader.header, db.duplicates, name)
             _load(run, found, db, reader, mode, options["batch"], count)
     return DumpLoad(name, created, count.records, count.rejected, count.transactions)
 
@@ -101,13 +113,12 @@ def _lines_of(file: str | None) -> Iterator[BinaryIO]:
         yield lines
 
 
-def _database(env: Environment, name: str, reader: DumpReader, *, create: bool) -> tuple[bool, Database]:
+def _database(env: Environment, name: str, reader: DumpReader) -> tuple[bool, Database]:
     try:
         return False, env.open_database(name)
-    except NotFoundError as error:
-        if create:
-            return True, env.create_database(name, DatabaseOptions(duplicates=bool(reader.header.duplicates)))
-        raise NotFoundError(f"no database of the name {name!r}", file=env.home, hint="--create makes it") from error
+    except NotFoundError:
+        # Before the environment was opened for writing it was checked that it may be made.
+        return True, env.create_database(name, DatabaseOptions(duplicates=bool(reader.header.duplicates)))
 
 
 def _load(

@@ -8,17 +8,20 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
-from engine.errors import RefusedError
+from engine.errors import NotFoundError, RefusedError
+from engine.log.files import list_log_files
 from engine.storage.beside import access_of
 from engine.storage.disk import DiskStorage
-from jetool.app.opening import lead_if_replicated, open_to_write, stamped_beside
+from jetool.app.opening import lead_if_replicated, open_to_write, require_database, require_place, stamped_beside
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
+    from engine.catalog.catalog import Catalog
     from engine.pipeline.load.bulk import Backend, LoadResult
     from engine.pipeline.load.input.recipe import Recipe, RecipeRequest
     from engine.pipeline.load.input.sources import Layout, OpenSource
@@ -86,6 +89,14 @@ class LoadReport(NamedTuple):
     value_schema: str | None
 
 
+class _Work(NamedTuple):
+    """Who reads, the source as it was looked at, and what becomes of its records."""
+
+    backend: Backend
+    opened: OpenSource
+    recipe: Recipe
+
+
 def load(run: Run, request: LoadRequest) -> LoadReport:
     """Load.
 
@@ -95,25 +106,55 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     from engine.pipeline.installed import require
 
     require("pyarrow", "numpy")
+    from engine.pipeline.load import bulk
     from engine.pipeline.load.input import sources
     from engine.pipeline.load.session import LoadSession, LoadStorage
 
-    # Before the environment is opened: a typing error must not cost a recovery.
+    # Before the environment is opened: a typing error must neither cost a recovery nor change a byte.
     layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
     request = request._replace(engine=_engine(run, request, layout))
-    with open_to_write(run, request.env, through=LoadStorage) as env:
+    if request.rejects is not None:
+        require_place(request.rejects, "--rejects")
+    list_log_files(DiskStorage(request.env))
+    with ExitStack() as stack:
+        backend = stack.enter_context(_backend(run, request))
+        opened, recipe = bulk.open_source(backend, layout, _wanted(request), request.on_duplicate)
+        work = _Work(backend, opened, recipe)
+        check = partial(_check, request)
+        env = stack.enter_context(open_to_write(run, request.env, through=LoadStorage, check=check))
         lead_if_replicated(env)
         session = LoadSession(env, DiskStorage(request.env), request.db, DatabaseOptions(), create=request.create)
         if session.bulk and request.resume:
-            raise RefusedError(
-                f"database {request.db!r} holds no records",
-                file=request.env,
-                consequence="a load into it is all or nothing; there is nothing to resume",
-                hint="leave out --resume",
-            )
+            raise _nothing_to_resume(request)
         if run.dry_run:
-            return _count(run, request, layout)
-        return (_bulk if session.bulk else _merge)(run, request, layout, session)
+            return _count(request, work)
+        return (_bulk if session.bulk else _merge)(run, request, work, session)
+
+
+def _check(request: LoadRequest, catalog: Catalog) -> None:
+    """What the user typed against what recovery found; nothing has been changed yet."""
+    from engine.pipeline.load import database_merge
+
+    if not request.create:
+        require_database(request.env, request.db, "--create makes it")(catalog)
+    if not request.resume:
+        return
+    try:
+        database_merge.resume(DiskStorage(request.env), request.subject())
+    except NotFoundError as error:
+        found = catalog.by_name(request.db)
+        if found is None or not found.has_root:
+            raise _nothing_to_resume(request) from error
+        raise
+
+
+def _nothing_to_resume(request: LoadRequest) -> RefusedError:
+    return RefusedError(
+        f"database {request.db!r} holds no records",
+        file=request.env,
+        consequence="a load into it is all or nothing; there is nothing to resume",
+        hint="leave out --resume",
+    )
 
 
 def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
@@ -132,36 +173,29 @@ def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
     return "local"
 
 
-def _bulk(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) -> LoadReport:
+def _bulk(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> LoadReport:
     """Finished files after the log: all or nothing."""
     from engine.pipeline.load import bulk
 
     # The environment stays open and locked throughout: nobody may log after what was looked at.
-    with bulk.staging_directory(session.storage) as directory, _backend(run, request) as backend:
-        opened, recipe = bulk.open_source(backend, layout, _wanted(request), str(directory), request.on_duplicate)
-        found = bulk.read_source(backend, opened, recipe, _rejects(request), access_of(request.env))
-        loaded = bulk.write_files(session, backend, found, request.on_duplicate, request.partitions, run.listener)
-    return LoadReport(loaded, 0, not session.exists, _value_schema(opened, recipe))
+    with bulk.staging_directory(session.storage) as directory:
+        found = bulk.read_source(*work, directory, _rejects(request), access_of(request.env))
+        loaded = bulk.write_files(session, work.backend, found, request.on_duplicate, request.partitions, run.listener)
+    return LoadReport(loaded, 0, not session.exists, _value_schema(work))
 
 
-def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession) -> LoadReport:
+def _merge(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> LoadReport:
     """Record by record into a database that has some."""
     from engine.pipeline.load import bulk, database_merge, staging
 
     env, storage = session.env, session.storage
-    schema = None
     if request.resume:
         state = database_merge.resume(storage, request.subject())
     else:
         staging.clean(storage)
         directory = staging.make(storage)
         try:
-            with _backend(run, request) as backend:
-                opened, recipe = bulk.open_source(
-                    backend, layout, _wanted(request), str(directory), request.on_duplicate
-                )
-                schema = _value_schema(opened, recipe)
-                found = bulk.read_source(backend, opened, recipe, _rejects(request), access_of(request.env))
+            found = bulk.read_source(*work, directory, _rejects(request), access_of(request.env))
         except BaseException:
             # Nothing is merged yet, so there is nothing to resume.
             staging.clean(storage)
@@ -176,24 +210,22 @@ def _merge(run: Run, request: LoadRequest, layout: Layout, session: LoadSession)
         )
     # Only after all is in: the runs are what a resumed merge reads.
     staging.clean(storage)
-    return LoadReport(loaded, refused, not session.exists, schema)
+    return LoadReport(loaded, refused, not session.exists, _value_schema(work))
 
 
-def _count(run: Run, request: LoadRequest, layout: Layout) -> LoadReport:
+def _count(request: LoadRequest, work: _Work) -> LoadReport:
     """A dry run: read, check and count in a directory elsewhere."""
     from engine.pipeline.load import bulk
     from engine.pipeline.load.runs import Merge
 
     # Not in the environment: a dry run leaves no file there.
-    scratch = tempfile.TemporaryDirectory(prefix="jetool-load-")
-    with scratch as directory, _backend(run, request) as backend:
-        opened, recipe = bulk.open_source(backend, layout, _wanted(request), directory, request.on_duplicate)
-        found = bulk.read_source(backend, opened, recipe, Path(directory) / "rejects", access_of(directory))
+    with tempfile.TemporaryDirectory(prefix="jetool-load-") as directory:
+        found = bulk.read_source(*work, Path(directory), Path(directory) / "rejects", access_of(directory))
         merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)
         records = sum(len(table) for table in merge.tables())
         duplicates = found.duplicates + merge.duplicates
         loaded = bulk.LoadResult(found.read, records, found.rejected, duplicates, 0, 0, None)
-    return LoadReport(loaded, 0, False, _value_schema(opened, recipe))
+    return LoadReport(loaded, 0, False, _value_schema(work))
 
 
 @contextmanager
@@ -211,13 +243,13 @@ def _backend(run: Run, request: LoadRequest) -> Iterator[Backend]:
         yield SparkBackend(lambda quick: stack.enter_context(session(run, quick=quick)), run.listener)
 
 
-def _value_schema(opened: OpenSource, recipe: Recipe) -> str | None:
+def _value_schema(work: _Work) -> str | None:
     from engine.pipeline.load.input import values
     from engine.pipeline.load.input.recipe import AVRO
 
-    if recipe.value_format != AVRO:
+    if work.recipe.value_format != AVRO:
         return None
-    return values.avro_schema([opened.schema.field(name) for name in dict.fromkeys(recipe.values)])
+    return values.avro_schema([work.opened.schema.field(name) for name in dict.fromkeys(work.recipe.values)])
 
 
 def _wanted(request: LoadRequest) -> RecipeRequest:
