@@ -6,5 +6,6 @@
 * ``missing``: log files that are gone or cut short, and what stood only there
 * ``points``: points of a log: by LSN, VLSN, time or transaction, and where a log can end there
 * ``salvage``: the newest committed version of every record of damaged environments, from their logs
+* ``space``: what takes room in the directory of an environment, and why each file is kept
 * ``truncation``: cutting a log at such a point: what goes, whether what is left is whole, and the cut itself
 """

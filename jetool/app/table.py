@@ -50,6 +50,7 @@ COMMANDS: Final = (
     CommandRow("history", "Look", "history", "All versions of one key, with the fate of each"),
     CommandRow("rollbacks", "Look", "rollbacks.command", "Rollback periods as a nested list and a timeline"),
     CommandRow("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
+    CommandRow("space", "Look", "space", "Utilization by file, and why a file is kept"),
     CommandRow("missing", "Look", "missing", "Log files that are gone or cut, and what stood only there"),
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),

@@ -1,0 +1,211 @@
+"""What takes room in the directory of an environment, and why each file is kept.
+
+The counters and the reasons are the cleaner's own: the environment is opened as for cleaning, on a view whose changes
+stay in memory. Where recovery refuses, the last summary of each file that the log holds tells what was counted, and
+why a file is kept cannot be said. Files are those of the directory, to the byte, whatever the view made of them.
+
+Bytes that have expired may have been counted as obsolete too, so live bytes are a range: everything but the larger of
+the two counts, at most; everything but their sum, at least.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.cleaner.file_summary import obsolete_bytes
+from engine.cleaner.tracker import UtilizationTracker
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.parts import EnvironmentParts, make_context
+from engine.errors import DamageError, FormatError, JetoolError, RefusedError
+from engine.events import SILENT, Listener
+from engine.evictor.evictor import Evictor
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import FileSummary, FileSummaryLN
+from engine.format.entry_types import FILE_SUMMARY_LNS
+from engine.log.access import LogAccess
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles, list_log_files
+from engine.log.reader import LogReader
+from engine.log.tail import find_end
+from engine.recovery.manager import Recovery
+from engine.storage.base import Storage
+from engine.storage.overlay import OverlayStorage
+
+LIVE: Final = "live"
+CLEANED: Final = "cleaned"
+RESERVED: Final = "reserved"
+OTHER: Final = "other"
+UNKNOWN: Final = "unknown"
+STATES: Final = (LIVE, CLEANED, RESERVED, OTHER, UNKNOWN)
+_KEY_BYTES: Final = 8
+_NOT_NEXT: Final = "enough of the log is in use, or another file comes first"
+_SET_ASIDE: Final = {
+    "del": "a cleaned file that was renamed instead of deleted",
+    "bad": "a damaged last file that JE set aside",
+    "bup": "a file that a network restore has replaced",
+    "tmp": "a file that is being received, or was when a network restore stopped",
+}
+_KNOWN: Final = {
+    "je.lck": "the lock file",
+    "je.properties": "parameters of the environment",
+    "je.config.csv": "parameters, as JE's statistics note them",
+    "je.stat.csv": "JE's statistics",
+    "7fffffff.jdb": "the restore marker: nobody opens the environment",
+    "jetool.repair": "the marker of a repair that is not finished",
+}
+
+
+class SpaceFile(NamedTuple):
+    """A file of the directory.
+
+    Attributes:
+        path: relative to the environment.
+        size_bytes: its length.
+        state: of ``STATES``.
+        counted: bytes of its entries that were counted; None where nothing is known of it.
+        obsolete, expired: of these; what has expired may be in both.
+        reason: why it is there.
+    """
+
+    path: str
+    size_bytes: int
+    state: str
+    counted: int | None
+    obsolete: int | None
+    expired: int | None
+    reason: str
+
+    @property
+    def live(self) -> tuple[int, int] | None:
+        """Bytes that are in use: at least, at most."""
+        if self.counted is None or self.obsolete is None or self.expired is None:
+            return None
+        least = max(self.counted - self.obsolete - self.expired, 0)
+        return least, max(self.counted - max(self.obsolete, self.expired), 0)
+
+
+class SpaceReport(NamedTuple):
+    """All files of a directory; ``problem``: why recovery refuses, empty when it does not."""
+
+    files: tuple[SpaceFile, ...]
+    problem: str
+
+
+def survey_space(storage: Storage, listener: Listener = SILENT) -> SpaceReport:
+    """What takes room, and why.
+
+    Raises:
+        NotFoundError: no environment. UnsupportedError, StorageError: a file cannot be read.
+    """
+    files = list_log_files(storage)
+    problem = ""
+    try:
+        known = _by_cleaner(storage, files, listener)
+    except (DamageError, RefusedError) as error:
+        problem = str(error)
+        known = _by_log(storage, files)
+    logs = {file.path: known[file.number]._replace(path=file.path, size_bytes=file.size_bytes) for file in files.files}
+    found = [logs.get(path) or _other(path, size, files) for path, size in _walk(storage)]
+    return SpaceReport(tuple(found), problem)
+
+
+def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, SpaceFile]:
+    """What the cleaner says, by number of the file."""
+    counters = _counters(storage, files, listener)
+    view = OverlayStorage(storage)
+    found = {}
+    with Environment(view, EnvironmentConfig(run_checkpointer=False), listener) as env:
+        cleaner = env.engine.cleaner
+        assert cleaner is not None
+        for kept in cleaner.kept():
+            facts, state = kept.facts, kept.state
+            summary = counters.get(kept.file.number)
+            if summary is None or facts is None or not summary.total_size:
+                summary = None
+            found[kept.file.number] = SpaceFile(
+                path="",
+                size_bytes=0,
+                state=LIVE if state is None else RESERVED if facts is None else CLEANED,
+                counted=None if summary is None else summary.total_size,
+                obsolete=None if summary is None else min(obsolete_bytes(summary), summary.total_size),
+                expired=None if summary is None or facts is None else min(facts.expired, summary.total_size),
+                # The checkpoint of the opening has moved the figure; it is printed beside the reason.
+                reason=_NOT_NEXT if kept.reason.endswith("% of it is in use") else kept.reason,
+            )
+    # Opening for writing lets go of what was reserved, on the view.
+    gone = "nothing leads into it: it goes when the environment is next opened for writing"
+    reserved = SpaceFile("", 0, RESERVED, None, None, None, gone)
+    return {file.number: found.get(file.number, reserved) for file in files.files}
+
+
+def _counters(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, FileSummary]:
+    """What recovery counts, before the checkpoint that follows it when the environment is opened for writing."""
+    config = EnvironmentConfig()
+    ctx = make_context(config, LogAccess(storage, files.files))
+    utilization = UtilizationTracker(ctx)
+    try:
+        tail = find_end(storage, files)
+        recovery = Recovery(ctx, tail, {}, listener, hook=utilization, keeper=Evictor(ctx))
+        catalog = recovery.run()
+        parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
+        utilization.connect(catalog, parts.naming, parts.records, parts.txns)
+        utilization.load()
+        return {number: counters.summary() for number, counters in utilization.files().items()}
+    finally:
+        ctx.access.close()
+        if ctx.spill is not None:
+            ctx.spill.close()
+
+
+def _by_log(storage: Storage, files: LogFiles) -> dict[int, SpaceFile]:
+    """What the last summary of each file says."""
+    reason = "not known: recovery refuses"
+    found = {file.number: SpaceFile("", 0, UNKNOWN, None, None, None, reason) for file in files.files}
+    try:
+        for item in LogReader(storage, files._replace(marker=None)).forward():
+            if isinstance(item, LogEntry) and item.type_number in FILE_SUMMARY_LNS:
+                _take_summary(item, found)
+    except JetoolError:
+        # What was read before is what there is.
+        pass
+    return found
+
+
+def _take_summary(item: LogEntry, found: dict[int, SpaceFile]) -> None:
+    try:
+        record: object = item.record()
+    except (FormatError, IndexError, ValueError):
+        return
+    if not isinstance(record, LN) or not isinstance(record.content, FileSummaryLN) or len(record.key) != _KEY_BYTES:
+        return
+    number, counters = int.from_bytes(record.key[:4], "big"), record.content.summary
+    if number in found and counters is not None:
+        found[number] = found[number]._replace(
+            counted=counters.total_size, obsolete=min(obsolete_bytes(counters), counters.total_size), expired=0
+        )
+
+
+def _walk(storage: Storage, under: str = "") -> list[tuple[str, int]]:
+    """Every file below a directory with its size, by name."""
+    found = []
+    for name in storage.names(under):
+        path = f"{under}/{name}" if under else name
+        stat = storage.stat(path)
+        if stat is not None and stat.is_directory:
+            found += _walk(storage, path)
+        elif stat is not None:
+            found.append((path, stat.size_bytes))
+    return found
+
+
+def _other(path: str, size: int, files: LogFiles) -> SpaceFile:
+    name = path.rpartition("/")[2]
+    reason = _KNOWN.get(name, "not a file of JE")
+    if path in files.set_aside:
+        reason = _SET_ASIDE[name.split(".")[1].lower()]
+    elif path in files.twice:
+        reason = "a second file of the same number: one of the two does not belong here"
+    elif name.startswith("je.info"):
+        reason = "JE's messages"
+    return SpaceFile(path, size, OTHER, None, None, None, reason)

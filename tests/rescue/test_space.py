@@ -1,0 +1,96 @@
+"""``space``: DbSpace's figures, reasons, and a sum that is that of the directory."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests import corpus
+from tests.cli.fixtures import copy_of, state_of
+from tests.harness import assert_valid, run, spawn
+from tests.oracle.environments import named
+from tests.rescue.models import Modelled
+from tests.rescue.test_salvage import write
+from tests.rescue.test_truncation import damage
+
+# What DbSpace of JE 18.3.20 prints of these.
+DB_SPACE = {
+    "cleaned": {8: 29, 9: 67, 10: 66, 11: 85},
+    "cleaned-closed": {8: 36, 9: 25, 10: 52, 11: 89},
+    "multi-ckpt": {0: 15},
+    "ha-group/node1": {0: 66},
+}
+
+
+@pytest.mark.parametrize("name", DB_SPACE)
+def test_the_figures_are_those_of_db_space(name: str) -> None:
+    env = named(f"je-18.3.20/{name}").path / "env"
+    done = run("space", env, "--format", "ndjson")
+    assert done.code == 0
+    assert_valid("space", done.out, "ndjson")
+    logs = [line for line in done.lines()[:-1] if line["state"] != "other"]
+    found = {int(line["file"][:8], 16): round(100 * line["live_max"] / line["counted"]) for line in logs}
+    assert found == DB_SPACE[name]
+    assert all(line["reason"] for line in logs)
+
+
+@pytest.mark.parametrize("name", ["cleaned", "subdirs", "missing-file", "restore-required", "ha-rollback/node1"])
+def test_the_sum_is_that_of_the_directory(name: str, tmp_path: Path) -> None:
+    env = copy_of(named(f"je-18.3.20/{name}"), tmp_path / "env")
+    (env / "notes.txt").write_text("not JE's")
+    (env / "00000099.del").write_text("cleaned")
+    before = state_of(env)
+    lines = run("space", env, "--format", "ndjson").lines()
+    assert state_of(env) == before
+    sizes = {str(path.relative_to(env)): path.stat().st_size for path in env.rglob("*") if path.is_file()}
+    assert {line["file"]: line["size_bytes"] for line in lines[:-1]} == sizes
+    assert lines[-1]["size_bytes"] == sum(sizes.values())
+    reasons = {line["file"]: line["reason"] for line in lines[:-1]}
+    assert reasons["notes.txt"] == "not a file of JE"
+    assert "renamed" in reasons["00000099.del"]
+
+
+def test_where_recovery_refuses_the_log_tells() -> None:
+    env = named("je-18.3.20/missing-file").path / "env"
+    done = run("space", env, "--format", "ndjson")
+    assert done.code == 1
+    lines = done.lines()
+    assert "00000004.jdb is missing" in lines[-1]["problem"]
+    assert {line["state"] for line in lines[:-1]} <= {"unknown", "other"}
+    assert any(line["counted"] for line in lines[:-1])
+
+
+def test_text() -> None:
+    env = named("je-18.3.20/cleaned").path / "env"
+    plain, why = run("space", env).text.splitlines(), run("space", env, "--why").text.splitlines()
+    assert plain[0].split() == ["00000008.jdb", "39.0", "KiB", "[######..............]", "29", "%", "live"]
+    assert why[0].startswith(plain[0])
+    assert why[3].endswith("too new: among the last files, or an open transaction began before it")
+
+
+def test_a_reader_keeps_all_files(tmp_path: Path) -> None:
+    import fcntl
+    import os
+
+    env = corpus.copy(named("je-18.3.20/txn-closed").path / "env", tmp_path / "env")
+    (env / "je.lck").touch()
+    with (env / "je.lck").open("r+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 1)
+        done = spawn("space", env, "--json")
+    assert done.returncode == 0
+    assert f'"reader":{os.getpid()}'.encode() in done.stdout.replace(b" ", b"")
+
+
+def test_mutations(tmp_path: Path) -> None:
+    source = random.Random(16)
+    made = Modelled(66)
+    codes = set()
+    for number in range(80):
+        files = {name: bytearray(data) for name, data in made.files.items()}
+        damage(source, files)
+        env = write({name: bytes(data) for name, data in files.items()}, tmp_path / f"m{number}")
+        codes.add(run("space", env, "-q", "--output", tmp_path / "out").code)
+    assert codes <= {0, 1, 5, 7}
+    assert {0, 1} <= codes
