@@ -135,7 +135,7 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
             )
     # Opening for writing lets go of what was reserved, on the view.
     gone = "nothing leads into it: it goes when the environment is next opened for writing"
-    reserved = SpaceFile("", 0, RESERVED, None, None, None, gone)
+    reserved = _uncounted(RESERVED, gone)
     return {file.number: found.get(file.number, reserved) for file in files.files}
 
 
@@ -161,7 +161,7 @@ def _counters(storage: Storage, files: LogFiles, listener: Listener) -> dict[int
 def _by_log(storage: Storage, files: LogFiles) -> dict[int, SpaceFile]:
     """What the last summary of each file says."""
     reason = "not known: recovery refuses"
-    found = {file.number: SpaceFile("", 0, UNKNOWN, None, None, None, reason) for file in files.files}
+    found = {file.number: _uncounted(UNKNOWN, reason) for file in files.files}
     try:
         for item in LogReader(storage, files._replace(marker=None)).forward():
             if isinstance(item, LogEntry) and item.type_number in FILE_SUMMARY_LNS:
@@ -208,4 +208,9 @@ def _other(path: str, size: int, files: LogFiles) -> SpaceFile:
         reason = "a second file of the same number: one of the two does not belong here"
     elif name.startswith("je.info"):
         reason = "JE's messages"
-    return SpaceFile(path, size, OTHER, None, None, None, reason)
+    return _uncounted(OTHER, reason, path, size)
+
+
+def _uncounted(state: str, reason: str, path: str = "", size: int = 0) -> SpaceFile:
+    """A file of which nothing was counted."""
+    return SpaceFile(path=path, size_bytes=size, state=state, counted=None, obsolete=None, expired=None, reason=reason)
