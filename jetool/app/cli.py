@@ -21,6 +21,8 @@ from jetool.output import sink
 # The completion script sets it when it asks for completions.
 COMPLETE_VARIABLE: Final = "_JETOOL_COMPLETE"
 
+_WIDEST: Final = 200
+
 _HELP = """Administration toolkit for Berkeley DB Java Edition logs, without a JVM.
 
 ENV is the directory of an environment. Results go to standard output, messages to standard error."""
@@ -157,7 +159,8 @@ def _invoke(args: list[str]) -> int:
 
         return shell_complete(program, {}, "jetool", COMPLETE_VARIABLE, wanted)
     try:
-        with program.make_context("jetool", args) as ctx:
+        # Click's own bound is 80 columns, however wide the terminal is.
+        with program.make_context("jetool", args, max_content_width=_WIDEST) as ctx:
             return int(program.invoke(ctx))
     except click.exceptions.Exit as done:
         return done.exit_code

@@ -290,7 +290,8 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
     listener = messages.make_reporter(values.pop("progress", None) or "auto", quiet=quiet)
     # Results in a file have no colours unless they were asked for.
-    style = _style(values, messages.color(choice, path is None and messages.is_terminal(sys.stdout)))
+    seen = path is None and messages.is_terminal(sys.stdout)
+    style = _style(values, messages.color(choice, seen))._replace(width=messages.width(terminal=seen))
     target: Sink = sink.FileOutput(path) if path not in (None, "-") else sink.StandardOutput(_leave_terminal(listener))
     run = Run(
         out=render.Renderer(form, style, values.pop("fields", None), target),

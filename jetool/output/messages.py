@@ -111,6 +111,17 @@ def is_terminal(stream: IO[str] | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def width(*, terminal: bool) -> int | None:
+    """Columns that text has to fit: those of the terminal, which COLUMNS may say; None for no bound."""
+    # In a pipe lines stay whole: a script looks for them.
+    if not terminal:
+        return None
+    import shutil
+
+    # Below this nothing can be laid out; the terminal folds it.
+    return max(40, shutil.get_terminal_size().columns)
+
+
 def color(choice: str, terminal: bool) -> bool:
     """Whether to use colours.
 

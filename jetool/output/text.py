@@ -1,12 +1,18 @@
 """Text for operators: aligned sections for documents, tables by ``tabulate``, columns or lines for streams.
 
+Where the width is known (on a terminal), lines fit it: values and lines of a command's own are folded between
+words, headings of tables too; then texts in tables; then the columns on the right go, and a line names them. What has
+no blanks is never broken, so that a path or an LSN can be copied. With ``--fields`` all that was asked for is printed.
+
 A document is printed as ``name  value`` lines. A nested record becomes a section with a heading, a list of records a
 table under its heading. Names are the JSON keys with blanks for underscores, so that both outputs can be compared.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from jetool.output import shape
 from jetool.output.base import StreamLayout
@@ -14,6 +20,31 @@ from jetool.output.shape import KINDS, Row, Shape, Style, column_names, to_text
 
 # Width of a stream's column: streams are not held back to measure them.
 _WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
+
+
+_ESCAPE: Final = re.compile("\x1b\\[[0-9;]*m")
+# A text column of a table is not made narrower than this.
+_LEAST: Final = 12
+_GAP: Final = "  "
+
+
+def fold(line: str, width: int | None, indent: int = 4) -> str:
+    """A line in several, broken between words; what follows the first is indented more than it."""
+    if width is None or len(line) <= width or len(_ESCAPE.sub("", line)) <= width:
+        return line
+    margin = len(line) - len(line.lstrip())
+    return _folded(line[margin:].split(" "), width, " " * margin, " " * min(margin + indent, width // 2))
+
+
+def _folded(words: Sequence[str], width: int, first: str, others: str) -> str:
+    lines, now = [], first + words[0]
+    for word in words[1:]:
+        if len(_ESCAPE.sub("", now)) + 1 + len(_ESCAPE.sub("", word)) > width and now.strip():
+            lines.append(now.rstrip())
+            now = others + word
+        else:
+            now += f" {word}"
+    return "\n".join([*lines, now.rstrip()])
 
 
 def encode(text: str) -> bytes:
@@ -46,7 +77,8 @@ def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, sty
     """Rows of one shape as a table with headings, also when there are no rows."""
     kinds = {field.name: field.kind for field in shape.fields}
     names = column_names((shape,), selected)
-    return encode(_tabulate(names, [kinds[name] for name in names], list(rows), style) + "\n")
+    shown = _tabulate(names, [kinds[name] for name in names], list(rows), style, whole=selected is not None)
+    return encode(shown + "\n")
 
 
 def _nested(kind: str) -> bool:
@@ -56,7 +88,11 @@ def _nested(kind: str) -> bool:
 def _aligned(record: Row, style: Style) -> str:
     fields = shape.fields_of(record)
     width = max((len(label(name)) for name, _, _ in fields), default=0)
-    return "\n".join(f"  {label(name):<{width}}  {to_text(kind, value, style)}" for name, kind, value in fields)
+    lines = []
+    for name, kind, value in fields:
+        line = f"  {label(name):<{width}}  {to_text(kind, value, style)}"
+        lines.append(fold(line, style.width, width + 2))
+    return "\n".join(lines)
 
 
 def _table_text(rows: Sequence[Row], style: Style) -> str:
@@ -65,24 +101,67 @@ def _table_text(rows: Sequence[Row], style: Style) -> str:
     rows = [shape.fields_of(row) for row in rows]
     # Optional fields are in some rows only; the table has a column for each that occurs.
     kinds = {name: kind for row in rows for name, kind, _ in row}
-    text = _tabulate(list(kinds), list(kinds.values()), rows, style)
+    inner = style if style.width is None else style._replace(width=style.width - 2)
+    text = _tabulate(list(kinds), list(kinds.values()), rows, inner)
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-def _tabulate(names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], style: Style) -> str:
+def _tabulate(
+    names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], style: Style, *, whole: bool = False
+) -> str:
     from tabulate import tabulate
 
     cells = []
     for row in rows:
         by_name = {name: to_text(kind, value, style) for name, kind, value in row}
         cells.append([by_name.get(name, "-") for name in names])
-    align = ["right" if kind in KINDS and KINDS[kind].right else "left" for kind in kinds]
     headings = [label(name) for name in names]
     if not cells:
-        return "  ".join(headings)
+        return fold(_GAP.join(headings), style.width, 0)
+    shown = len(names)
+    if style.width is not None:
+        headings, cells, shown = _fit(headings, cells, style.width, whole=whole)
+    align = ["right" if kind in KINDS and KINDS[kind].right else "left" for kind in kinds[:shown]]
     # Without its number parsing, which would turn keys of digits into floats.
     text = tabulate(cells, headings, tablefmt="simple", colalign=align, disable_numparse=True, preserve_whitespace=True)
-    return "\n".join(line.rstrip() for line in text.splitlines())
+    lines = [line.rstrip() for line in text.splitlines()]
+    if shown < len(names):
+        left = f"not shown for want of width: {', '.join(names[shown:])}"
+        lines.append(fold(left, style.width, 0))
+    return "\n".join(lines)
+
+
+def _fit(
+    headings: list[str], cells: list[list[str]], width: int, *, whole: bool
+) -> tuple[list[str], list[list[str]], int]:
+    """Headings and cells, folded where that is needed, of as many columns as fit; and how many these are."""
+    columns = [[heading, *(row[at] for row in cells)] for at, heading in enumerate(headings)]
+    if _total([max(map(len, column)) for column in columns]) <= width:
+        return headings, cells, len(headings)
+    # Headings first: nothing is harder to read for it. tabulate asks for two more than the heading.
+    least = [max(_longest_word(column[0]) + 2, *map(len, column[1:])) for column in columns]
+    while (excess := _total(least) - width) > 0:
+        narrower = [max(_LEAST, *map(_longest_word, column)) for column in columns]
+        gains = [now - then for now, then in zip(least, narrower, strict=True)]
+        at = max(range(len(gains)), key=gains.__getitem__)
+        if gains[at] <= 0:
+            break
+        least[at] -= min(gains[at], excess)
+    shown = len(least)
+    while not whole and shown > 1 and _total(least[:shown]) > width:
+        shown -= 1
+    folded = [
+        [_folded(cell.split(" "), least[at], "", "") for cell in column] for at, column in enumerate(columns[:shown])
+    ]
+    return [column[0] for column in folded], [list(row) for row in zip(*(c[1:] for c in folded), strict=True)], shown
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split(" ")))
 
 
 class TextEncoder:
@@ -98,6 +177,23 @@ class TextEncoder:
         self._kinds = [kinds.get(name, "text") for name in self._columns]
         # With --fields the user says what to see, so the command's own line does not apply.
         self._line = plan.line if plan.selected is None else None
+        self._sizes = [_WIDTHS.get(kind, 12) for kind in self._kinds]
+        self._left = self._drop() if plan.style.width is not None and plan.selected is None else []
+
+    def _drop(self) -> list[str]:
+        """Leave out the columns on the right that do not fit; their names."""
+        width = self._plan.style.width or 0
+        if _total(self._sizes) <= width:
+            return []
+        # Room for any LSN is seldom needed.
+        sizes = zip(self._sizes, self._kinds, strict=True)
+        self._sizes = [min(size, 15) if kind == "lsn" else size for size, kind in sizes]
+        shown = len(self._sizes)
+        while shown > 1 and _total(self._sizes[:shown]) > width:
+            shown -= 1
+        left = self._columns[shown:]
+        self._columns, self._kinds, self._sizes = self._columns[:shown], self._kinds[:shown], self._sizes[:shown]
+        return left
 
     def head(self) -> bytes:
         """Headings for columns; a command's own lines explain themselves."""
@@ -109,12 +205,19 @@ class TextEncoder:
         """One line per row."""
         style, line = self._plan.style, self._line
         if line is not None:
-            return encode("".join([line(rec, row, style) + "\n" for rec, row in rows]))
+            lines = [line(rec, row, style) + "\n" for rec, row in rows]
+            if style.width is not None:
+                lines = ["\n".join(fold(one, style.width) for one in text.split("\n")) for text in lines]
+            return encode("".join(lines))
         return encode("".join([self._cells(rec, row) + "\n" for rec, row in rows]))
 
     def foot(self, summary: Row) -> bytes:
         """The summary as aligned lines after an empty line."""
-        return encode(f"\n{_aligned(summary, self._plan.style)}\n") if summary else b""
+        if not summary:
+            return b""
+        left = f"not shown for want of width: {', '.join(self._left)}\n" if self._left and self._line is None else ""
+        shown = fold(left, self._plan.style.width, 0)
+        return encode(f"\n{shown}{_aligned(summary, self._plan.style)}\n")
 
     def _cells(self, rec: str, row: Row) -> str:
         by_name = {name: to_text(kind, value, self._plan.style) for name, kind, value in row}
@@ -123,7 +226,6 @@ class TextEncoder:
 
     def _padded(self, cells: Sequence[str]) -> str:
         padded = []
-        for cell, kind in zip(cells, self._kinds, strict=True):
-            width = _WIDTHS.get(kind, 12)
+        for cell, kind, width in zip(cells, self._kinds, self._sizes, strict=True):
             padded.append(cell.rjust(width) if kind in shape.KINDS and shape.KINDS[kind].right else cell.ljust(width))
         return "  ".join(padded).rstrip()

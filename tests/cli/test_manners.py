@@ -15,7 +15,8 @@ from engine.db.environment import Environment
 from engine.inspect import survey
 from engine.storage import posix_locks
 from jetool.app import cli, schemas, table
-from tests import harness
+from jetool.output import text
+from tests import corpus, harness
 from tests.harness import run
 
 HOLD = """
@@ -148,3 +149,53 @@ def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
         last = [line for line in told if line["step"] == step][-1]
         assert (last["percent"], last["left_ms"]) == (100.0, 0), words
         assert last.get("records", 1) >= 1
+
+
+# Tables, documents, streams with columns and with lines of their own.
+LOOKS = (
+    ("info",), ("dbs", "--internal"), ("vlsn", "map"), ("vlsn", "range"), ("vlsn", "buckets"), ("rollbacks", "--txns"),
+    ("txns", "--limit", "9"), ("verify",), ("dump-log", "--stats"), ("recover", "-n"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=lambda words: words[0])
+@pytest.mark.parametrize("width", [80, 200])
+def test_text_fits_the_terminal(words: tuple[str, ...], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is wider but for a word that is, and no word is cut."""
+    env = corpus.path() / "je/je-18.3.20/ha-rollback-thrice/node2/env"
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = run(*words, env, "--color", "never", "--progress", "never", terminal=True)
+    assert shown.code in (0, 1)
+    for line in shown.text.splitlines():
+        assert len(line) <= width or max(map(len, line.split())) > width - 40, line
+
+
+def test_lines_are_folded_between_words() -> None:
+    words = "  remedy: \x1b[31mcut\x1b[0m the log at 0x1f/0x2a3c, then jetool recover " + "/path" * 10
+    shown = text.fold(words, 40)
+    assert " ".join(shown.split()) == " ".join(words.split()), "nothing is lost, and no word is cut"
+    plain = shown.replace("\x1b[31m", "").replace("\x1b[0m", "")
+    assert all(len(line) <= 40 or " " not in line.strip() for line in plain.splitlines())
+    assert shown.splitlines()[1].startswith("      ")
+    assert text.fold(words, None) == text.fold(words, 200) == words
+
+
+def test_columns_that_are_left_out_are_named(env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("dbs", env, "--color", "never", terminal=True).text
+    assert "not shown for want of width: " in shown
+    assert "root_lsn" in shown
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "not shown" not in run("dbs", env, "--color", "never", terminal=True).text
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "not shown" not in run("dbs", env).text, "a script looks for whole lines"
+
+
+def test_info_has_a_map_of_the_files(tmp_path: Path) -> None:
+    corpus.copy(corpus.path() / "je/je-18.3.20/corrupt-middle/env", tmp_path / "env")
+    files = sorted((tmp_path / "env").glob("*.jdb"))
+    assert run("info", tmp_path / "env", "--json").json()["log_map"] == "=" * (len(files) - 1) + "!"
+    healthy = corpus.path() / "je/je-18.3.20/txn-crash/env"
+    assert run("info", healthy, "--json").json()["log_map"] == "=" * (len(list(healthy.glob("*.jdb"))) - 1) + ">"
+    files[1].unlink()
+    assert run("info", tmp_path / "env", "--json").json()["log_map"] == "=." + "=" * (len(files) - 3) + "!"

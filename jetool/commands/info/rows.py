@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE
+from engine.format.lsn import file_of
 from engine.format.versions import JE_RELEASES
 from engine.inspect.survey import Survey
 from jetool.output.shape import Field, Shape, row_of
@@ -61,6 +62,8 @@ _TREE_FIELDS: Final = (
     Field("nodes_by_level", "ints", "nodes of level 1 (bottom), 2 and so on"),
     Field("bins_by_fill", "ints", "bottom nodes that are 0 to 9 % full, 10 to 19 %, and so on up to 90 to 100 %"),
 )
+# Characters of the map at most: it stands on one line of a terminal of 80 columns.
+_MAP_WIDTH: Final = 50
 INFO: Final = Shape(
     "info",
     "The control data of an environment.",
@@ -71,6 +74,8 @@ INFO: Final = Shape(
         Field("first_file", "text", "first log file"),
         Field("last_file", "text", "last log file"),
         Field("missing_files", "int", "numbers between them that no file has"),
+        Field("log_map", "text", "a character for each file number: = a file, . none, ! damage met, > the last file; "
+              f"of more than {_MAP_WIDTH} numbers each stands for several, and the worst of them counts"),
         Field("data_directories", "int", "data sub-directories, 0 when files lie in the environment itself"),
         Field("set_aside", "int", "files with the suffixes .del, .bad, .bup, .tmp"),
         Field("first_lsn", "lsn", "first entry"),
@@ -118,6 +123,7 @@ def _values(env: str, found: Survey, repair: str | None) -> tuple[Any, ...]:
         files[0].path if files else "-",
         files[-1].path if files else "-",
         len(found.files.missing()),
+        log_map(found),
         found.files.data_directories,
         len(found.files.set_aside),
         found.first_lsn,
@@ -142,6 +148,27 @@ def _values(env: str, found: Survey, repair: str | None) -> tuple[Any, ...]:
         [row_of(_ROLLBACK_FIELDS, (r.lsn, r.record.matchpoint_lsn, r.record.matchpoint_vlsn, r.record.active_txn_ids))
          for r in found.open_rollbacks],
     )  # fmt: skip
+
+
+def log_map(found: Survey) -> str:
+    """The files of a log as a line of characters, by number."""
+    files = found.files.files
+    if not files:
+        return "-"
+    there = {file.number for file in files}
+    damaged = {file_of(damage.lsn) for damage in found.damages if not damage.is_tail}
+    first, last = files[0].number, files[-1].number
+    group = -(-(last - first + 1) // _MAP_WIDTH)
+    shown = []
+    for start in range(first, last + 1, group):
+        numbers = range(start, min(start + group, last + 1))
+        if any(number in damaged for number in numbers):
+            shown.append("!")
+        elif last in numbers:
+            shown.append(">")
+        else:
+            shown.append("=" if all(number in there for number in numbers) else ".")
+    return "".join(shown) if group == 1 else f"{''.join(shown)} ({group} numbers each)"
 
 
 def _checkpoint(found: Survey) -> Any:

@@ -17,7 +17,7 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.rollback_report import RollbackReport, RolledBackLN, matchpoint_vlsn
 from engine.recovery.rollback_tracker import RollbackPeriod
 from jetool.output.shape import Field, Row, Shape, Style, to_text
-from jetool.output.text import document
+from jetool.output.text import document, fold
 from jetool.rows.stream_rows import PREDICTION_FIELDS
 
 _RECORD: Final = (
@@ -109,7 +109,8 @@ def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style
         bar = "| " * depth + ("+- " if event.opens or event.closes else "")
         # The time of a matchpoint is that of a Commit, not of the rollback.
         time = report.times.get(event.lsn) if not event.opens else None
-        lines.append(f"{format_lsn(event.lsn):<{width}}  {to_text('time', time, style):<24}  {bar}{event.text}")
+        place = f"{format_lsn(event.lsn):<{width}}  {to_text('time', time, style):<24}  {bar}"
+        lines.append(fold(f"{place}{event.text}", style.width, len(place)))
         depth += event.opens
     return "\n".join([f"{'LSN':<{width}}  {'TIME':<24}  EVENT", *lines])
 
