@@ -90,8 +90,10 @@ def _aligned(record: Row, style: Style) -> str:
     width = max((len(label(name)) for name, _, _ in fields), default=0)
     lines = []
     for name, kind, value in fields:
-        line = f"  {label(name):<{width}}  {to_text(kind, value, style)}"
-        lines.append(fold(line, style.width, width + 2))
+        text = to_text(kind, value, style)
+        line = f"  {label(name):<{width}}  {text}"
+        # A single word stays beside its label.
+        lines.append(fold(line, style.width, width + 2) if " " in text else line)
     return "\n".join(lines)
 
 
@@ -215,8 +217,8 @@ class TextEncoder:
         """The summary as aligned lines after an empty line."""
         if not summary:
             return b""
-        left = f"not shown for want of width: {', '.join(self._left)}\n" if self._left and self._line is None else ""
-        shown = fold(left, self._plan.style.width, 0)
+        left = f"not shown for want of width: {', '.join(self._left)}" if self._left and self._line is None else ""
+        shown = fold(left, self._plan.style.width, 0) + "\n" if left else ""
         return encode(f"\n{shown}{_aligned(summary, self._plan.style)}\n")
 
     def _cells(self, rec: str, row: Row) -> str:

@@ -170,6 +170,14 @@ def test_text_fits_the_terminal(words: tuple[str, ...], width: int, monkeypatch:
         assert len(line) <= width or max(map(len, line.split())) > width - 40, line
 
 
+def test_columns_that_a_stream_leaves_out_are_named_before_its_summary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    env = corpus.path() / "je/je-18.3.20/ha-rollback-thrice/node2/env"
+    lines = run("txns", env, "--limit", "3", "--color", "never", terminal=True).text.splitlines()
+    assert lines[5].startswith("not shown for want of width: time, records,")
+    assert next(line for line in lines[6:] if line.startswith("  ")).split() == ["committed", "116"]
+
+
 def test_lines_are_folded_between_words() -> None:
     words = "  remedy: \x1b[31mcut\x1b[0m the log at 0x1f/0x2a3c, then jetool recover " + "/path" * 10
     shown = text.fold(words, 40)
