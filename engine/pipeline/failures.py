@@ -54,7 +54,7 @@ def explained(
     except JetoolError as error:
         # What was raised closest to the fault knows more than the frame around it.
         error.consequence = error.consequence or consequence
-        error.hint = error.hint or hint
+        error.hint = error.hint or (room if _is_full(str(error)) else hint)
         raise
     except Exception as error:
         # A bug of ours keeps its traceback.
@@ -72,9 +72,9 @@ def of(
     ours = _OURS.search(text)
     kind = getattr(errors, ours[1], None) if ours else None
     if ours and isinstance(kind, type) and issubclass(kind, JetoolError):
-        return kind(ours[2].strip(), consequence=consequence, hint=hint)
-    if any(mark in text for mark in _FULL):
-        hint = room
+        return kind(ours[2].strip(), consequence=consequence, hint=room if _is_full(text) else hint)
+    if _is_full(text):
+        return JobError(f"the disk is full: {what}", found=summary(text), consequence=consequence, hint=room)
     for mark, package in _MISSING:
         if mark in text:
             hint = f"--conf spark.jars.packages={package}"
@@ -133,6 +133,10 @@ def _causes(java: Any) -> list[str]:
         found.append(str(java.toString()))
         java = java.getCause()
     return found
+
+
+def _is_full(text: str) -> bool:
+    return any(mark in text for mark in _FULL)
 
 
 def _is_foreseen(error: BaseException) -> bool:

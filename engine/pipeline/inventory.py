@@ -69,7 +69,9 @@ class EnvironmentListing(NamedTuple):
 
 
 def expand(patterns: Iterable[str]) -> list[str]:
-    """Paths of the environments that paths and globs name, each once, in the order of naming.
+    """Absolute paths of the environments that paths and globs name, each once, in the order of naming.
+
+    Executors of a cluster have directories of their own that a relative path would begin in.
 
     Arguments:
         patterns: paths; a glob may lead to files, too, which are passed over.
@@ -81,12 +83,12 @@ def expand(patterns: Iterable[str]) -> list[str]:
     for pattern in patterns:
         # A directory may have brackets in its own name.
         if not _MAGIC & set(pattern) or Path(pattern).is_dir():
-            found[str(Path(pattern))] = None
+            found[str(Path(pattern).absolute())] = None
             continue
         matched = [path for path in sorted(glob.glob(pattern, recursive=True)) if Path(path).is_dir()]
         if not matched:
             raise NotFoundError("no directory matches", file=pattern, hint="check the pattern; quote it in a shell")
-        found.update(dict.fromkeys(str(Path(path)) for path in matched))
+        found.update(dict.fromkeys(str(Path(path).absolute()) for path in matched))
     return list(found)
 
 

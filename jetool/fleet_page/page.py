@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
@@ -23,11 +24,15 @@ _MOST_DAMAGES: Final = 20
 _BYTES: Final = Axis(bytes_text, lambda _, high: byte_ticks(high, 4))
 _VLSNS: Final = Axis(count_text)
 _DASH: Final = "–"
+# Controls but for the line feed, halves of surrogate pairs, line separators, and what changes the direction of text.
+_STEERING: Final = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _REASONS: Final = {**REASONS, MISSING: "log file missing that recovery reads or the trees lead into"}
 
 
 def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
-    """The whole page.
+    """The whole page: valid UTF-8, and no character in it that steers a terminal or the direction of text.
 
     Arguments:
         profiles: the environments.
@@ -46,7 +51,7 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
         "<h2>Environments</h2>" + _map_legend(),
         *(_environment(profile, names[profile.member.env], index) for index, profile in enumerate(profiles)),
     ]
-    return (
+    return _visible(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title}: {count}</title><style>{STYLE}</style></head><body>"
@@ -56,6 +61,14 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
         "the log's own utilization records say as of the last checkpoint.</footer>"
         f"<script>{SCRIPT}</script></body></html>\n"
     )
+
+
+def _visible(text: str) -> str:
+    """Names of environments, nodes and groups are hostile: bytes that are not UTF-8, controls, changes of direction.
+
+    Only after escaping: what stands for a character is no markup.
+    """
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _tiles(profiles: Sequence[Profile]) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,13 @@ def test_numbers_as_people_read_them() -> None:
     assert byte_ticks(40_000, 4) == [0, 16384, 32768]
     assert Scale(0, 0, 5, 9).at(7) == 5
     assert Scale(0, 10, 0, 100).at(2.5) == 25
+
+
+def test_hostile_names_do_not_steer_the_page(tmp_path: Path, corpus: Path) -> None:
+    hostile = "a\udcff\x1b[31m\x00\u202eb\u2066\x85<script>\u2028&"
+    found = profile_of(corpus / "je/je-18.3.20/vlsn-range/env")
+    member = Member(f"/data/{hostile}/env", hostile, hostile)
+    text = page([found._replace(member=member, group=hostile, problem=hostile)], 0, "0")
+    assert text.encode().decode() == text
+    assert not [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs") and one != "\n"]
+    assert "\\udcff\\u001b[31m\\u0000\\u202eb\\u2066\\u0085&lt;script&gt;\\u2028&amp;" in text

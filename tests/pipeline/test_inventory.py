@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import NotFoundError, UsageError
+from engine.events import SILENT
 from engine.log.files import LogFile
-from engine.pipeline.inventory import LogPart, Member, list_members, members, pack, short_names
+from engine.pipeline.inventory import LogPart, Member, expand, list_members, members, pack, short_names
+from tests.tools import needs
 
 
 def test_paths_globs_and_inventory(tmp_path: Path) -> None:
@@ -68,3 +70,21 @@ def test_short_names() -> None:
     assert names("/data/a/env", "/data/b") == ["a/env", "b"]
     assert names("/data/env") == ["/data/env"]
     assert list(short_names([Member("/d/a", "fe1"), Member("/d/b", "/d/b")]).values()) == ["fe1", "/d/b"]
+
+
+def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors of a cluster begin elsewhere."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fleet.txt").write_text("b\n")
+    assert expand(["a", "?"]) == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert [member.env for member in members(["a"], "fleet.txt")] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    needs("Spark")
+    from engine.pipeline.load.input import sources
+    from engine.pipeline.load.spark_backend import SparkBackend
+
+    (tmp_path / "a.csv").write_text("k,v\n1,2\n")
+    layout = sources.layout_of(("a.csv",), None, None, header=True)
+    opened = SparkBackend(lambda _: pytest.fail("started"), SILENT).open(layout)
+    assert opened.files == (str(tmp_path / "a.csv"),)

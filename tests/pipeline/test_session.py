@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DamageError, JobError, UsageError
+from engine.errors import DamageError, JobError, StorageError, UsageError
 from engine.pipeline import failures, running
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import Settings
@@ -174,7 +174,14 @@ def test_a_full_disk_says_where_room_is_needed() -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(JobError) as caught, failures.explained("the load failed", room="make room in /env"):
         raise full
-    assert (str(caught.value), caught.value.hint) == (f"the load failed: {full}", "make room in /env")
+    assert (str(caught.value), caught.value.hint) == (
+        f"the disk is full: the load failed: {full}",
+        "make room in /env",
+    )
+    inner = StorageError("cannot write", found=os.strerror(errno.ENOSPC))
+    with pytest.raises(StorageError) as told, failures.explained("the load failed", hint="again", room="make room"):
+        raise inner
+    assert told.value.hint == "make room"
 
 
 def test_exceptions_of_others_pass() -> None:

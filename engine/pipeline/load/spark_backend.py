@@ -71,7 +71,11 @@ class SparkBackend:
 
     def open(self, layout: Layout) -> OpenSource:
         """Look at a source: its files and columns."""
-        return splits.opened(layout) or self._opened_by_spark(layout)
+        found = splits.opened(layout)
+        if found is None:
+            return self._opened_by_spark(layout)
+        # Executors of a cluster have directories of their own that a relative path would begin in.
+        return found._replace(files=tuple(_absolute(file) for file in found.files))
 
     def _opened_by_spark(self, layout: Layout) -> OpenSource:
         from pyspark.sql.pandas.types import to_arrow_schema

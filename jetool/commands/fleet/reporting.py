@@ -95,7 +95,7 @@ def write_page(target: FileOutput, profiles: Sequence[Profile]) -> None:
     """Write the HTML page."""
     from jetool.fleet_page.page import page
 
-    target.write(page(profiles, time.time_ns() // 1_000_000, VERSION).encode("utf-8", "surrogateescape"))
+    target.write(page(profiles, time.time_ns() // 1_000_000, VERSION).encode())
 
 
 def write_dataset(run: Run, directory: str, profiles: Sequence[Profile]) -> None:
