@@ -22,7 +22,7 @@ from engine.format.header import GOOD, HEADER_WITH_VLSN_BYTES, REPLICATED, Entry
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import STOP_AT_FIRST, DamagedStretch, FileCheck, check_file
 from engine.log.entry import LogEntry
-from engine.log.files import LogFile
+from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.log.window import Window, look
 from engine.storage.base import Storage
@@ -68,6 +68,33 @@ def map_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
     with FileReader(storage, file, is_last=file.number >= end_file) as reader:
         found = _by_headers(reader)
         return _from_check(check_file(reader), ()) if found is None else found
+
+
+def vlsn_ends(storage: Storage, files: LogFiles) -> tuple[int, int] | None:
+    """First and last VLSN of the visible entries of a log, each file read once at most and only as far as needed.
+
+    Returns:
+        NULL_VLSN twice for a log without any; None where damage was met on the way, so that only the entries tell.
+    """
+    end_file = files.end_file()
+    known: dict[int, FileVlsns] = {}
+
+    def first_with_some(chosen: Iterable[LogFile]) -> FileVlsns | None:
+        for file in chosen:
+            if file.number not in known:
+                known[file.number] = map_file(storage, end_file, file)
+            found = known[file.number]
+            if found.damages or found.first != NULL_VLSN:
+                return found
+        return None
+
+    earliest = first_with_some(files.files)
+    if earliest is None:
+        return NULL_VLSN, NULL_VLSN
+    latest = first_with_some(reversed(files.files))
+    if latest is None or earliest.damages or latest.damages:
+        return None
+    return earliest.first, latest.last
 
 
 def gaps_of_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:

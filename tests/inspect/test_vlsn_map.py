@@ -9,10 +9,12 @@ import pytest
 from engine.format.fast.header import header_lengths, steps
 from engine.format.fast.loops import follow_links
 from engine.format.header import REPLICATED, decode_header
-from engine.inspect.vlsn_map import FileVlsns, gaps_of_file, map_file
+from engine.format.vlsn import NULL_VLSN
+from engine.inspect.survey import survey
+from engine.inspect.vlsn_map import FileVlsns, gaps_of_file, map_file, vlsn_ends
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from tests import harness
+from tests import corpus, harness
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 LOGS = sorted(path.parent for path in GOLDEN.glob("*/*/00000000.jdb"))
@@ -37,6 +39,20 @@ def boundaries(data: bytes) -> list[int]:
         header = decode_header(data, found[-1], 17)
         found.append(found[-1] + header_lengths(17)[header.flags << 8] + header.item_size)
     return found
+
+
+def test_the_ends_of_the_stream_are_those_that_the_entries_tell() -> None:
+    """On every real environment; where there is damage it says nothing."""
+    told = 0
+    for manifest in sorted(corpus.path().glob("je*/**/manifest.json")):
+        storage = DiskStorage(str(manifest.parent / "env"))
+        files = list_log_files(storage)
+        if (ends := vlsn_ends(storage, files)) is None:
+            continue
+        told += ends != (NULL_VLSN, NULL_VLSN)
+        found = survey(storage, files)
+        assert ends == (found.first_vlsn, found.last_vlsn), manifest
+    assert told > 30
 
 
 @pytest.mark.parametrize("directory", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")

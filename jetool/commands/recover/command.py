@@ -7,6 +7,7 @@ import click
 from engine.errors import UsageError
 from engine.format.lsn import format_lsn
 from engine.inspect.survey import survey
+from engine.inspect.vlsn_map import vlsn_ends
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, kinds
@@ -95,5 +96,10 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
 
 def _vlsns(env: str) -> tuple[int, int]:
     storage = as_before(DiskStorage(env))
-    found = survey(storage, list_log_files(storage))
+    files = list_log_files(storage)
+    # In the headers, unless there is damage: then entry by entry.
+    ends = vlsn_ends(storage, files)
+    if ends is not None:
+        return ends
+    found = survey(storage, files)
     return found.first_vlsn, found.last_vlsn
