@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.db.memory import default_cache_bytes, share_of_free
 from engine.errors import NotFoundError, UsageError
-from engine.evictor.evictor import DEFAULT_BUDGET_BYTES
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
@@ -65,7 +65,9 @@ class EnvironmentConfig:
         flush_sync_ms, flush_no_sync_ms: je.log.flushSyncInterval, je.log.flushNoSyncInterval: how often a thread makes
             commits without sync durable, or writes them out; 0 for never.
         cache_bytes: je.maxMemory: what nodes may take, during recovery too. Changed nodes beyond it are logged; where
-            nothing can be logged, kept in the system's temporary directory.
+            nothing can be logged, kept in the system's temporary directory. A share of the free memory unless it is
+            given (``engine.db.memory``); je.maxMemoryPercent is that share in per cent.
+        cache_is_fixed: je.properties does not change it.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
         mark_damage: a bad entry that is met in a file after opening makes the environment invalid, and leaves the
@@ -126,7 +128,8 @@ class EnvironmentConfig:
     compressor_interval_ms: int = 5_000
     flush_sync_ms: int = 0
     flush_no_sync_ms: int = 0
-    cache_bytes: int = DEFAULT_BUDGET_BYTES
+    cache_bytes: int = field(default_factory=default_cache_bytes)
+    cache_is_fixed: bool = False
     halt_on_commit_after_bad: bool = True
     mark_damage: bool = False
     force_checkpoint: bool = False
@@ -172,11 +175,19 @@ class EnvironmentConfig:
         changes: dict[str, Any] = {}
         for name, text in params.items():
             known = PARAMETERS.get(name)
-            if known is not None:
-                changes[known.field] = known.parse(name, text.strip())
+            if known is None or (known.field == "cache_bytes" and self.cache_is_fixed):
+                continue
+            value = known.parse(name, text.strip())
+            # JE takes a size, and where it is 0 the share.
+            if name == _MEMORY_PERCENT:
+                changes.setdefault(known.field, share_of_free(int(str(value))))
+            elif name != _MEMORY or value:
+                changes[known.field] = value
         return replace(self, **changes)
 
 
+_MEMORY: Final = "je.maxMemory"
+_MEMORY_PERCENT: Final = "je.maxMemoryPercent"
 _MOST_INT: Final = (1 << 31) - 1
 _MOST_LONG: Final = 1 << 62
 _MOST_SHOWN: Final = 80
@@ -273,7 +284,8 @@ PARAMETERS: Final[dict[str, _Parameter]] = {
     "je.rep.vlsn.mappings": _Parameter("vlsn_mappings", "int", 1, (1 << 31) - 1),
     "je.rep.vlsn.distance": _Parameter("vlsn_distance", "int", 1, (1 << 31) - 1),
     "je.rep.vlsn.logCacheSize": _Parameter("vlsn_cache_size", "int", 0, 1024),
-    "je.maxMemory": _Parameter("cache_bytes", "long"),
+    _MEMORY: _Parameter("cache_bytes", "long"),
+    _MEMORY_PERCENT: _Parameter("cache_bytes", "int", 1, 90),
     "je.haltOnCommitAfterChecksumException": _Parameter("halt_on_commit_after_bad", "bool"),
     "je.env.recoveryForceCheckpoint": _Parameter("force_checkpoint", "bool"),
     "je.env.isReadOnly": _Parameter("read_only", "bool"),

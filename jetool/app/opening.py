@@ -65,6 +65,12 @@ def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
     return click.option("--as-of", "as_of", type=params.POINT, help=text)(function)
 
 
+def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
+    """How a command opens an environment: with these settings, and the cache that the user gave."""
+    config = EnvironmentConfig(**settings)
+    return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)
+
+
 def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     """Recover an environment in memory.
 
@@ -86,10 +92,10 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
             run.messages.notice(
                 f"{as_of.text} is {cut.snapped}", file=env, lsn=format_lsn(cut.end_lsn), consequence="as it was there"
             )
-        return Environment(view, EnvironmentConfig(read_only=True), run.listener)
+        return Environment(view, config_of(run, read_only=True), run.listener)
     # Before recovery: a writer that ends meanwhile may have logged what was not seen.
     holder = writer_of(storage)
-    found = Environment(storage, EnvironmentConfig(read_only=True), run.listener)
+    found = Environment(storage, config_of(run, read_only=True), run.listener)
     if holder is not None:
         run.messages.notice(
             f"{holder_in_words(holder)} has the environment open for writing",
@@ -255,7 +261,7 @@ def open_to_write(
     Raises:
         JetoolError: as ``Environment``; what ``check`` raises.
     """
-    config = replace(config or EnvironmentConfig(), before_writing=check)
+    config = replace(config or config_of(run), before_writing=check)
     disk = DiskStorage(env)
     require_je(disk)
     saved: SavingStorage | None = None

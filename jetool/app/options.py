@@ -145,6 +145,11 @@ def _lock() -> list[click.Option]:
     return [click.Option(["--lock-timeout"], type=click.FloatRange(0, 86_400), metavar="S", help=text)]
 
 
+def _cache() -> list[click.Option]:
+    text = "Memory for the nodes of the trees.  [default: je.maxMemory, or 1% of the free memory, 64MiB at least]"
+    return [click.Option(["--cache"], type=params.CacheType(), metavar="SIZE|N%", help=text)]
+
+
 def _spark() -> list[click.Option]:
     return [
         click.Option(["--master"], metavar="URL", help="The Spark cluster.  [default: local mode, one thread per job]"),
@@ -172,6 +177,7 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "keys": _keys,
     "jobs": _jobs,
     "lock": _lock,
+    "cache": _cache,
     "spark": _spark,
     "write": _write,
 }
@@ -250,6 +256,7 @@ class Run:
         listener: hears the steps of the engine.
         jobs: number of processes allowed.
         lock_timeout_s: seconds to wait for a lock, 0 for one try.
+        cache_bytes: for the cache of an environment, None for the default.
         dry_run: whether to print the plan only.
         yes: whether the user has confirmed.
         backup_dir: where old bytes go: a directory, ``none``, or None for the default.
@@ -267,6 +274,7 @@ class Run:
     backup_dir: str | None
     master: str | None = None
     conf: tuple[str, ...] = ()
+    cache_bytes: int | None = None
 
 
 def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
@@ -308,6 +316,7 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
         backup_dir=values.pop("backup_dir", None),
         master=values.pop("master", None),
         conf=tuple(values.pop("conf", None) or ()),
+        cache_bytes=values.pop("cache", None),
     )
     return run, target
 

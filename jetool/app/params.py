@@ -47,6 +47,7 @@ _MAX_LOG_FILE: Final = (1 << 31) - 1
 _MAX_POSITION: Final = (1 << 32) - 1
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SYMBOLS: Final = ("ckpt", "first-active", "end")
+_MOST_CACHE_PER_CENT: Final = 90
 _MAX_VLSN: Final = (1 << 63) - 1
 _POINTS: Final = ("lsn:0xFILE/0xOFFSET", "vlsn:N", "time:TIME", "txn:ID", "commits:-N", "matchpoint")
 
@@ -377,6 +378,24 @@ class SizeType(click.ParamType[int]):
         if bytes_ <= 0:
             self.fail(f"{value!r} is no size; write 5GiB, 200MB or a number of bytes", param, ctx)
         return bytes_
+
+
+class CacheType(SizeType):
+    """The memory of a cache: a size, or a share of the free memory as ``10%``."""
+
+    name = "SIZE|N%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes that a text says. Raises BadParameter."""
+        text = str(value).strip()
+        if not text.endswith("%"):
+            return super().convert(value, param, ctx)
+        from engine.db.memory import share_of_free
+
+        number = text[:-1].strip()
+        if not number.isdecimal() or not 1 <= int(number) <= _MOST_CACHE_PER_CENT:
+            self.fail(f"{value!r} is no share; write 1% to {_MOST_CACHE_PER_CENT}%", param, ctx)
+        return share_of_free(int(number))
 
 
 class PercentType(click.ParamType[int]):

@@ -49,7 +49,7 @@ def _outputs() -> Outputs:
 @command(
     "dbs",
     outputs=_outputs,
-    features=("fields", "progress"),
+    features=("fields", "progress", "cache"),
     examples=(
         ("Names and sizes", "jetool dbs /data/env --count --fields name,id,records"),
         ("All of them, JE's own too, for a script", "jetool dbs /data/env --internal --format ndjson"),

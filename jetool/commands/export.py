@@ -30,7 +30,7 @@ EXPORTED: Final = Shape(
 @command(
     "export",
     outputs=lambda: Outputs("document", (EXPORTED,)),
-    features=("fields", "progress", "keys", "jobs", "spark"),
+    features=("fields", "progress", "keys", "jobs", "cache", "spark"),
     examples=(
         ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --to /tmp/orders --as parquet"),
         ("As CSV with readable text",

@@ -17,7 +17,7 @@ from jetool.rows.record_rows import RECORD, record_row
 @command(
     "get",
     outputs=lambda: Outputs("table", (RECORD,)),
-    features=("fields", "progress", "keys"),
+    features=("fields", "progress", "keys", "cache"),
     examples=(
         ("One record, its data as text", "jetool get /data/env user0001 --db users --data-format utf8"),
         ("By a key in hex, for a script", "jetool get /data/env 0x8000000000000007 --db journal --json"),

@@ -11,10 +11,9 @@ import click
 from engine.cleaner.cleaner import Cleaner
 from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaning
 from engine.cleaner.selection import CleaningLimits
-from engine.db.config import EnvironmentConfig
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS
+from jetool.app.opening import WRITE_EXITS, config_of
 from jetool.app.options import Run
 from jetool.app.params import PercentType, SizeType
 from jetool.app.repairs import repairing
@@ -27,7 +26,7 @@ _MOST_PERCENT = 90
 @command(
     COMMAND,
     outputs=lambda: Outputs("document", (CLEANED,)),
-    features=("fields", "progress", "lock", "write"),
+    features=("fields", "progress", "lock", "cache", "write"),
     examples=(
         ("Which files would be cleaned, and what that would free", "jetool clean /data/env -n"),
         ("Free 5 GiB; deleted files go to another disk", "jetool clean /data/env --free 5GiB --backup-dir /backup/env"),
@@ -62,7 +61,7 @@ def clean(run: Run, env: str, target: int | None, free: int | None, max_files: i
     """
     disk_is_shared = run.backup_dir != "none" and not run.dry_run
     stop = _StopRequest()
-    with repairing(run, env, COMMAND, EnvironmentConfig(run_checkpointer=False)) as repair, stop:
+    with repairing(run, env, COMMAND, config_of(run, run_checkpointer=False)) as repair, stop:
         engine = repair.environment.engine
         cleaner = engine.cleaner
         assert cleaner is not None

@@ -70,7 +70,7 @@ DIFF: Final = Shape(
 @command(
     "diff",
     outputs=lambda: Outputs("document", (DIFF, RECORD_DIFF)),
-    features=("fields", "progress", "times", "keys", "jobs"),
+    features=("fields", "progress", "times", "keys", "jobs", "cache"),
     examples=(
         ("Do two nodes hold the same", "jetool diff /data/node1 /data/node2"),
         ("For a script: who is ahead", "jetool diff /data/node1 /data/node2 --json --fields relation,surplus"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import NULL_LSN, format_lsn
@@ -23,7 +22,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from jetool.app import exits
 from jetool.app.addresses import resolve
-from jetool.app.opening import open_to_read, reading_code
+from jetool.app.opening import config_of, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.rows import RECORD_DIFF, record_diff_row
@@ -64,7 +63,7 @@ def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
     # On the view only: recovery then finds the end of the log where a crash would have put it.
     cut_log(view, files, lsn)
     try:
-        opened = Environment(view, EnvironmentConfig(read_only=True), run.listener)
+        opened = Environment(view, config_of(run, read_only=True), run.listener)
     # Before the first checkpoint there may be no root yet; that is no damage of this log.
     except DamageError as error:
         raise NotFoundError(

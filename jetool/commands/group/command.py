@@ -6,7 +6,6 @@ from typing import Final
 
 import click
 
-from engine.db.config import EnvironmentConfig
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.rep.client.connection import Address, SocketNetwork
 from engine.rep.client.looking import check_group
@@ -17,7 +16,7 @@ from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment, environment_or
 from jetool.app.command import group as command_group
-from jetool.app.opening import READ_EXITS, WRITE_EXITS, open_to_read, reading_code
+from jetool.app.opening import READ_EXITS, WRITE_EXITS, config_of, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
 from jetool.commands.group.rows import GROUP, RESET_DONE, identity_row, member_rows
@@ -154,7 +153,7 @@ def _check(run: Run, *, env: str, name: str, node: str, **_: object) -> None:
     parent=group,
     check=_check,
     outputs=lambda: Outputs("document", (RESET_DONE,)),
-    features=("fields", "progress", "times", "lock", "write"),
+    features=("fields", "progress", "times", "lock", "cache", "write"),
     examples=(
         ("What would be done", "jetool group reset /data/env --group FE --node fe1 --address fe1:9010 -n"),
         ("Live on alone", "jetool group reset /data/env --group FE --node fe1 --address fe1:9010 --yes"),
@@ -173,7 +172,7 @@ def group_reset(run: Run, env: str, name: str, node: str, address: tuple[str, in
     restore. The other members of the old group, if any are left, never talk to this node again. Old bytes are saved
     first: jetool undo takes it all back. Needs --yes.
     """
-    with repairing(run, env, RESET, EnvironmentConfig()) as repair:
+    with repairing(run, env, RESET, config_of(run)) as repair:
         done = reset_group(repair.environment, name, node, *address)
     before, after = done.before, done.after
     row = (

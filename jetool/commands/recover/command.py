@@ -37,7 +37,7 @@ def _check(_: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeli
     "recover",
     check=_check,
     outputs=_outputs,
-    features=("fields", "progress", "lock", "write"),
+    features=("fields", "progress", "lock", "cache", "write"),
     examples=(
         ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
         ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),

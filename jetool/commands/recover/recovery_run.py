@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple
 
-from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError
@@ -31,6 +30,7 @@ from jetool.app.interrupted import as_before
 from jetool.app.log_damage import lost_in
 from jetool.app.opening import (
     backup_directory,
+    config_of,
     full_backup_named,
     require_je,
     wait_for_lock,
@@ -148,7 +148,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
 def _run(run: Run, storage: Storage, tail: Tail, backup: DirectoryBeside | None, accept_loss: bool) -> RecoveryRun:
     watch = Stopwatch(run.listener)
     # The engine looks again, under the lock.
-    config = EnvironmentConfig(halt_on_commit_after_bad=not accept_loss)
+    config = config_of(run, halt_on_commit_after_bad=not accept_loss)
     with Environment(storage, config, watch) as env:
         engine = env.engine
         result, index, end = engine.recovery, engine.vlsn_index, engine.end_lsn

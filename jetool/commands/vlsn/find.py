@@ -24,7 +24,7 @@ from jetool.commands.vlsn.rows import FOUND
     "find",
     parent=vlsn,
     outputs=lambda: Outputs("document", (FOUND,)),
-    features=("fields", "progress"),
+    features=("fields", "progress", "cache"),
     examples=(
         ("Where is VLSN 4711", "jetool vlsn find /data/env 4711"),
         ("Its LSN, for a script", "jetool vlsn find /data/env 4711 --json --fields lsn"),

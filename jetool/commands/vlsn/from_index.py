@@ -22,7 +22,7 @@ from jetool.commands.vlsn.rows import BUCKET, RANGE, bucket_row, landmarks_of, r
     "range",
     parent=vlsn,
     outputs=lambda: Outputs("document", (RANGE,)),
-    features=("fields", "progress", "jobs"),
+    features=("fields", "progress", "jobs", "cache"),
     examples=(
         ("What this node has, index and log side by side", "jetool vlsn range /data/env"),
         ("From the log alone, when the index is damaged", "jetool vlsn range /data/env --source log"),
@@ -97,7 +97,7 @@ def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
     "buckets",
     parent=vlsn,
     outputs=lambda: Outputs("table", (BUCKET,)),
-    features=("fields", "progress"),
+    features=("fields", "progress", "cache"),
     examples=(
         ("The buckets of the index", "jetool vlsn buckets /data/env"),
         ("Every mapping, for a script", "jetool vlsn buckets /data/env --offsets --json"),

@@ -6,7 +6,6 @@ from typing import Final
 
 import click
 
-from engine.db.config import EnvironmentConfig
 from engine.db.engine import Engine
 from engine.verify.rep import check_merged
 from engine.verify.rep_rules import REP_RULES
@@ -14,7 +13,7 @@ from engine.verify.report import ERROR, NOTE, WARNING, Finding
 from engine.vlsn.vlsn_range import EMPTY_RANGE
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS
+from jetool.app.opening import WRITE_EXITS, config_of
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
 from jetool.commands.verify.rows import JeFindingView
@@ -32,7 +31,7 @@ _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in 
     parent=vlsn,
     outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
-    features=("fields", "progress", "jobs"),
+    features=("fields", "progress", "jobs", "cache"),
     examples=(
         ("Do index and log agree", "jetool vlsn check /data/env"),
         ("For a script", "jetool vlsn check /data/env --format ndjson"),
@@ -65,7 +64,7 @@ def vlsn_check(run: Run, env: str) -> int:
     "rebuild",
     parent=vlsn,
     outputs=lambda: Outputs("document", (REBUILT,)),
-    features=("fields", "progress", "jobs", "lock", "write"),
+    features=("fields", "progress", "jobs", "lock", "cache", "write"),
     examples=(
         ("What would be done", "jetool vlsn rebuild /data/env -n"),
         ("Make the index anew; jetool undo takes it back", "jetool vlsn rebuild /data/env"),
@@ -92,7 +91,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
         )
         run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, None, dry_run=run.dry_run))
         return exits.DONE
-    with repairing(run, env, COMMAND, EnvironmentConfig(rebuild_vlsn_index=True)) as repair:
+    with repairing(run, env, COMMAND, config_of(run, rebuild_vlsn_index=True)) as repair:
         # While it is open: the index belongs to the engine.
         made, disagrees = _look(repair.environment.engine, before)
     made = made._replace(backup=repair.backup, saved_bytes=repair.saved_bytes)
