@@ -10,6 +10,7 @@ Modules:
 * ``engine``: an open environment from inside: its parts, connected, and what those who know them do with them
 * ``environment``: an environment as applications see it: the databases in it, transactions, checkpoints, closing
 * ``extinction``: extinction tasks that JE left unfinished
+* ``memory``: how much memory there is, and how much of it the cache of an environment takes where nobody has said so
 * ``opening``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected
 * ``scan``: walking records in key order, under locks or without; keys and records as applications know them
