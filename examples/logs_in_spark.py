@@ -37,6 +37,7 @@ with open_session(Settings(cores=2, quick=True)) as session:
         print(f"  {row.path} at {row.lsn}: {row.reason}, {row.skipped} bytes")
 
     # %% The records that recovery would leave, of all databases; any join with the log is possible.
+    # It fails where commits stand after damage; .option("onDamage", "ignore") reads what is left.
     print("records")
     records = spark.read.format("jerecords").load(logs)
     for row in records.groupBy("db").count().orderBy("count", "db", ascending=False).limit(3).collect():

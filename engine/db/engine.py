@@ -20,7 +20,7 @@ from engine.errors import RefusedError, UnsupportedError, UsageError
 from engine.events import Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
 from engine.format.entry.ln import LN
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NEXT_VLSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFile
@@ -143,6 +143,16 @@ class Engine:
     def end_lsn(self) -> int:
         """Where the log ends now."""
         return self.writer.next_lsn if self.writer is not None else self.recovery.end_lsn
+
+    @property
+    def unseen(self) -> str | None:
+        """What recovery could not take in: commits after damage (D-5), or entries that have changed (D-16)."""
+        if self.tail is not None and self.tail.commits_at_risk:
+            after = format_lsn(self.tail.end_lsn)
+            return f"{self.tail.commits_at_risk} committed transactions after damage at {after} are not seen"
+        if self.recovery.changed:
+            return f"the entry at {self.recovery.changed[0].lsn} is damaged, and was read as it is"
+        return None
 
     @property
     def log_version(self) -> int:

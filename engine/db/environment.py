@@ -86,6 +86,11 @@ class Environment:
         return self.engine.read_only
 
     @property
+    def unseen(self) -> str | None:
+        """What of the log recovery could not take in, when records may be missing for it or wrong; None: nothing."""
+        return self.engine.unseen
+
+    @property
     def replicated(self) -> bool:
         """Whether it belongs to a replication group."""
         return self.engine.replicated

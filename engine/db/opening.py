@@ -154,6 +154,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         listener,
         resurrect=not config.read_only,
         hook=None if config.read_only else HookGroup(utilization, stream),
+        refuse_changed=not config.read_only and config.halt_on_commit_after_bad,
         # It has no checkpoint to ask: during recovery changed nodes go to the scratch file.
         keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
     )

@@ -286,6 +286,9 @@ class _Surveyor:
         if start != NULL_LSN and self._files.find(file_of(start)) is None:
             # The file is gone; what is left of the interval begins in the next one.
             start = make_lsn(file_of(start), 0)
+        elif start != NULL_LSN:
+            # It may be damaged, or cut off with the end of its file.
+            start = self._data.place_after(start)
         counter = _WorkCounter()
         known = {damage.lsn for damage in self._damages}
         for item in self._data.forward(start, end) if end != NULL_LSN else ():

@@ -176,11 +176,21 @@ def bytes_of(access: LogAccess, extent: LogRange) -> int:
     )
 
 
-def verify(access: LogAccess, first_file: int, last_file: int, listener: Listener = SILENT) -> None:
+def verify(
+    access: LogAccess,
+    first_file: int,
+    last_file: int,
+    listener: Listener = SILENT,
+    on_changed: Callable[[DamageError], None] | None = None,
+) -> None:
     """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30), and that none lost its end.
 
     A file is synced before the next one is begun, whose header names its last entry (R-LOG-13). Entries after that one
     are right: a kill left the header alone, and the earlier file was written on.
+
+    Arguments:
+        on_changed: hears of an entry of which only the checksum is wrong, and whose size leads to the one after it;
+            without it such an entry is an error too.
 
     Raises:
         DamageError: the first bad entry, or the end that is missing.
@@ -199,10 +209,30 @@ def verify(access: LogAccess, first_file: int, last_file: int, listener: Listene
         # None of these files is the last, so bad bytes at an end are damage, not a torn tail.
         with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
             check = check_file(reader, with_sizes=False)
-            if check.damages:
-                raise _corrupt(access, check.damages[0].damage)
+            for seen in check.damages:
+                if on_changed is None or not _is_in_chain(access, seen.damage):
+                    raise _corrupt(access, seen.damage, "recovery cannot read what it has to replay")
+                on_changed(_corrupt(access, seen.damage, "recovery reads it as it is"))
             last_offset, number = check.last_offset, file.number
         progress.add(file.size_bytes)
+
+
+def _is_in_chain(access: LogAccess, damage: Damage) -> bool:
+    """Whether a bad entry leads by its size to the one after it, so that passes get over it."""
+    if damage.reason != "checksum" or not damage.has_next:
+        return False
+    number, offset = file_of(damage.lsn), offset_of(damage.lsn)
+    lengths = header_lengths(access.version_of(number))
+    return _entry_bytes(access.handle(number).read(offset, HEADER_BYTES), lengths) == damage.length
+
+
+def _way_on(access: LogAccess) -> str:
+    """What helps where JE refuses as well."""
+    env = access.storage.root
+    return (
+        f"restore the file from a backup (jetool verify {env} says what else is damaged), or save what can be read: "
+        f"jetool salvage {env} --to NEW"
+    )
 
 
 def _touched(access: LogAccess, extent: LogRange) -> list[LogFile]:
@@ -218,19 +248,19 @@ def _missing(access: LogAccess, number: int) -> DamageError:
         file=access.storage.root,
         lsn=format_lsn(number << 32),
         consequence="recovery needs every file from the checkpoint's first active LSN on",
-        hint="restore the file from a backup; jetool verify says what else is damaged",
+        hint=_way_on(access),
     )
 
 
-def _corrupt(access: LogAccess, damage: Damage) -> DamageError:
+def _corrupt(access: LogAccess, damage: Damage, consequence: str) -> DamageError:
     return DamageError(
         "the log is damaged before its last file",
         file=f"{access.storage.root}/{damage.path}",
         lsn=format_lsn(damage.lsn),
         expected=damage.expected or None,
         found=damage.found or None,
-        consequence="recovery cannot read what it has to replay",
-        hint="restore the file from a backup; jetool verify says what else is damaged",
+        consequence=consequence,
+        hint=_way_on(access),
     )
 
 
@@ -252,7 +282,7 @@ def _lost_end(access: LogAccess, number: int, last_offset: int, named: int) -> D
         expected=f"a last entry at 0x{named:x}, which the next file names",
         found=f"one at 0x{last_offset:x}",
         consequence="recovery cannot read what it has to replay",
-        hint="restore the file from a backup; jetool verify says what else is damaged",
+        hint=_way_on(access),
     )
 
 

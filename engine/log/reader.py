@@ -349,7 +349,7 @@ class LogReader:
         """Entries and damage in ``[start, end)``; NULL_LSN is no limit.
 
         Raises:
-            NotFoundError: no entry begins at ``start``.
+            NotFoundError: neither an entry nor damage begins at ``start``; ``place_after`` gives one where it does.
             UnsupportedError, StorageError: as ``FileReader``.
         """
         version: int | None = None
@@ -409,16 +409,45 @@ class LogReader:
             item = next(reader.entries(offset_of(lsn)), None)
         return item if isinstance(item, LogEntry) else None
 
+    def place_after(self, lsn: int) -> int:
+        """Where a pass can begin: the first entry or damage at or after an LSN, or where its file ends."""
+        file = next((file for file in self._files if file.number == file_of(lsn)), None)
+        if file is None:
+            return lsn
+        with self.open(file) as reader:
+            if reader.is_entry(offset_of(lsn)):
+                return lsn
+            after = (item.lsn for item in reader.entries() if offset_of(item.lsn) >= offset_of(lsn))
+            return next(after, make_lsn(file.number, file.size_bytes))
+
+    def place_before(self, lsn: int) -> int:
+        """Where a backward pass can begin: the last entry or damage at or before an LSN."""
+        file = next((file for file in self._files if file.number == file_of(lsn)), None)
+        if file is None:
+            return lsn
+        with self.open(file) as reader:
+            if reader.is_entry(offset_of(lsn)):
+                return lsn
+            found = make_lsn(file.number, 0)
+            for item in reader.entries():
+                if offset_of(item.lsn) > offset_of(lsn):
+                    break
+                found = item.lsn
+            return found
+
     def _within(self, start: int, end: int) -> tuple[LogFile, ...]:
         low = 0 if start == NULL_LSN else file_of(start)
         high = self._files[-1].number if end == NULL_LSN and self._files else file_of(end)
         return tuple(file for file in self._files if low <= file.number <= high)
 
     def _expect_entry(self, reader: FileReader, offset: int) -> None:
-        if reader.is_entry(offset):
+        # The end of a file is a place, too: the next file follows.
+        if offset == reader.file.size_bytes or reader.is_entry(offset):
             return
         before = after = NULL_LSN
         for item in reader.entries():
+            if offset_of(item.lsn) == offset:
+                return
             if isinstance(item, LogEntry):
                 if offset_of(item.lsn) > offset:
                     after = item.lsn

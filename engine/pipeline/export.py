@@ -105,7 +105,7 @@ def _write(
     from pyspark.sql import Observation, functions
 
     register(session.spark)
-    read = session.spark.read.format("jerecords").option("db", db)
+    read = session.spark.read.format("jerecords").option("db", db).option("onDamage", "ignore")
     # Without the option each database is cut by the size of its log.
     if partitions is not None:
         read = read.option("partitions", str(partitions))

@@ -6,6 +6,8 @@
   has it.
 * ``partitions``: key ranges that a database is read in; by default one for each 64 MB of log. Each task recovers the
   environment in memory once more and reads its range, so that there is nothing to share between executors.
+* ``onDamage``: ``fail`` (the default) refuses an environment whose log is damaged such that records may be missing or
+  wrong; ``ignore`` reads what recovery leaves.
 
 Nothing is locked or changed. Columns: environment, db, key, data. Only those of the schema are built.
 """
@@ -22,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import NotFoundError, UsageError
+from engine.errors import DamageError, NotFoundError, UsageError
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_source import arrow_schema, check_schema, environments_of
@@ -30,6 +32,8 @@ from engine.pipeline.worker import settle_worker
 
 FORMAT: Final = "jerecords"
 COLUMNS: Final = {"environment": "string", "db": "string", "key": "binary", "data": "binary"}
+_FAIL: Final = "fail"
+_IGNORE: Final = "ignore"
 _BATCH_ROWS: Final = 4096
 _BATCH_BYTES: Final = 16 << 20
 
@@ -52,7 +56,12 @@ class RecordSource(DataSource):
         if text is not None and (not text.isdigit() or not int(text)):
             raise UsageError("partitions is a number", found=text)
         ranges = None if text is None else int(text)
-        return RecordSourceReader(schema, environments_of(self.options), self.options.get("db"), ranges)
+        on_damage = self.options.get("onDamage", _FAIL).lower()
+        if on_damage not in (_FAIL, _IGNORE):
+            raise UsageError("onDamage is fail or ignore", found=on_damage)
+        return RecordSourceReader(
+            schema, environments_of(self.options), self.options.get("db"), ranges, ignore_damage=on_damage == _IGNORE
+        )
 
 
 class KeyRange(InputPartition):
@@ -71,27 +80,46 @@ class RecordSourceReader(DataSourceReader):
         environments: directories.
         db: name of the database; None for all.
         ranges: key ranges per database; None: by the size of the log.
+        ignore_damage: read also where the log is damaged such that records may be missing.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.
     """
 
-    def __init__(self, schema: StructType, environments: Sequence[str], db: str | None, ranges: int | None) -> None:
+    def __init__(
+        self,
+        schema: StructType,
+        environments: Sequence[str],
+        db: str | None,
+        ranges: int | None,
+        *,
+        ignore_damage: bool = False,
+    ) -> None:
         check_schema(schema, COLUMNS, FORMAT)
         self._arrow = arrow_schema(schema)
         self._environments = tuple(environments)
         self._db = db
         self._ranges = ranges
+        self._ignore_damage = ignore_damage
 
     def partitions(self) -> Sequence[InputPartition]:
         """Key ranges of every database.
 
         Raises:
-            NotFoundError: no environment has a database of the name. JetoolError: one cannot be recovered.
+            NotFoundError: no environment has a database of the name. DamageError: the log of one is
+                damaged. JetoolError: one cannot be recovered.
         """
         found: list[KeyRange] = []
         for env in self._environments:
             with _opened(env) as opened:
+                if opened.unseen and not self._ignore_damage:
+                    raise DamageError(
+                        "the log is damaged",
+                        file=env,
+                        found=opened.unseen,
+                        consequence="records may be missing",
+                        hint=f'jetool verify {env} says what; .option("onDamage", "ignore") reads what recovery leaves',
+                    )
                 names = [
                     name for name in opened.database_names(internal=self._db is not None) if self._db in (None, name)
                 ]

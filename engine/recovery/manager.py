@@ -34,7 +34,7 @@ from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import NodeLog, replay
 from engine.recovery.redo_undo import LNPasses, leaf_of
-from engine.recovery.result import PassCount, RecoveryResult
+from engine.recovery.result import PassCount, RecoveryResult, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import redo_ln
 from engine.tree.context import TreeContext
@@ -55,6 +55,7 @@ class Recovery:
         resurrect: leave unfinished replicated transactions open, so that a master can finish them (R-REC-47). Readers
             that only look undo them instead, as a stand-alone open of JE does.
         hook: hears every entry from CkptStart on.
+        refuse_changed: refuse, where there is no checkpoint, when entries before the last file have changed (D-16).
         keeper: lets nodes leave memory; without one the trees are held whole as far as they are touched.
     """
 
@@ -67,6 +68,7 @@ class Recovery:
         *,
         resurrect: bool = False,
         hook: RecoveryHook | None = None,
+        refuse_changed: bool = False,
         keeper: CacheKeeper | None = None,
     ) -> None:
         self._ctx = ctx
@@ -75,6 +77,7 @@ class Recovery:
         self._listener = listener
         self._resurrect = resurrect
         self._hook = hook
+        self._refuse_changed = refuse_changed
         self._keeper = keeper
         self.result = RecoveryResult()
         self._seen = Analysis(ctx.access, self.result, hook)
@@ -164,9 +167,14 @@ class Recovery:
 
     def _verify(self) -> None:
         """Check the files that recovery reads, the last one apart, which has been checked (R-REC-30)."""
-        # Without a checkpoint all files are read. JE verifies none of them here, but each entry that it then reads.
-        first = self.result.first_active_lsn if self.result.ckpt_end_lsn != NULL_LSN else 0
-        verify(self._ctx.access, file_of(first), self._tail.last_file.number, self._listener)
+        result, last = self.result, self._tail.last_file.number
+        if result.ckpt_end_lsn != NULL_LSN:
+            verify(self._ctx.access, file_of(result.first_active_lsn), last, self._listener)
+            return
+        # All files are read, and JE checks none of them: it may take back what a changed Commit has committed (D-16).
+        verify(self._ctx.access, 0, last, self._listener, result.changed.append)
+        if result.changed and self._refuse_changed:
+            raise changed_entries(self._ctx.access.storage.root, result.changed)
 
     def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
         """Roots, then the others, of the mapping tree or of all other trees."""

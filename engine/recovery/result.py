@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from engine.errors import DamageError, RefusedError
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.txn_end import Prepare
 from engine.format.lsn import NULL_LSN
@@ -177,6 +178,7 @@ class RecoveryResult:
         new_environment: there was no log.
         last_entry_is_ckpt_end: nothing was logged after the last checkpoint.
         periods: top-level rollback periods, latest first.
+        changed: entries before the last file whose checksum is wrong and that were read all the same (D-16).
     """
 
     def __init__(self) -> None:
@@ -197,3 +199,21 @@ class RecoveryResult:
         self.new_environment = False
         self.last_entry_is_ckpt_end = False
         self.periods: list[RollbackPeriod] = []
+        self.changed: list[DamageError] = []
+
+
+def changed_entries(env: str, changed: Sequence[DamageError]) -> RefusedError:
+    """Refuse to go on over entries whose bytes have changed (D-16)."""
+    first = changed[0]
+    return RefusedError(
+        "a file before the last one is damaged, and no checkpoint follows",
+        file=first.file,
+        lsn=first.lsn,
+        expected=first.expected,
+        found=first.found,
+        consequence="recovery would read it as it is, as JE does without a word, and committed records may be lost; "
+        "nothing was changed",
+        hint=f"restore the file from a copy, or go on all the same: jetool recover {env} --accept-loss; "
+        f"jetool salvage {env} --to NEW saves what can be read",
+        figures={"changed_entries": len(changed)},
+    )

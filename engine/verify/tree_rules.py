@@ -91,6 +91,13 @@ PROVISIONAL_ROOT: Final = Rule(
 LOW_ROOT: Final = Rule(
     "JE-TREE-019", ERROR, "root is a bottom node", "JE expects an upper node and fails when it reads it", _DUMP
 )
+CHANGED_ENTRY: Final = Rule(
+    "JE-TREE-020",
+    ERROR,
+    "changed entry that recovery reads",
+    "JE does not check it, since no checkpoint follows it: committed records may be lost or wrong",
+    _RESTORE,
+)
 
 NO_MAP_LN: Final = Rule(
     "JE-DB-001",

@@ -156,6 +156,8 @@ def _recovered(
         tail = find_end(storage, files._replace(marker=None))
         recovery = Recovery(ctx, tail, comparators or {}, listener, keeper=Evictor(ctx))
         catalog = recovery.run()
+        for changed in recovery.result.changed:
+            findings.add(rules.CHANGED_ENTRY, str(changed), lsn=NULL_LSN)
     except DamageError as error:
         findings.add(rules.NOT_RECOVERED, str(error), lsn=NULL_LSN)
         _close(ctx)

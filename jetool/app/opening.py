@@ -104,6 +104,10 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     tail = found.engine.tail
     if tail is not None:
         warn_of_tail(run, env, tail)
+    if found.unseen and not (tail is not None and tail.commits_at_risk):
+        run.messages.warning(
+            "records may be missing or wrong", file=env, found=found.unseen, hint=f"jetool verify {env}"
+        )
     return found
 
 
@@ -112,8 +116,7 @@ def reading_code(found: Environment) -> int:
 
     A dump that lacks committed transactions must not look like a whole one to the script that takes it.
     """
-    tail = found.engine.tail
-    return exits.FINDINGS if tail is not None and tail.commits_at_risk else exits.DONE
+    return exits.FINDINGS if found.unseen else exits.DONE
 
 
 def require_je(storage: Storage) -> None:

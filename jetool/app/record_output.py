@@ -12,6 +12,8 @@ from jetool.output.je_dump import JeDumpEncoder
 from jetool.output.shape import Field, Shape
 from jetool.rows.record_rows import RECORD, text_line, write_records
 
+_COMPLETE: Final = Field("complete", "bool", "false when there is, or may be, more")
+_REASON: Final = Field("reason", "text", "why it is not complete; null when it is", null=True)
 DUMP_END: Final = Shape(
     "summary",
     "The end of the dump.",
@@ -19,6 +21,8 @@ DUMP_END: Final = Shape(
         Field("db", "text", "name of the database"),
         Field("duplicates", "bool", "whether it holds sorted duplicates"),
         Field("records", "int", "how many records there are"),
+        _COMPLETE,
+        _REASON,
     ),
 )
 
@@ -27,7 +31,8 @@ SCAN_END: Final = Shape(
     "The end of the scan.",
     (
         Field("records", "int", "how many were printed"),
-        Field("complete", "bool", "false when --limit left some out"),
+        _COMPLETE,
+        _REASON,
     ),
 )
 
@@ -42,20 +47,31 @@ def end_of_range(last: bytes | None) -> bytes | None:
     return None if last is None else last + b"\0"
 
 
-def print_range(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None) -> None:
-    """Print records up to a limit, and whether those were all."""
+def print_range(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None, unseen: str | None = None) -> None:
+    """Print records up to a limit, and whether those were all.
+
+    Arguments:
+        unseen: what of the log was not seen, for which records may be missing.
+    """
     with run.out.stream(RECORD, line=text_line) as stream:
         count = write_records(stream, islice(records, limit))
         # One record more is looked at, not printed: it tells whether the limit cut something off.
-        complete = limit is None or count < limit or next(records, None) is None
-        stream.end(SCAN_END.row((count, complete)))
+        left_out = limit is not None and count >= limit and next(records, None) is not None
+        reason = unseen or ("--limit left some out" if left_out else None)
+        stream.end(SCAN_END.row((count, reason is None, reason)))
 
 
 def print_dump(
-    run: Run, name: str, records: Iterable[tuple[bytes, bytes]], *, duplicates: bool, printable: bool
+    run: Run,
+    name: str,
+    records: Iterable[tuple[bytes, bytes]],
+    *,
+    duplicates: bool,
+    printable: bool,
+    unseen: str | None = None,
 ) -> None:
-    """Print the records of a database, and how many there are."""
+    """Print the records of a database, and how many there are; ``unseen`` as for ``print_range``."""
     encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
     with run.out.stream(RECORD, encoder=encoder) as stream:
         count = write_records(stream, records)
-        stream.end(DUMP_END.row((name, duplicates, count)))
+        stream.end(DUMP_END.row((name, duplicates, count, unseen is None, unseen)))

@@ -47,5 +47,5 @@ def dump(run: Run, env: str, name: str, printable: bool, as_of: Point | None) ->
     would leave; it runs in memory. Nothing is locked, created or changed.
     """
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
-        print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable)
+        print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable, unseen=found.unseen)
     return reading_code(found)

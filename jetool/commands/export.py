@@ -23,6 +23,8 @@ EXPORTED: Final = Shape(
         Field("records", "int", "records written"),
         Field("files", "int", "files; null where they are not on this machine", null=True),
         Field("bytes", "size_bytes", "their bytes", null=True),
+        Field("complete", "bool", "false when records may be missing"),
+        Field("reason", "text", "why it is not complete; null when it is", null=True),
     ),
 )
 
@@ -69,9 +71,9 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     with open_to_read(run, env) as found:
         # A name that is wrong shows here, and not in the story of a failed job.
         found.open_database(name).close()
-        code = reading_code(found)
+        code, unseen = reading_code(found), found.unseen
     columns = Columns(run.out.style.key_format, run.out.style.data_format)
     with session(run) as spark:
         done = run_export(spark, env, name, to, kind, columns, partitions=partitions, listener=run.listener)
-    run.out.document(EXPORTED, EXPORTED.row((name, to, kind, *done)))
+    run.out.document(EXPORTED, EXPORTED.row((name, to, kind, *done, unseen is None, unseen)))
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from engine.db.database import Database
-from engine.errors import NotFoundError
+from engine.errors import DamageError, NotFoundError
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -26,6 +26,8 @@ from jetool.rows.record_rows import RECORD, record_row
         exits.DONE: "the record was printed",
         **READ_EXITS,
         exits.NOT_FOUND: "no environment, no database of the name, no such key",
+        exits.INCOMPLETE: "no such key as far as the log can be read; damage where recovery has to read, or a file "
+        "that cannot be read",
     },
 )
 @environment
@@ -40,8 +42,17 @@ def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None) -> int:
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         records = _find(db, key)
     if not records:
+        shown = params.key_as_typed(key)
+        if found.unseen:
+            raise DamageError(
+                f"no record with the key {shown} in database {name!r}, as far as the log can be read",
+                file=env,
+                found=found.unseen,
+                consequence="the record may stand there",
+                hint=f"jetool history {env} 0x{key.hex()} --db {name} shows its versions, also past damage",
+            )
         raise NotFoundError(
-            f"no record with the key {params.key_as_typed(key)} in database {name!r}",
+            f"no record with the key {shown} in database {name!r}",
             file=env,
             hint=f"jetool scan {env} --db {name} shows what there is",
         )

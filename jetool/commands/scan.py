@@ -59,5 +59,5 @@ def scan(
     end = end_of_range(last)
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
-        print_range(run, db.items(first, end, prefix=prefix, reverse=reverse), limit)
+        print_range(run, db.items(first, end, prefix=prefix, reverse=reverse), limit, found.unseen)
     return reading_code(found)

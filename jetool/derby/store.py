@@ -15,7 +15,7 @@ from engine.derby.log_writer import DEFAULT_SWITCH_BYTES
 from engine.derby.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.derby.store.transaction import StoreTransaction
-from engine.errors import JetoolError, NotFoundError, RefusedError, UsageError
+from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError, UsageError
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -115,7 +115,16 @@ def get_record(run: Run, env: str, name: str, key: bytes) -> int:
         _require_table(store, env, name)
         value = store.get(name, key)
     if value is None:
-        raise _no_record(env, name, key, None)
+        missing = _no_record(env, name, key, None)
+        if unseen(store):
+            raise DamageError(
+                f"{missing.what}, as far as the log can be read",
+                file=env,
+                found=unseen(store),
+                consequence="the record may stand there",
+                hint=f"jetool dump-log {env} shows what stands after the end of the log",
+            )
+        raise missing
     run.out.table(RECORD, [record_row((key, value))])
     return reading_code(store)
 
@@ -215,6 +224,12 @@ def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
                 hint=f"jetool verify {env}",
             )
         yield store
+
+
+def unseen(store: PageStore) -> str | None:
+    """What of the log recovery could not take in; None when all is seen."""
+    lost = store.recovered.lost_commits
+    return f"{lost} committed transactions after the end of the log are not seen" if lost else None
 
 
 def reading_code(store: PageStore) -> int:

@@ -76,7 +76,7 @@ def dump(run: Run, *, env: str, name: str, printable: bool, as_of: Point | None)
 
     _refuse_history(as_of)
     with store.records(run, env, name, None, None, reverse=False) as (records, opened):
-        print_dump(run, name, records, duplicates=False, printable=printable)
+        print_dump(run, name, records, duplicates=False, printable=printable, unseen=store.unseen(opened))
     return store.reading_code(opened)
 
 
@@ -152,7 +152,7 @@ def scan(
     if prefix is not None:
         first, end = prefix, store.behind_prefix(prefix)
     with store.records(run, env, name, first, end, reverse=reverse) as (records, opened):
-        print_range(run, records, limit)
+        print_range(run, records, limit, store.unseen(opened))
     return store.reading_code(opened)
 
 

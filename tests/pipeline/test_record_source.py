@@ -71,3 +71,15 @@ def test_a_database_that_is_not_there(session: Session, golden_dir: Path) -> Non
         session.spark.read.format("jerecords").option("db", "none").load(str(golden_dir / "je-17/empty")).collect()
     with pytest.raises(Exception, match="partitions is a number"):
         session.spark.read.format("jerecords").option("partitions", "0").load(str(golden_dir / "je-17/empty")).collect()
+
+
+def test_commits_after_damage_are_not_dropped_without_a_word(session: Session, corpus: Path) -> None:
+    register(session.spark)
+    env = str(corpus / "je/je-18.3.20/corrupt-middle/env")
+    read = session.spark.read.format("jerecords").option("db", "accounts")
+    with pytest.raises(Exception, match="3 committed transactions after damage at 0x5/0x80e are not seen"):
+        read.load(env).collect()
+    with pytest.raises(Exception, match="onDamage is fail or ignore"):
+        read.option("onDamage", "perhaps").load(env).collect()
+    with Environment(env, EnvironmentConfig(read_only=True)) as opened, opened.open_database("accounts") as db:
+        assert read.option("onDamage", "ignore").load(env).count() == len(list(db.items()))

@@ -207,7 +207,9 @@ class _Plan:
         empty = self._spark.createDataFrame([], ROWS)
         if not self._trees:
             return empty
-        read = self._spark.read.format("jerecords").load(",".join(one.env for one in self._trees))
+        paths = ",".join(one.env for one in self._trees)
+        # What stands after damage comes from the log.
+        read = self._spark.read.format("jerecords").option("onDamage", "ignore").load(paths)
         dbs = self._dbs(self._trees)
         rows = read.withColumnRenamed("environment", "env").join(f.broadcast(dbs), ["env", "db"], "left")
         folded = rows.select(

@@ -1,9 +1,8 @@
 """The handshake of a node that follows a master without being a member (je-ha-protocol.md section 7, 10.1).
 
 Its type is EXTERNAL: nothing is written in the group, and the master keeps the node in memory while the connection
-lasts. One whose handshake was cut stays there, so nobody closes before the last answer of the clock without need. The
-order of the four questions is fixed, and one that does not belong there would end the master, so the caller gets what
-was agreed and goes on from there. A group whose releases nobody has tried is refused.
+lasts. The order of the four questions is fixed, and one that does not belong there would end the master, so the caller
+gets what was agreed and goes on from there. A group whose releases nobody has tried is refused.
 """
 
 from __future__ import annotations

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from engine.errors import UsageError
 from engine.format.header import Provisional
+from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.selection import Selection
 from engine.inspect.statistics import BY
 from engine.log.files import LogFiles, list_log_files
+from engine.log.reader import LogReader
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from jetool.app import addresses, exits, kinds, params
@@ -32,7 +35,10 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose entries."""
     options = (
         click.option(
-            "--from", "first", type=params.PLACE, help="The first entry: an LSN or instant, ckpt, first-active."
+            "--from",
+            "first",
+            type=params.PLACE,
+            help="The first entry: an LSN (or the next entry after it), an instant, ckpt, first-active.",
         ),
         click.option("--to", "last", type=params.PLACE, help="The last entry, itself included."),
         click.option("--vlsn", "vlsns", type=params.VLSNS, help="VLSNs A..B."),
@@ -170,7 +176,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
         return exits.DONE
     files = list_log_files(storage)
     view = View(options["detail"], options["data"])
-    selection = selection_of(options, storage, files).prepare(storage, files)
+    selection = _synchronised(run, selection_of(options, storage, files), storage, files).prepare(storage, files)
     if options["stats"]:
         modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain"))
         return modes.print_stats(run, storage, files, selection, options["stats"])
@@ -180,6 +186,26 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
         modes.is_plain_text(run), not options["keep_going"], _explainer(run, storage, files, options),
     )  # fmt: skip
     return modes.print_entries(run, plan, stream, options)
+
+
+def _synchronised(run: Run, selection: Selection, storage: Storage, files: LogFiles) -> Selection:
+    """A selection that begins and ends where an entry or damage begins; says where, when another place was named."""
+    log, low, high = LogReader(storage, files), selection.from_lsn, selection.to_lsn
+    moved = replace(
+        selection,
+        from_lsn=low if low == NULL_LSN else log.place_after(low),
+        to_lsn=high if high == NULL_LSN else log.place_before(high),
+    )
+    for option, named, begins in (("--from", low, moved.from_lsn), ("--to", high, moved.to_lsn)):
+        if named != begins:
+            run.messages.notice(
+                f"no entry begins at the LSN of {option}",
+                file=storage.root,
+                lsn=format_lsn(named),
+                consequence=f"{'reading begins' if option == '--from' else 'the last one is that'} at "
+                f"{format_lsn(begins)}",
+            )
+    return moved
 
 
 def _explainer(run: Run, storage: Storage, files: LogFiles, options: dict[str, Any]) -> Explainer | None:

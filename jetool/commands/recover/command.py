@@ -47,12 +47,14 @@ def _check(_: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeli
     exits={
         exits.DONE: "recovered; nothing was given up",
         **WRITE_EXITS,
-        exits.REFUSED: "committed work stands after a bad entry, the environment is locked, a restore marker is set",
-        exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off, their bytes were saved",
+        exits.REFUSED: "committed work stands after a bad entry, or may be in one; the environment is locked; a "
+        "restore marker is set",
+        exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off and their bytes saved, or damaged entries "
+        "were read as they are",
     },
 )
 @environment
-@click.option("--accept-loss", is_flag=True, help="Go on when committed transactions have to be cut off (exit 6).")
+@click.option("--accept-loss", is_flag=True, help="Go on when committed work has to be given up (exit 6).")
 @click.option("--je-default", is_flag=True, help="Do what JE does: cut at the first bad entry, whatever follows.")
 @click.option(
     "--explain", is_flag=True, help="Derby: each record, beside what textbook ARIES would do; change nothing."
@@ -63,7 +65,8 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
 
     So does JE (or, for a Derby database, Derby) when it opens the environment. The log is looked at first, and nothing
     is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
-    committed transactions, which JE would cut off without a word, it refuses and changes nothing. Every byte that is
+    committed transactions, which JE would cut off without a word, it refuses and changes nothing; the same when no
+    checkpoint follows damage before the last file, since JE then reads what is there unchecked. Every byte that is
     cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
     the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are
     kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
@@ -80,9 +83,17 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
         run.messages.notice(
             f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
         )
-    lost = done.tail.commits_at_risk
+    lost, changed = done.tail.commits_at_risk, done.result.changed
+    if changed:
+        run.messages.warning(
+            f"{len(changed)} damaged entries before the last file were read as they are",
+            file=changed[0].file,
+            lsn=changed[0].lsn,
+            consequence="records that they hold, or that they committed, may be lost or wrong",
+            hint=f"jetool verify --data {env}",
+        )
     if not lost:
-        return exits.DONE
+        return exits.DATA_GIVEN_UP if changed else exits.DONE
     word = "would be" if run.dry_run else "were"
     run.messages.warning(
         f"{lost} committed transactions {word} given up",
