@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from engine.errors import JetoolError
-from engine.format.lsn import NULL_LSN, file_of
+from engine.errors import DamageError, JetoolError
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.bucket import BucketLimits, one_mapping
 from engine.vlsn.ghost import Bucket, GhostBucket
@@ -58,10 +58,10 @@ class VLSNTracker:
         """Register an entry.
 
         Raises:
-            JetoolError: the VLSN is not positive.
+            DamageError: the VLSN is not positive.
         """
         if vlsn < 1:
-            raise JetoolError(f"VLSN index: {vlsn} is not a VLSN")
+            raise DamageError("VLSN of an entry out of bounds", lsn=format_lsn(lsn), found=str(vlsn))
         # A laggard at last_on_disk itself must not open a bucket either (D-3).
         if vlsn > self.last_on_disk:
             self._map(vlsn, lsn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import JetoolError
+from engine.errors import DamageError, JetoolError
 from engine.format.lsn import NULL_LSN
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.tracker import VLSNTracker
@@ -111,7 +111,7 @@ def test_first_tracked_is_never_stale() -> None:
 
 def test_not_a_vlsn() -> None:
     for vlsn in (0, -1, -5):
-        with pytest.raises(JetoolError, match="not a VLSN"):
+        with pytest.raises(DamageError, match="VLSN of an entry out of bounds"):
             VLSNTracker(BucketLimits()).track(vlsn, 100, LN)
 
 
