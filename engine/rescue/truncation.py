@@ -174,7 +174,7 @@ def _require_whole(
             lsn=format_lsn(cut.end_lsn),
             found=str(error),
             consequence="nothing was changed",
-            hint="name a later point, or restore a backup to that point with jetool restore",
+            hint="name a later point, or put a backup of that time in its place",
         ) from error
     if files.missing() or files.files[0].number:
         _require_files(view, cut, listener)

@@ -62,7 +62,7 @@ _PLACE_SHAPE: Final = Shape("place", "A place.", _PLACE)
     features=("fields",),
     formats=("text", "json", "ndjson"),
     examples=(
-        ("A pasted exception", "jetool explain < exception.txt"),
+        ("A pasted exception", "jetool explain exception.txt"),
         ("A log file, and what is in the environment at the places that it names",
          "jetool explain /data/env/je.info.0 --env /data/env"),
         ("For a script: is data at risk", "jetool explain derby.log --json"),

@@ -339,6 +339,8 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "crash": ("--in-place", "--yes"),
     "create": ("--db", "x"),
     "load": ("{dump}", "--db", "accounts"),
+    "clean": (),
+    "truncate": ("--to", "commits:-1", "--yes"),
     "vlsn rebuild": ("--force",),
     "group reset": ("--group", "NEW", "--node", "alone", "--address", "here:5099", "--yes"),
     "node run": ("--node", "n1", "--listen", "127.0.0.1:1", "--master", "--secret-file", "{secret}"),
@@ -371,7 +373,7 @@ TYPED: Final = [
     for name in WRITERS
     for kind in ("je", "derby")
     for wrong in WRONG
-    if (kind == "je" or " " not in name) and (name, wrong) != ("node run", "backup")
+    if (kind == "je" or (" " not in name and name not in ("clean", "truncate"))) and (name, wrong) != ("node run", "backup")
 ]
 
 
