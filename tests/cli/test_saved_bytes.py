@@ -373,7 +373,8 @@ TYPED: Final = [
     for name in WRITERS
     for kind in ("je", "derby")
     for wrong in WRONG
-    if (kind == "je" or (" " not in name and name not in ("clean", "truncate"))) and (name, wrong) != ("node run", "backup")
+    if (kind == "je" or (" " not in name and name not in ("clean", "truncate")))
+    and (name, wrong) != ("node run", "backup")
 ]
 
 

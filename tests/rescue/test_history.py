@@ -66,8 +66,8 @@ def test_the_commands(tmp_path: Path) -> None:
     assert state_of(env) == before
     assert run("truncate", env, "--to", "commits:-20", "--yes").code == 6
     assert run("dump", env, "--db", "accounts").out == then != now
-    assert counted[0]["records"] == scanned[-1]["records"] == run("dbs", env, "--count", "--db", "accounts",
-                                                                 "--json").json()[0]["records"]  # fmt: skip
+    assert counted["records"][0]["records"] == scanned[-1]["records"] == run("dbs", env, "--count", "--db", "accounts",
+                                                                 "--json").json()["records"][0]["records"]  # fmt: skip
     assert run("get", env, key, "--db", "accounts", "--json").out == got.out
 
 

@@ -39,24 +39,10 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 
 class CutError(JetoolError):
-    """The connection ended before the copy was whole, as often as it may.
-
-    Arguments:
-        error: how it ended.
-        place: where the files are that have come.
-    """
+    """The connection ended before the copy was whole, as often as it may."""
 
     exit_code = 7
     kind = "disconnected"
-
-    def __init__(self, error: DisconnectedError, place: str) -> None:
-        super().__init__(
-            "the copy is not whole",
-            file=place,
-            found=str(error),
-            consequence="files that have come are kept",
-            hint="run it again: it goes on with them",
-        )
 
 
 class Copied(NamedTuple):
@@ -202,7 +188,13 @@ class HotCopy:
                     break
                 except DisconnectedError as error:
                     if self._attempts > retries:
-                        raise CutError(error, f"{self._storage.root}/{self._part}") from error
+                        raise CutError(
+                            "the copy is not whole",
+                            file=f"{self._storage.root}/{self._part}",
+                            found=str(error),
+                            consequence="files that have come are kept",
+                            hint="run it again: it goes on with them",
+                        ) from error
                     retried(error)
                     time.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE_S)
