@@ -70,6 +70,7 @@ _NEXT: Final = {
     "damage": "copy the environment first; jetool verify says what is damaged",
     "storage": "check permissions, free space and the disk, then run it again",
     "unknown_outcome": "jetool node get says what is there now",
+    "disconnected": "check the address and that the node runs, then run it again",
     "committed": "the write stands: jetool node get reads it, jetool node status says what has failed",
     "job": "{} --help; --master and --conf say where and how Spark runs it",
 }
