@@ -110,13 +110,16 @@ class MissingReport(NamedTuple):
     Attributes:
         files: in ascending order.
         keys, subtrees: by database, in key order.
-        problem: why recovery refuses, so that trees could not be walked; empty when they were.
+        problem: why recovery refuses, or what of the log it does not see, as commits after damage in the last file;
+            empty when it takes in all.
+        walked: recovery does not refuse, and the trees were walked.
     """
 
     files: tuple[AbsentFile, ...]
     keys: tuple[LostKey, ...]
     subtrees: tuple[LostSubtree, ...]
     problem: str
+    walked: bool
 
 
 def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> MissingReport:
@@ -132,24 +135,25 @@ def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> Mis
     files = list_log_files(storage)
     cut = cut_short(storage, files)
     absent = _Absent(files, cut)
-    problem, stopped_at = "", NULL_LSN
+    problem, stopped_at, walked = "", NULL_LSN, True
     try:
         with Environment(storage, EnvironmentConfig(read_only=True), listener) as opened:
             walk = _Walk(opened, absent)
             walk.run(listener)
+            problem = opened.unseen or ""
     except (DamageError, RefusedError) as error:
-        problem = str(error)
+        problem, walked = str(error), False
         stopped_at = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
-    if problem:
-        keys, subtrees = _from_log(storage, env, absent, listener), []
-    else:
+    if walked:
         keys, subtrees = _with_older(storage, files, walk.keys, walk.names), walk.subtrees
-    needed = _needed_by_recovery(storage, files, absent) if problem else set()
+    else:
+        keys, subtrees = _from_log(storage, env, absent, listener), []
+    needed = set() if walked else _needed_by_recovery(storage, files, absent)
     # Recovery also reads nodes that stand before its range.
     if absent.holds(stopped_at):
         needed.add(file_of(stopped_at))
-    listed = tuple(absent.file(number, number in needed, walked=not problem) for number in absent.numbers())
-    return MissingReport(listed, tuple(keys), tuple(subtrees), problem)
+    listed = tuple(absent.file(number, number in needed, walked=walked) for number in absent.numbers())
+    return MissingReport(listed, tuple(keys), tuple(subtrees), problem, walked)
 
 
 def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:

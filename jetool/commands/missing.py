@@ -57,7 +57,7 @@ SUMMARY: Final = Shape(
     "What is missing.",
     (
         Field("environment", "text", "its directory"),
-        Field("problem", "text", "why recovery refuses; null when it does not", null=True),
+        Field("problem", "text", "why recovery refuses, or what it does not see; null when it sees all", null=True),
         Field("missing", "int", "files that something needs"),
         Field("cut", "int", "files that end too early"),
         Field("cleaned", "int", "numbers of files that nothing needs"),
@@ -102,7 +102,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
     ),
     exits={
         exits.DONE: "nothing is missing: whatever has no file was cleaned",
-        exits.FINDINGS: "files are missing or cut short",
+        exits.FINDINGS: "files are missing or cut short, or recovery refuses or does not see the whole log",
         exits.REFUSED: "the directory of the copy is not empty",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
@@ -131,7 +131,15 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
         require_new(to)
     report = find_missing(storage, env, run.listener)
     counts = Counter(file.state for file in report.files)
-    wrong = bool(counts[MISSING] or counts[CUT] or (counts[UNKNOWN] and report.problem))
+    wrong = bool(counts[MISSING] or counts[CUT] or report.problem)
+    if report.problem:
+        run.messages.warning(
+            report.problem,
+            # A refusal names its file already.
+            file=env if report.walked else None,
+            consequence="what they wrote was not looked at" if report.walked else "the trees could not be walked",
+            hint=f"jetool salvage {env} --to DIR saves what is legible",
+        )
     with run.out.stream(FILE, KEY, SUBTREE, line=_line) as stream:
         for file in report.files:
             stream.row(FILE.rec, FILE.row(_file(file)))
@@ -166,7 +174,9 @@ def _file(file: AbsentFile) -> tuple[object, ...]:
 
 def _summary(env: str, report: MissingReport, counts: Counter[str], to: str | None) -> tuple[object, ...]:
     next_command = None
-    if counts[MISSING] or counts[CUT] or report.problem:
+    if report.problem and not (counts[MISSING] or counts[CUT] or counts[UNKNOWN]):
+        next_command = f"jetool salvage {env} --to DIR"
+    elif counts[MISSING] or counts[CUT] or report.problem:
         next_command = f"restore the files from a backup, or: jetool missing {env} --repair --to COPY"
     return (
         env, report.problem or None, counts[MISSING], counts[CUT], counts["cleaned"], counts[UNKNOWN],

@@ -144,6 +144,30 @@ def test_the_command(tmp_path: Path) -> None:
     assert run("verify", tmp_path / "copy" / "env", "--full").code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("corrupt-middle", "3 committed transactions after damage at 0x5/0x80e are not seen"),
+        ("corrupt-older-file", "the log is damaged before its last file"),
+        ("restore-required", "it holds a restore marker"),
+    ],
+)
+def test_a_log_that_is_not_read_whole(name: str, words: str) -> None:
+    env = named(f"je-18.3.20/{name}").path / "env"
+    done = run("missing", env, "--format", "ndjson")
+    assert done.code == 1
+    assert words in done.err
+    summary = done.lines()[-1]
+    assert words in summary["problem"]
+    assert summary["next"] == f"jetool salvage {env} --to DIR"
+
+
+@pytest.mark.parametrize("name", ["torn-flip-last", "torn-cut-mid", "torn-garbage-tail", "torn-cut-commit"])
+def test_a_torn_tail_holds_nothing_committed(name: str) -> None:
+    done = run("missing", named(f"je-18.3.20/{name}").path / "env", "--format", "ndjson")
+    assert (done.code, done.lines()[-1]["problem"], done.err) == (0, None, "")
+
+
 def test_usage(tmp_path: Path) -> None:
     env = corpus.copy(named("je-18.3.20/txn-closed").path / "env", tmp_path / "env")
     assert run("missing", env).code == 0
