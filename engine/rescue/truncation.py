@@ -61,6 +61,8 @@ class CutContent(NamedTuple):
         first_commit, last_commit: None when there is none.
         dtvlsn: the highest durable VLSN that a transaction end there names; 0 without one.
         durable: Commits among them up to that VLSN: a majority of the group has them.
+        after_damage: Commits among them that stand after damage in the last file: recovery does not see them, salvage
+            does.
     """
 
     entries: int
@@ -74,6 +76,7 @@ class CutContent(NamedTuple):
     last_commit: CutCommit | None
     dtvlsn: int
     durable: int
+    after_damage: int
 
 
 class TruncationPlan(NamedTuple):
@@ -207,10 +210,10 @@ class _Content:
         self.records: dict[int, int] = {}
         self.vlsns: list[int] = []
         self.commits: list[CutCommit] = []
-        self.dtvlsn = 0
+        self.dtvlsn = self.after_damage = 0
 
-    def take(self, entry: LogEntry) -> None:
-        """One entry."""
+    def take(self, entry: LogEntry, *, is_after_end: bool) -> None:
+        """One entry; ``is_after_end`` when the log has ended before it."""
         self.entries += 1
         if entry.type_number in MAP_LNS:
             # A database that was made after the cut has its name here only.
@@ -226,9 +229,9 @@ class _Content:
             if isinstance(record, LN):
                 self.records[record.db_id] = self.records.get(record.db_id, 0) + 1
         elif entry.type_number in TXN_ENDS:
-            self._take_end(entry)
+            self._take_end(entry, is_after_end=is_after_end)
 
-    def _take_end(self, entry: LogEntry) -> None:
+    def _take_end(self, entry: LogEntry, *, is_after_end: bool) -> None:
         record = _decoded(entry)
         if not isinstance(record, TxnEnd):
             return
@@ -236,6 +239,7 @@ class _Content:
         self.aborts += entry.type_number == ABORT
         if entry.type_number == COMMIT:
             self.commits.append(CutCommit(entry.lsn, record.id, record.time, entry.vlsn))
+            self.after_damage += is_after_end
 
     def result(self, size_bytes: int) -> CutContent:
         """The counts."""
@@ -258,11 +262,13 @@ class _Content:
             last_commit=self.commits[-1] if self.commits else None,
             dtvlsn=self.dtvlsn,
             durable=durable,
+            after_damage=self.after_damage,
         )
 
 
 def _content(storage: Storage, files: LogFiles, cut: Cut, names: dict[int, str]) -> CutContent:
     found, size_bytes, end_file = _Content(names), 0, files.end_file()
+    is_after_end = False
     for file in files.files:
         if file.number < file_of(cut.end_lsn):
             continue
@@ -271,10 +277,10 @@ def _content(storage: Storage, files: LogFiles, cut: Cut, names: dict[int, str])
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
             for item in reader.entries(start):
                 if isinstance(item, LogEntry):
-                    found.take(item)
+                    found.take(item, is_after_end=is_after_end)
                 elif item.length and file.number >= end_file:
-                    # The log ends here (R-LOG-31): what follows was lost before.
-                    break
+                    # The log ends here (R-LOG-31), but Commits after it may have been durable (D-5): they go as well.
+                    is_after_end = True
     return found.result(size_bytes)
 
 

@@ -72,6 +72,34 @@ def test_committed_work_needs_consent(env: Path) -> None:
     assert logs(env) == before
 
 
+def test_commits_after_damage_need_consent(tmp_path: Path) -> None:
+    """Three intact transactions stand after the bad entry at which recovery ends the log."""
+    env = copy_of(named("je-18.3.20/corrupt-middle"), tmp_path / "env")
+    before = logs(env)
+    plan = planned(env, "--to", "lsn:0x5/0x80e")
+    assert (plan["commits"], plan["commits_after_damage"]) == (3, 3)
+    refused = run("truncate", env, "--to", "lsn:0x5/0x80e")
+    assert refused.code == 3
+    assert "3 committed transactions would be cut off" in refused.err
+    assert "3 of them stand intact after damage" in refused.err
+    assert "jetool salvage" in refused.err
+    assert logs(env) == before
+    assert run("truncate", env, "--to", "lsn:0x5/0x80e", "--yes").code == 6
+    assert run("undo", env).code == 0
+    assert logs(env) == before
+
+
+@pytest.mark.parametrize("name", ["torn-cut-mid", "torn-garbage-tail", "torn-zero-tail"])
+def test_a_torn_tail_goes_without_consent(tmp_path: Path, name: str) -> None:
+    """What a crash tore has no Commit after it."""
+    env = copy_of(named(f"je-18.3.20/{name}"), tmp_path / "env")
+    end_lsn = planned(env, "--to", "commits:-1")["end_lsn_before"]
+    done = run("truncate", env, "--to", f"lsn:{end_lsn}", "--json")
+    assert done.code == 0
+    assert done.json()["changed"] is True
+    assert (done.json()["commits"], done.json()["commits_after_damage"]) == (0, 0)
+
+
 def test_a_plan_of_other_files_is_refused(env: Path) -> None:
     plan = planned(env, "--to", "commits:-3")["plan"]
     path = env / "00000000.jdb"

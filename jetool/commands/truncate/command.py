@@ -21,6 +21,7 @@ from jetool.app.options import Run
 from jetool.commands.truncate.rows import TRUNCATED, truncated_row, vlsns_text
 
 COMMAND: Final = "truncate"
+_SALVAGE_FIRST: Final = "jetool salvage reads what stands after damage; preview the cut with -n; add --yes to do it"
 
 
 @command(
@@ -112,14 +113,14 @@ def _require_same(env: str, plan: TruncationPlan, token: str | None) -> None:
 def _require_consent(run: Run, env: str, plan: TruncationPlan) -> None:
     """Refuse to give commits up without --yes."""
     if plan.content.commits and not run.yes:
-        words = ", ".join(part for part in (vlsns_text(plan), _durable_text(plan)) if part)
+        words = ", ".join(part for part in (vlsns_text(plan), _durable_text(plan), _damage_text(plan)) if part)
         raise RefusedError(
             f"{plan.content.commits} committed transactions would be cut off",
             file=env,
             lsn=format_lsn(plan.cut.end_lsn),
             found=words or None,
             consequence="nothing was changed",
-            hint="preview it with -n; add --yes to do it",
+            hint=_SALVAGE_FIRST if plan.content.after_damage else "preview it with -n; add --yes to do it",
         )
 
 
@@ -133,7 +134,7 @@ def _code(run: Run, env: str, plan: TruncationPlan) -> int:
         f"{plan.content.commits} committed transactions {word} cut off",
         file=f"{env}/{plan.cut_file.path}",
         lsn=format_lsn(plan.cut.end_lsn),
-        found=_durable_text(plan) or None,
+        found=", ".join(part for part in (_durable_text(plan), _damage_text(plan)) if part) or None,
     )
     return exits.DATA_GIVEN_UP
 
@@ -141,3 +142,8 @@ def _code(run: Run, env: str, plan: TruncationPlan) -> int:
 def _durable_text(plan: TruncationPlan) -> str:
     durable = plan.content.durable
     return f"{durable} of them are known to be on a majority of the group" if durable else ""
+
+
+def _damage_text(plan: TruncationPlan) -> str:
+    after = plan.content.after_damage
+    return f"{after} of them stand intact after damage in the last file" if after else ""

@@ -48,6 +48,12 @@ TRUNCATED: Final = Shape(
         Field("dtvlsn", "int", "the highest durable VLSN that the part that goes names; 0 without one"),
         Field("durable_commits", "int", "Commits that go although a majority of the group is known to have them"),
         Field(
+            "commits_after_damage",
+            "int",
+            "Commits that go although they are intact: they stand after damage in the last file, where recovery does "
+            "not see them",
+        ),
+        Field(
             "rejoins",
             "text",
             "whether the group takes the node back: as it is, or by a network restore; null without a group",
@@ -73,7 +79,7 @@ def truncated_row(
             content.size_bytes, content.entries, content.commits, content.aborts,
             [row_of(_DATABASE, one) for one in content.records.items()], _commit(content.first_commit),
             _commit(content.last_commit), content.first_vlsn, content.last_vlsn, plan.last_vlsn, content.dtvlsn,
-            content.durable, plan.rejoins, plan.token, backup, saved_bytes,
+            content.durable, content.after_damage, plan.rejoins, plan.token, backup, saved_bytes,
         )
     )  # fmt: skip
 
