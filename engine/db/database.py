@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
 from engine.db.scan import comparable_key, is_expired, key_and_data, lock_type_of, records_between, walker_of
+from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
 from engine.errors import RefusedError
 from engine.tree.database_state import DatabaseState
@@ -170,6 +171,11 @@ class Database:
         """A cursor."""
         self._check()
         return Cursor(self._engine, self.state, txn, self._check)
+
+    def sequence(self, key: bytes, config: SequenceConfig | None = None, txn: Transaction | None = None) -> Sequence:
+        """Numbers that are given out once, from the record of a key; see ``engine.db.sequence``."""
+        self._check()
+        return Sequence(self._engine, self.state, key, config or SequenceConfig(), txn, self._check)
 
     def count(self) -> int:
         """Number of records, by walking over all of them."""

@@ -13,6 +13,7 @@ Also here:
   of this
 * ``fields``: what a record's fields are called and what they mean, said once for every renderer
 * ``lsn``: log sequence numbers: where an entry stands
+* ``sequence_record``: the record of a sequence, in a database of the application
 * ``stream_facts``: what one pass over a log notes of its replication stream
 * ``tuples``: tuple encodings: the scalars in keys and data of internal databases
 * ``versions``: log versions: which exist, which JE wrote them, and since when a feature is in the format

@@ -1,0 +1,1 @@
+"""What an application of JE expects of an engine: sequences, cursors, secondaries, comparators, statistics."""
