@@ -5,6 +5,7 @@ Packages, bottom up (a package imports only from those above it in this list; AR
 * ``engine.errors``, ``engine.events``, ``engine.version``: the error tree, the progress listener, the version.
 * ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
 * ``engine.storage``: the one seam through which files are read and written.
+* ``engine.contents``: what records mean to the applications that wrote them; no I/O.
 * ``engine.log``: log files of an environment, readers, end of log, resynchronisation past damage, the writer.
 * ``engine.tree``: B+trees in memory, splits, deltas, redo and undo of one record.
 * ``engine.txn``: transactions, locks, chains of a transaction's entries.
@@ -13,6 +14,7 @@ Packages, bottom up (a package imports only from those above it in this list; AR
 * ``engine.cleaner``, ``engine.evictor``, ``engine.vlsn``: utilization; the cache's budget; the VLSN index.
 * ``engine.db``: environments, databases, transactions, cursors; ``engine.db.engine`` for insiders.
 * ``engine.inspect``: what only tools look at: surveys, selections, fates, crash points.
+* ``engine.journals``: the journals of Doris and StarRocks frontends.
 * ``engine.verify``: checks that collect findings.
 * ``engine.rescue``: points of a log, cutting it there, salvage.
 * ``engine.backup``: directories of backups.

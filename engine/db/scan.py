@@ -37,6 +37,14 @@ class ScannedRecord(NamedTuple):
     lsn: int
 
 
+class LiveSlots(NamedTuple):
+    """The live records of one BIN, ascending: keys in comparable form, sizes of their entries (0: unknown), LSNs."""
+
+    keys: list[Key]
+    sizes: list[int]
+    lsns: list[int]
+
+
 class ScanBatch(NamedTuple):
     """What one step brought: records, whether that was all, and the lock to wait for (NULL_LSN: none)."""
 
@@ -96,11 +104,7 @@ class RecordWalker:
             # Without the latch, and when no node is in use: the evictor may take any.
             self._engine.keep_budget()
             if step.records and key is not None and not self._goes_on(key, step.records[-1].key, inclusive):
-                raise DamageError(
-                    f"the tree of {self._state.label} leads back to keys that were passed",
-                    consequence="its records cannot be walked over",
-                    hint="jetool verify says what is damaged; restore those files from a backup",
-                )
+                raise _circle(self._state)
             if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
                 return step.records
             if step.wait_lsn != NULL_LSN:
@@ -259,6 +263,14 @@ class RecordWalker:
         self._engine.locks.release(lsn, passing)
 
 
+def _circle(state: DatabaseState) -> DamageError:
+    return DamageError(
+        f"the tree of {state.label} leads back to keys that were passed",
+        consequence="its records cannot be walked over",
+        hint="jetool verify says what is damaged; restore those files from a backup",
+    )
+
+
 def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> list[ScannedRecord]:
     """The live records of a stretch of slots, ascending."""
     keys, lsns, expirations = node.keys, node.lsns, node.expirations
@@ -270,6 +282,44 @@ def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> 
     return found
 
 
+def live_slots(engine: Engine, state: DatabaseState) -> Iterator[LiveSlots]:
+    """The live records of a database, a BIN at a time, without their data: no LN is read, and no lock taken."""
+    last: Key | None = None
+    while True:
+        with engine.ctx.latch:
+            node = edge_bin(engine.ctx, state) if last is None else find_bin(engine.ctx, state, last)
+            if last is not None and node is not None:
+                index = bisect_right(node.keys, last)
+                if index >= len(node):
+                    node, index = next_bin(engine.ctx, node), 0
+            else:
+                index = 0
+            # Several nodes to a latch; between two the evictor may take any, so the place is found anew.
+            batches: list[LiveSlots] = []
+            now = engine.now_ms()
+            while node is not None and len(batches) < _NODES_AT_ONCE:
+                if index < len(node):
+                    if last is not None and not last < node.keys[index]:
+                        raise _circle(state)
+                    last = node.keys[-1]
+                    batches.append(_slots(node, index, now))
+                node, index = next_bin(engine.ctx, node), 0
+        engine.keep_budget()
+        if not batches:
+            return
+        yield from batches
+
+
+def _slots(node: BIN, first: int, now_ms: int) -> LiveSlots:
+    expirations = node.expirations
+    chosen = [at for at in range(first, len(node)) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
+    if len(chosen) == len(node):
+        return LiveSlots(list(node.keys), list(node.sizes), list(node.lsns))
+    keys, sizes, lsns = node.keys, node.sizes, node.lsns
+    return LiveSlots([keys[at] for at in chosen], [sizes[at] for at in chosen], [lsns[at] for at in chosen])
+
+
+_NODES_AT_ONCE: Final = 64
 _BATCH: Final = 1 << 20
 
 

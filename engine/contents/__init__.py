@@ -1,0 +1,12 @@
+"""What records mean to the application that wrote them: kinds of contents, and decoders of their keys and values.
+
+Pure: bytes in, values as JSON has them out. Nothing here opens an environment or knows how one is stored.
+
+Modules:
+
+* ``base``: what kinds of contents and decoders promise, fields of hostile bytes, JSON of others
+* ``frontend_files``: the files beside a frontend's journals: role, cluster, images
+* ``journals``: journals of Doris and StarRocks frontends
+* ``operations``: the codes of their operations, by product, and which StarRocks passes over
+* ``registry``: all kinds by name, those of other packages too; which of them an environment is
+"""

@@ -1,0 +1,181 @@
+"""What decoders of contents share: what they are asked, what they answer, and how bytes that nobody knows look.
+
+A **kind of contents** (``Contents``) recognises an environment by its databases and makes a **decoder** for it. The
+decoder turns keys and data into values as JSON has them. What it does not know it gives as ``{"hex": "00ff"}`` and says
+so (``known``): nothing is guessed. A decoder is plain data and functions, so that it can be sent to other processes,
+and it reads bytes that may be damaged or hostile: its errors are ``FormatError`` or ``ValueError``, never more work
+than the record is long.
+
+A package adds a kind of its own by an entry point of the group ``jetool.contents`` that leads to such an object
+(``engine.contents.registry``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
+
+from engine.errors import FormatError
+
+Json: TypeAlias = Any
+# As deep as texts of others may nest: Python's own parser gives up at its limit of recursion, which others may raise.
+_DEEPEST: Final = 200
+
+
+class DecodedRecord(NamedTuple):
+    """A record as its application means it.
+
+    Attributes:
+        key, data: values as JSON has them; what is not known is ``{"hex": ...}``.
+        known: whether all of it is known.
+    """
+
+    key: Json
+    data: Json
+    known: bool
+
+
+class Source(Protocol):
+    """What a kind of contents may look at: an environment, or as much of one as could be read."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the databases, but for JE's own."""
+
+    def records(self, name: str, limit: int, *, last: bool = False) -> Iterable[tuple[bytes, bytes]]:
+        """Records of a database, at most so many, from either end; nothing where it cannot be read."""
+
+    def comparators(self) -> Mapping[str, str]:
+        """By database, the Java class that orders its keys, where there is one."""
+
+
+class Decoder(Protocol):
+    """Knows the records of one environment."""
+
+    def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
+        """A record.
+
+        Raises:
+            FormatError: it is not what the application writes. ValueError: the same.
+        """
+
+
+class Contents(Protocol):
+    """A kind of contents."""
+
+    @property
+    def name(self) -> str:
+        """As ``--decode`` takes it."""
+
+    @property
+    def title(self) -> str:
+        """What the environment belongs to, for people."""
+
+    def recognises(self, source: Source) -> bool:
+        """Whether an environment is of this kind."""
+
+    def decoder(self, source: Source) -> Decoder:
+        """The decoder for an environment, with all that it has to know of other records."""
+
+
+def hexed(data: bytes) -> Json:
+    """Bytes that nobody knows."""
+    return {"hex": data.hex()}
+
+
+def unknown(key: bytes, data: bytes) -> DecodedRecord:
+    """A record of which nothing is known."""
+    return DecodedRecord(hexed(key), hexed(data), False)
+
+
+def parse_json(text: bytes) -> Json:
+    """A JSON text of others.
+
+    Raises:
+        ValueError: it is none; it nests deeper, or holds larger numbers, than anybody means; a text in it is no
+            Unicode.
+    """
+    # Bytes within texts count too: that errs on the safe side, and spares a parser.
+    if text.count(b"[") + text.count(b"{") > _DEEPEST and _depth(text) > _DEEPEST:
+        raise ValueError("JSON nested too deep")
+    whole = text.decode("utf-8")
+    found, end = _DECODER.raw_decode(whole)
+    if end != len(whole):
+        raise ValueError(f"{len(whole) - end} characters after a JSON text")
+    if b"\\ud" in text or b"\\uD" in text:
+        # A lone surrogate could not be printed.
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    return found
+
+
+def _depth(text: bytes) -> int:
+    deepest = depth = 0
+    for byte in text:
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+
+
+class Fields:
+    """Reads fields one after the other; never past the end.
+
+    Arguments:
+        data: the bytes.
+        at: where the first field begins.
+    """
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
+
+    @property
+    def left(self) -> int:
+        """Bytes after the last field."""
+        return len(self.data) - self.at
+
+    def raw(self, count: int) -> bytes:
+        """So many bytes. Raises FormatError when there are fewer."""
+        if not 0 <= count <= self.left:
+            raise FormatError("field of a record", expected=f"{count} bytes", found=f"{self.left}")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def number(self, size: int, *, signed: bool = True) -> int:
+        """A big-endian number of so many bytes."""
+        return int.from_bytes(self.raw(size), "big", signed=signed)
+
+    def sortable(self, size: int) -> int:
+        """A big-endian number whose sign bit is flipped, as JE's tuple bindings write it."""
+        return int.from_bytes(self.raw(size), "big") - (1 << (8 * size - 1))
+
+    def text(self, count: int) -> str:
+        """So many bytes of UTF-8. Raises ValueError when they are none."""
+        return self.raw(count).decode("utf-8")
+
+    def until(self, end: int) -> bytes:
+        """What stands before the next byte of this value, which is passed. FormatError when there is none."""
+        found = self.data.find(end, self.at)
+        if found < 0:
+            raise FormatError("field of a record", expected=f"an end byte {end:#04x}", found="none")
+        start, self.at = self.at, found + 1
+        return self.data[start:found]
+
+    def rest(self) -> bytes:
+        """All that is left."""
+        return self.raw(self.left)
+
+    def finish(self) -> None:
+        """Raise FormatError when something is left."""
+        if self.left:
+            raise FormatError("record", expected="its end", found=f"{self.left} bytes more")

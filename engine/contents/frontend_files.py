@@ -1,0 +1,54 @@
+"""Files beside the journals of a frontend: ``ROLE``, ``VERSION``, images (fe-journals.md 1).
+
+Pure: names and bytes in, facts out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+_IMAGE: Final = re.compile(r"image\.([0-9]{1,19})")
+_LONGEST_FILE: Final = 1 << 16
+ROLE_FILE: Final = "ROLE"
+VERSION_FILE: Final = "VERSION"
+
+
+class FrontendFiles(NamedTuple):
+    """What the metadata directory says.
+
+    Attributes:
+        role: FOLLOWER or OBSERVER; None when the file does not say it.
+        node: name of the node.
+        cluster: id of the cluster.
+        images: the ids up to which there are images, ascending.
+    """
+
+    role: str | None
+    node: str | None
+    cluster: str | None
+    images: tuple[int, ...]
+
+
+def properties(data: bytes) -> dict[str, str]:
+    """The entries of a file of Java properties; without line continuations, which these files never have."""
+    found = {}
+    for line in data[:_LONGEST_FILE].decode("utf-8", "replace").splitlines():
+        text = line.strip()
+        name, sign, value = text.partition("=")
+        if sign and text[0] not in "#!":
+            # Colons are escaped in values that Java writes.
+            found[name.strip()] = value.strip().replace("\\:", ":")
+    return found
+
+
+def image_ids(names: Iterable[str]) -> tuple[int, ...]:
+    """The ids of whole images; those under way have other names."""
+    return tuple(sorted(int(found[1]) for name in names if (found := _IMAGE.fullmatch(name)) is not None))
+
+
+def frontend_files(role: bytes, version: bytes, names: Iterable[str]) -> FrontendFiles:
+    """What the files say; empty bytes for one that is not there."""
+    said = properties(role)
+    return FrontendFiles(said.get("role"), said.get("name"), properties(version).get("clusterId"), image_ids(names))

@@ -1,0 +1,75 @@
+"""The kinds of contents by name: those of this project, and those that other packages add.
+
+A package adds one by an entry point of the group ``jetool.contents``::
+
+    [project.entry-points."jetool.contents"]
+    orders = "my_package.orders:CONTENTS"
+
+where ``CONTENTS`` has what ``engine.contents.base.Contents`` asks for. It is loaded when it is named, or when
+environments are to be recognised; one that cannot be loaded is an error where it was named, and passed over otherwise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Final
+
+from engine.contents.base import Contents, DecodedRecord, Decoder, Source, unknown
+from engine.contents.journals import FRONTENDS
+from engine.errors import FormatError, UsageError
+
+GROUP: Final = "jetool.contents"
+AUTO: Final = "auto"
+OWN: Final[dict[str, Contents]] = {one.name: one for one in FRONTENDS}
+
+
+@cache
+def others() -> dict[str, object]:
+    """The entry points of other packages, by name; asked for once."""
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
+
+
+def names() -> list[str]:
+    """The names of all kinds, our own first."""
+    return [*OWN, *sorted(others())]
+
+
+def find(name: str) -> Contents:
+    """The kind of a name.
+
+    Raises:
+        UsageError: there is none, or the package that adds it cannot be loaded.
+    """
+    if name in OWN:
+        return OWN[name]
+    points = entry_points(group=GROUP, name=name)
+    if not points:
+        raise UsageError(f"no decoder {name!r}", hint=f"there are {', '.join(names())}, and {AUTO}")
+    try:
+        found: Contents = next(iter(points)).load()
+    except Exception as error:
+        # A package of others: whatever it raises, the user has to hear which one it was.
+        raise UsageError(f"the decoder {name!r} cannot be loaded", found=f"{type(error).__name__}: {error}") from error
+    return found
+
+
+def recognise(source: Source) -> Contents | None:
+    """The kind of an environment; None when nobody knows it."""
+    for name in names():
+        try:
+            kind = find(name)
+            if kind.recognises(source):
+                return kind
+        except (FormatError, UsageError, ValueError, LookupError):
+            # One that cannot be loaded, or that damaged records upset, does not know it.
+            continue
+    return None
+
+
+def decode(decoder: Decoder, database: str, key: bytes, data: bytes) -> DecodedRecord:
+    """A record; as bytes when its decoder does not know it."""
+    try:
+        return decoder.decode(database, key, data)
+    except (FormatError, ValueError, LookupError, RecursionError, OverflowError):
+        return unknown(key, data)

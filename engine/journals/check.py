@@ -1,0 +1,271 @@
+"""What would stop a frontend that replays its journals, or surprise its operator (fe-journals.md 2, 3).
+
+A frontend loads its newest image, which holds everything up to an id, and replays the journals after it, one by one. It
+stops at an id that is missing and at an operation that it does not know. The largest id it reckons by name and count of
+the last database, so that a hole lets it write over ids, or look for ids that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from engine.contents.base import parse_json
+from engine.contents.journals import BYTES, STAR_MANAGER, decode_journal
+from engine.contents.operations import NAMES, may_skip
+from engine.db.environment import Environment
+from engine.errors import FormatError, JetoolError
+from engine.events import SILENT, Listener, Progress
+from engine.journals.extents import IdRange, JournalExtent, JournalExtents, Passage
+from engine.journals.reading import JournalReader, RawJournal
+
+# Kinds of findings, and whether replay stops there.
+HOLE: Final = "hole"
+OVERLAP: Final = "overlap"
+NAME: Final = "name"
+WRONG_KEY: Final = "wrong-key"
+OPERATION: Final = "unknown-operation"
+PAYLOAD: Final = "unreadable-payload"
+UNREADABLE: Final = "unreadable-journal"
+BEHIND: Final = "image-behind"
+AHEAD: Final = "image-ahead"
+KINDS: Final = {
+    HOLE: "ids are missing",
+    OVERLAP: "two databases should have the same ids",
+    NAME: "the name of a database is not that of the one before it plus its count, or not the id of its first journal",
+    WRONG_KEY: "a key that is no id",
+    OPERATION: "an operation that the product is not known to have",
+    PAYLOAD: "a payload that cannot be read",
+    UNREADABLE: "a journal that the log does not give back",
+    BEHIND: "journals between the image and the first one are gone",
+    AHEAD: "the image is newer than the newest journal",
+}
+# As many single journals as are named of each kind; the others are counted.
+MOST_NAMED: Final = 1000
+
+
+class JournalFinding(NamedTuple):
+    """Something wrong.
+
+    Attributes:
+        kind: of ``KINDS``.
+        stops: a frontend that replays stops there.
+        database: where; None when it is no single one.
+        first, last: the ids; None when it is about no ids.
+        code: the operation; None when it is about none.
+        skips: whether StarRocks passes over it when it is told to; None when that is not known.
+        text: what is wrong, in words.
+    """
+
+    kind: str
+    stops: bool
+    database: str | None
+    first: int | None
+    last: int | None
+    code: int | None
+    skips: bool | None
+    text: str
+
+
+class JournalCheck(NamedTuple):
+    """What a check has found.
+
+    Attributes:
+        findings: in the order of ids; of single journals the first ``MOST_NAMED`` of each kind.
+        unnamed: how many more there are.
+        journals: how many were read.
+        padded, padding_bytes: journals with zero bytes after their payload, and how many bytes.
+        undecoded: payloads that no format is known for; they are no findings.
+        image: the image that replay begins from; None without one.
+        replayed: the ids that can be replayed from there; None when not one can be.
+        stops_at: the id at which replay stops; None when it comes to the end.
+    """
+
+    findings: list[JournalFinding]
+    unnamed: int
+    journals: int
+    padded: int
+    padding_bytes: int
+    undecoded: int
+    image: int | None
+    replayed: IdRange | None
+    stops_at: int | None
+
+
+class _Tally:
+    """What was seen of the payloads so far."""
+
+    def __init__(self) -> None:
+        self.findings: list[JournalFinding] = []
+        self.named: dict[str, int] = {}
+        self.unnamed = self.journals = self.padded = self.padding_bytes = self.undecoded = 0
+
+    def add(self, finding: JournalFinding) -> None:
+        """Note a finding about one journal."""
+        count = self.named[finding.kind] = self.named.get(finding.kind, 0) + 1
+        if count <= MOST_NAMED:
+            self.findings.append(finding)
+        else:
+            self.unnamed += 1
+
+
+def check_journals(
+    env: Environment,
+    extents: JournalExtents,
+    product: str | None,
+    image: int | None = None,
+    listener: Listener = SILENT,
+) -> JournalCheck:
+    """Check all journals of one family.
+
+    Arguments:
+        product: whose operations are known; None: those of either.
+        image: the id up to which the newest image goes; None when it is not known.
+    """
+    tally = _Tally()
+    for extent in extents.databases:
+        tally.findings += _of_keys(extent)
+    for after, passage in zip(extents.databases[1:], extents.passages, strict=True):
+        tally.findings += _of_passage(after, passage)
+    if image is not None:
+        tally.findings += _of_image(extents, image)
+    # StarManager's journals have codes of their own, which nobody has listed.
+    codes = frozenset(NAMES[product]) if product is not None else frozenset().union(*NAMES.values())
+    progress = Progress(listener, "journals", extents.journals, 1 << 14)
+    reader = JournalReader(env, extents)
+    _read_all(reader, tally, None if extents.family == STAR_MANAGER else codes, product, progress)
+    tally.findings.sort(key=lambda one: (one.first is None, one.first or 0))
+    replayed, stops_at = _replay(extents, tally.findings, image)
+    return JournalCheck(
+        findings=tally.findings, unnamed=tally.unnamed, journals=tally.journals, padded=tally.padded,
+        padding_bytes=tally.padding_bytes, undecoded=tally.undecoded, image=image, replayed=replayed, stops_at=stops_at,
+    )  # fmt: skip
+
+
+def _of_keys(extent: JournalExtent) -> Iterator[JournalFinding]:
+    if extent.first is not None and extent.first != extent.name_id:
+        later = extent.first > extent.name_id
+        yield _finding(
+            HOLE if later else NAME,
+            f"database {extent.name} begins with journal {extent.first}",
+            database=extent.name,
+            first=extent.name_id if later else extent.first,
+            last=extent.first - 1 if later else extent.name_id - 1,
+        )
+    for hole in extent.holes:
+        yield _finding(
+            HOLE, f"{hole.length} journals are missing in database {extent.name}", extent.name, hole.first, hole.last
+        )
+    if extent.wrong_keys:
+        text = f"database {extent.name} has {extent.wrong_keys} keys that are no ids"
+        yield _finding(WRONG_KEY, text, extent.name, stops=False)
+
+
+def _of_passage(after: JournalExtent, passage: Passage) -> Iterator[JournalFinding]:
+    if passage.hole is not None:
+        text = f"{passage.hole.length} journals are missing before database {after.name}"
+        yield _finding(HOLE, text, after.name, passage.hole.first, passage.hole.last)
+    if passage.overlap is not None:
+        text = f"database {after.name} should have journals that the one before it has"
+        yield _finding(OVERLAP, text, after.name, passage.overlap.first, passage.overlap.last)
+    if passage.by_count is not None and passage.hole is None and passage.overlap is None:
+        text = f"database {after.name}: by name and count of the one before it it would be {passage.by_count}"
+        yield _finding(NAME, text, after.name, stops=False)
+
+
+def _of_image(extents: JournalExtents, image: int) -> Iterator[JournalFinding]:
+    first, last = extents.first, extents.last
+    if first is not None and image < first - 1:
+        text = f"the image ends at journal {image}, and the journals begin at {first}"
+        yield _finding(BEHIND, text, first=image + 1, last=first - 1)
+    if last is not None and image > last:
+        text = f"the image ends at journal {image}, and the journals at {last}"
+        yield _finding(AHEAD, text, first=last + 1, last=image)
+
+
+def _finding(
+    kind: str, text: str, database: str | None = None, first: int | None = None, last: int | None = None,
+    *, stops: bool = True, code: int | None = None, skips: bool | None = None,
+) -> JournalFinding:  # fmt: skip
+    return JournalFinding(
+        kind=kind, stops=stops, database=database, first=first, last=last, code=code, skips=skips, text=text
+    )
+
+
+def _read_all(
+    reader: JournalReader, tally: _Tally, codes: frozenset[int] | None, product: str | None, progress: Progress
+) -> None:
+    """Read every journal; of most only that they are what nearly all are: JSON with its length, and zeros after it."""
+    try:
+        for database, raw in reader.raw():
+            value = raw.value
+            tally.journals += 1
+            if tally.journals & _TOLD == 0:
+                progress.add(_TOLD + 1)
+            code = int.from_bytes(value[:2], "big", signed=True)
+            end = 6 + int.from_bytes(value[2:6], "big", signed=True)
+            if len(value) < 6 or not 6 < end <= len(value):
+                _look(tally, database, raw, product)
+            else:
+                try:
+                    parse_json(value[6:end])
+                except (ValueError, RecursionError):
+                    _look(tally, database, raw, product)
+                else:
+                    if end != len(value):
+                        _padding(tally, database, raw, value[end:], product)
+            if codes is not None and code not in codes and len(value) > 1:
+                text = f"journal {raw.id} has operation {code}, which is not known"
+                tally.add(_finding(OPERATION, text, database, raw.id, raw.id, code=code))
+    except JetoolError as error:
+        # What cannot be read stops a frontend, too; what comes after it is not seen here.
+        tally.add(_finding(UNREADABLE, f"a journal cannot be read: {error}"))
+
+
+_TOLD: Final = (1 << 12) - 1
+
+
+def _padding(tally: _Tally, database: str, raw: RawJournal, rest: bytes, product: str | None) -> None:
+    if rest.strip(b"\0"):
+        _look(tally, database, raw, product)
+        return
+    tally.padded += 1
+    tally.padding_bytes += len(rest)
+
+
+def _look(tally: _Tally, database: str, raw: RawJournal, product: str | None) -> None:
+    """A journal that is not of the ordinary form."""
+    try:
+        code, payload = decode_journal(raw.value)
+    except FormatError:
+        text = f"journal {raw.id} has {len(raw.value)} bytes, less than the code of an operation"
+        tally.add(_finding(PAYLOAD, text, database, raw.id, raw.id))
+        return
+    if payload.padding:
+        tally.padded += 1
+        tally.padding_bytes += payload.padding
+    if payload.kind == BYTES and _claims_json(raw.value):
+        text = f"journal {raw.id}: its payload begins as JSON and is none"
+        skips = may_skip(product, code)
+        tally.add(_finding(PAYLOAD, text, database, raw.id, raw.id, code=code, skips=skips))
+    elif not payload.known:
+        tally.undecoded += 1
+
+
+def _claims_json(value: bytes) -> bool:
+    """Whether a payload that could not be read has a length before it, and JSON after that."""
+    length = int.from_bytes(value[2:6], "big", signed=True) if len(value) > 6 else 0
+    return length > 0 and value[6:7] in (b"{", b"[")
+
+
+def _replay(
+    extents: JournalExtents, findings: list[JournalFinding], image: int | None
+) -> tuple[IdRange | None, int | None]:
+    """The ids that can be replayed, and where replay stops."""
+    if extents.first is None or extents.last is None:
+        return None, None
+    start = extents.first if image is None else image + 1
+    stops = [one.first for one in findings if one.stops and one.first is not None and (one.last or 0) >= start]
+    stop = max(min(stops), start) if stops else None
+    last = extents.last if stop is None else stop - 1
+    return (IdRange(start, last) if last >= start else None), stop

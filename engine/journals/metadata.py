@@ -1,0 +1,31 @@
+"""The frontend's files beside the environment: ``<meta_dir>/image`` next to ``<meta_dir>/bdb`` (fe-journals.md 1)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final
+
+from engine.contents.frontend_files import ROLE_FILE, VERSION_FILE, FrontendFiles, frontend_files
+from engine.storage.base import Storage
+
+_LONGEST: Final = 1 << 16
+
+
+def read_metadata(images: Storage) -> FrontendFiles | None:
+    """What the directory ``image`` says; None where there is none.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    found = images.stat()
+    if found is None or not found.is_directory:
+        return None
+    return frontend_files(_small(images, ROLE_FILE), _small(images, VERSION_FILE), images.names())
+
+
+def _small(storage: Storage, path: str) -> bytes:
+    found = storage.stat(path)
+    if found is None or found.is_directory:
+        return b""
+    with closing(storage.open(path)) as file:
+        return file.read(0, _LONGEST)

@@ -1,0 +1,236 @@
+"""Journals by id: what they hold, where they stand in the log, and when they were committed.
+
+The time of a journal is that of the Commit of its transaction, which stands soon after it in the log. A journal that
+the cleaner has moved has no transaction any more: its time is that of the **clock**, the newest journal before it that
+holds a time (a master writes one every ten seconds or so).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from engine.contents.journals import KEY_BYTES, Journal, decode_journal, journal_id, journal_key, timestamp_of
+from engine.db.environment import Environment
+from engine.db.scan import comparable_key, key_and_data, records_between
+from engine.errors import DamageError, FormatError, JetoolError, NotFoundError
+from engine.format.entry.ln import LN
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import TXN_ENDS
+from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NULL_VLSN
+from engine.journals.extents import JournalExtents
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.reader import LogReader
+
+# How far after a journal its Commit is looked for, and how far before it the clock.
+_COMMIT_WITHIN: Final = 20_000
+_CLOCK_WITHIN: Final = 4096
+# A pass that is this near is read on instead of being started again.
+_READ_ON_BYTES: Final = 4 << 20
+_MOST_TIMES: Final = 50_000
+_WHOLE: Final = (1 << 63) - 1
+
+
+class RawJournal(NamedTuple):
+    """A journal as it is stored: its id, its value, where it stands."""
+
+    id: int
+    value: bytes
+    lsn: int
+
+
+class FoundJournal(NamedTuple):
+    """A journal with its surroundings.
+
+    Attributes:
+        database: its database.
+        journal: None when the value is too short for one.
+        txn: the transaction that wrote it; None when the log does not say it any more.
+        vlsn: NULL_VLSN outside a stream.
+        time_ms: when it was committed, or what the clock said; None when neither is known.
+    """
+
+    id: int
+    database: str
+    value: bytes
+    journal: Journal | None
+    lsn: int
+    vlsn: int
+    txn: int | None
+    time_ms: int | None
+
+
+class JournalReader:
+    """Reads the journals of one family.
+
+    Arguments:
+        env: the environment; it stays the caller's.
+        extents: its journal databases.
+    """
+
+    def __init__(self, env: Environment, extents: JournalExtents) -> None:
+        self._env = env
+        self._extents = extents
+        self._names = [one.name_id for one in extents.databases]
+        self._commits = CommitTimes(env)
+
+    def raw(self, first: int = 0, last: int = _WHOLE) -> Iterator[tuple[str, RawJournal]]:
+        """Journals of a range of ids, as stored, in the order of the databases; keys that are no ids are left out.
+
+        Raises:
+            DamageError: a journal cannot be read.
+        """
+        low, high = journal_key(max(first, 0)), journal_key(min(max(last, -1) + 1, _WHOLE))
+        # A database may go on beyond the name of the next one: all that begin early enough are looked at.
+        for extent in self._extents.databases:
+            if extent.first is None or extent.last is None or extent.first > last or extent.last < first:
+                continue
+            with self._env.open_database(extent.name) as db:
+                state = db.state
+                ends = comparable_key(state, low), comparable_key(state, high)
+                for batch in records_between(self._env.engine, state, *ends):
+                    for record in batch:
+                        key, data = key_and_data(state, record.key, record.data)
+                        if len(key) == KEY_BYTES:
+                            yield extent.name, RawJournal(journal_id(key), data, record.lsn)
+
+    def read(self, first: int, last: int) -> Iterator[FoundJournal]:
+        """Journals of a range of ids with their surroundings."""
+        clock: int | None = None
+        asked = False
+        for database, raw in self.raw(first, last):
+            clock = timestamp_of(raw.value) or clock
+            found = self._found(database, raw)
+            if found.time_ms is None:
+                # Only now: most journals have a Commit, and the clock may be thousands of journals away.
+                if clock is None and not asked:
+                    clock, asked = self.clock_before(raw.id), True
+                found = found._replace(time_ms=clock)
+            yield found
+
+    def find(self, wanted: int) -> FoundJournal:
+        """One journal.
+
+        Raises:
+            NotFoundError: there is no journal of that id.
+        """
+        for found in self.read(wanted, wanted):
+            return found
+        have = f"{self._extents.first} to {self._extents.last}"
+        raise NotFoundError(
+            f"no journal {wanted}",
+            file=self._env.home,
+            expected=f"an id from {have}" if self._extents.journals else None,
+            found=self._why(wanted),
+            hint=f"jetool journal check {self._env.home} says what is missing and what that means",
+        )
+
+    def clock_before(self, wanted: int) -> int | None:
+        """The time of the newest clock journal before an id; None when there is none near enough."""
+        for extent in reversed(self._extents.databases[: bisect_right(self._names, wanted)]):
+            with self._env.open_database(extent.name) as db:
+                records = db.items(end=journal_key(wanted), reverse=True)
+                for _, value in islice(records, _CLOCK_WITHIN):
+                    found = timestamp_of(value)
+                    if found is not None:
+                        return found
+                if extent.journals > _CLOCK_WITHIN:
+                    return None
+        return None
+
+    def time_of(self, wanted: int) -> int | None:
+        """When a journal was written: its Commit, or the clock before it."""
+        found = next(iter(self.read(wanted, wanted)), None)
+        return found.time_ms if found is not None else self.clock_before(wanted)
+
+    def first_since(self, time_ms: int) -> int | None:
+        """The first journal that was written at a time or after it; None when there is none.
+
+        Times of journals ascend, so it is found by halving.
+        """
+        if self._extents.first is None or self._extents.last is None:
+            return None
+        low, high = self._extents.first, self._extents.last + 1
+        while low < high:
+            middle = (low + high) // 2
+            time = self.time_of(middle)
+            if time is not None and time >= time_ms:
+                high = middle
+            else:
+                low = middle + 1
+        return low if low <= self._extents.last else None
+
+    def _found(self, database: str, raw: RawJournal) -> FoundJournal:
+        access = self._env.engine.ctx.access
+        txn, vlsn, time = None, NULL_VLSN, None
+        try:
+            entry = access.read(raw.lsn)
+            vlsn, record = entry.vlsn, entry.record()
+            txn = record.txn_id if isinstance(record, LN) else None
+            time = self._commits.of(raw.lsn, txn) if txn is not None else None
+        except (DamageError, FormatError):
+            # The value was read another way; what surrounds it is missing then.
+            pass
+        try:
+            journal = decode_journal(raw.value)
+        except FormatError:
+            journal = None
+        return FoundJournal(
+            id=raw.id, database=database, value=raw.value, journal=journal, lsn=raw.lsn, vlsn=vlsn, txn=txn,
+            time_ms=time,
+        )  # fmt: skip
+
+    def _why(self, wanted: int) -> str:
+        for extent in self._extents.databases:
+            if any(hole.first <= wanted <= hole.last for hole in extent.holes):
+                return f"a hole in database {extent.name}"
+        return "it is not among them"
+
+
+class CommitTimes:
+    """When transactions committed, from their Commits, which stand in the log after what they wrote.
+
+    Arguments:
+        env: the environment.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        storage = env.engine.storage
+        self._log = LogReader(storage, list_log_files(storage))
+        self._times: dict[int, int] = {}
+        self._pass: Iterator[object] | None = None
+        self._start = self._at = NULL_LSN
+
+    def of(self, lsn: int, txn: int) -> int | None:
+        """When the transaction that wrote the entry at an LSN committed; None when its Commit is not near."""
+        found = self._times.get(txn)
+        if found is not None:
+            return found
+        if self._pass is None or not self._start <= lsn <= self._at + _READ_ON_BYTES:
+            self._pass, self._start, self._at = self._log.forward(lsn), lsn, lsn
+        try:
+            return self._read_on(txn)
+        except (JetoolError, StopIteration):
+            self._pass = None
+            return None
+
+    def _read_on(self, txn: int) -> int | None:
+        assert self._pass is not None
+        if len(self._times) > _MOST_TIMES:
+            self._times.clear()
+        for _ in range(_COMMIT_WITHIN):
+            item = next(self._pass)
+            if not isinstance(item, LogEntry):
+                continue
+            self._at = item.lsn
+            if item.type_number in TXN_ENDS:
+                record = item.record()
+                if isinstance(record, TxnEnd):
+                    self._times[record.id] = record.time
+                    if record.id == txn:
+                        return record.time
+        return None

@@ -1,0 +1,1 @@
+"""What records mean: environments made after the formats by our own engine, round trips, damage."""

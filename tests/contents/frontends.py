@@ -1,0 +1,83 @@
+"""Environments of frontends, written by our own engine after the formats (fe-journals.md 1 to 3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from engine.catalog.naming import DatabaseOptions
+from engine.contents.journals import EPOCHS, encode_json_journal, journal_key
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.rep.group import form_group
+from engine.storage.base import Storage
+
+Journals = Mapping[int, bytes]
+# 2026-11-21T00:00:00Z, and how far the clock goes from one journal of it to the next.
+CLOCK_MS = 1_795_219_200_000
+CLOCK_EVERY = 10
+
+
+def json_of(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def value_of(number: int, *, doris: bool = True) -> bytes:
+    """The journal of an id: every tenth is one of the clock, the others are of three operations in turn."""
+    if number % CLOCK_EVERY == 0:
+        time = json_of({"timestamp": CLOCK_MS + number * 1000})
+        return encode_json_journal(70 if doris else 13040, time, padding=37 if doris else 0)
+    code = ((100, 1, 126) if doris else (12110, 12001, 10071))[number % 3]
+    text = json_of({"id": 10_000 + number, "name": f"table_{number}", "label": "insert_5f1e"})
+    # Doris stores its buffer, whose size is doubled from 128 on.
+    return encode_json_journal(code, text, padding=max(128 - 6 - len(text), 0) if doris else 0)
+
+
+def journals(first: int, count: int, *, doris: bool = True) -> dict[int, bytes]:
+    return {number: value_of(number, doris=doris) for number in range(first, first + count)}
+
+
+def rolled(first: int, count: int, every: int, *, doris: bool = True) -> dict[str, Journals]:
+    """Journals in databases that were rolled after so many."""
+    whole = range(first, first + count, every)
+    return {str(start): journals(start, min(every, first + count - start), doris=doris) for start in whole}
+
+
+def write_frontend(
+    place: Path | Storage, databases: Mapping[str, Journals], *, epochs: int = 1, batch: int = 1,
+    replicated: bool = False, node_max: int = 32,
+) -> None:  # fmt: skip
+    """Make the environment of a frontend.
+
+    Arguments:
+        databases: by name, journals by id.
+        batch: journals of one transaction.
+    """
+    config = EnvironmentConfig(create=True, node_max_entries=node_max, replicated=replicated)
+    with Environment(place, config) as env:
+        if replicated:
+            form_group(env, "PALO_JOURNAL_GROUP", "fe1_9010_1", "localhost", 5001)
+        for name, values in databases.items():
+            with env.create_database(name, DatabaseOptions(max_entries=node_max)) as db:
+                rest = iter(values.items())
+                while part := list(islice(rest, batch)):
+                    with env.begin() as txn:
+                        for number, value in part:
+                            db.put(journal_key(number), value, txn)
+        with env.create_database(EPOCHS) as db:
+            for epoch in range(1, epochs + 1):
+                db.put(journal_key(epoch), b"\0")
+
+
+def write_images(meta: Path, images: Iterable[int], role: str = "FOLLOWER") -> None:
+    """The directory ``image`` of a frontend."""
+    directory = meta / "image"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "ROLE").write_text(f"#Sat Nov 21 10:00:00 UTC 2026\nrole={role}\nname=fe1_9010_1700000000000\n")
+    (directory / "VERSION").write_text("clusterId=1234567\ntoken=5b6e\n")
+    for image in images:
+        (directory / f"image.{image}").write_bytes(b"image")
+    (directory / "image.ckpt").write_bytes(b"")
