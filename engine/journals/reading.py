@@ -165,10 +165,10 @@ class JournalReader:
         return low if low <= self._extents.last else None
 
     def _found(self, database: str, raw: RawJournal) -> FoundJournal:
-        access = self._env.engine.ctx.access
+        ctx = self._env.engine.ctx
         txn, vlsn, time = None, NULL_VLSN, None
         try:
-            entry = access.read(raw.lsn)
+            entry = ctx.access.read(raw.lsn)
             vlsn, record = entry.vlsn, entry.record()
             txn = record.txn_id if isinstance(record, LN) else None
             time = self._commits.of(raw.lsn, txn) if txn is not None else None
