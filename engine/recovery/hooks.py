@@ -52,4 +52,4 @@ class RecoveryHook(Protocol):
         """An LN was eligible for redo; ``commit_lsn`` is NULL_LSN for one without a transaction."""
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
-        """An LN was taken back."""
+        """An LN was taken back, and not before the checkpoint."""

@@ -185,7 +185,9 @@ class LNPasses:
         else:
             count.processed += 1
             result.undone.add(txn_id)
-            if self._hook is not None:
+            # What an Abort before CkptStart took back was counted then; the summary that says so may be older than the
+            # interval, in which the hook looks for it (R-REC-19).
+            if self._hook is not None and not NULL_LSN < aborted.get(txn_id) < result.ckpt_start_lsn:
                 self._hook.undone(raw, record, db)
             if self._legacy.owns(db):
                 self._legacy.undo(db, raw, record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -82,3 +83,25 @@ def test_every_version_is_counted_once(
             expected = [1] * len(expected)
         assert [watch.counted[lsn] for lsn in watch.lsns] == expected
         assert watch.wrong_sizes == []
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, 3])
+def test_recovery_counts_no_abort_that_a_checkpoint_has_counted(checkpoints: int) -> None:
+    """An open transaction keeps firstActive before aborted LNs whose summaries are older than the last checkpoint."""
+    storage = MemoryStorage()
+    env = Environment(storage, replace(CONFIG, file_max_bytes=2_000))
+    with env.create_database("d") as db:
+        db.put(b"open", b"v" * 40, env.begin())
+        for number in range(40):
+            txn = env.begin()
+            db.put(b"k%d" % number, b"v" * 100, txn)
+            txn.abort()
+        for _ in range(checkpoints):
+            env.checkpoint(force=True)
+        before = {number: one.obsolete_ln_count for number, one in env.engine.utilization.files().items()}
+        env.engine.crash()
+    with Environment(storage, CONFIG) as env:
+        after = {number: one.summary() for number, one in env.engine.utilization.files().items()}
+    # Files that hold nothing but what was aborted.
+    assert [after[number].obsolete_ln_count for number in (1, 2, 3)] == [before[number] for number in (1, 2, 3)]
+    assert [after[number].total_ln_count for number in (1, 2, 3)] == [before[number] for number in (1, 2, 3)]
