@@ -53,10 +53,12 @@ class Repository:
 
     Arguments:
         storage: the directory; it is made when the first file is put into it.
+        is_remote: reading it is slow, and it knows no locks.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, *, is_remote: bool = False) -> None:
         self.storage = storage
+        self.is_remote = is_remote
 
     @property
     def root(self) -> str:
@@ -71,7 +73,8 @@ class Repository:
             RefusedError: somebody else does. StorageError: the directory cannot be written.
         """
         for path in ("", FILES, BACKUPS):
-            if self.storage.stat(path) is None:
+            found = self.storage.stat(path)
+            if found is None or not found.is_directory:
                 self.storage.make_directory(path)
         self.storage.open_rw(_LOCK, create=True).close()
         self.storage.sync_directory()
@@ -90,6 +93,19 @@ class Repository:
             if self.storage.stat(f"{BACKUPS}/{made}.json") is None:
                 return made
             now_ms += 1
+
+    def stored(self, number: int) -> list[StoredFile]:
+        """What is stored of the log file of a number, whether a backup names it or not."""
+        if self.storage.stat(FILES) is None:
+            return []
+        beginning, ending, found = f"{number:08x}-", ".jdb", []
+        for name in self.storage.names(FILES):
+            stat = (
+                self.storage.stat(f"{FILES}/{name}") if name.startswith(beginning) and name.endswith(ending) else None
+            )
+            if stat is not None:
+                found.append(StoredFile(name[len(beginning) : -len(ending)], stat.size_bytes, True))
+        return found
 
     def holds(self, file: BackupFile) -> bool:
         """Whether a file is there with the right length; its content is for ``backup verify`` to see to."""
@@ -151,30 +167,40 @@ class Repository:
         self.storage.rename(path + _PART, path)
         self.storage.sync_directory(BACKUPS)
 
-    def backups(self) -> list[Listed]:
-        """All backups, the oldest first.
+    def ids(self) -> list[str]:
+        """Names of all backups, the oldest first.
 
         Raises:
             NotFoundError: there is no directory of backups.
         """
         if self.storage.stat(BACKUPS) is None:
             raise NotFoundError("no directory of backups", file=self.root, hint="jetool backup ENV DEST makes one")
-        found = []
-        for name in self.storage.names(BACKUPS):
-            # Whatever else lies there is none of our business.
-            if name.endswith(".json") and ID.fullmatch(name.removesuffix(".json")):
-                made = name.removesuffix(".json")
-                try:
-                    found.append(Listed(made, self.read(made), ""))
-                except JetoolError as error:
-                    found.append(Listed(made, None, str(error)))
-        return found
+        names = [name.removesuffix(".json") for name in self.storage.names(BACKUPS) if name.endswith(".json")]
+        # Whatever else lies there is none of our business.
+        return [name for name in names if ID.fullmatch(name)]
 
-    def latest(self) -> Manifest | None:
-        """The newest backup that can be read; None when there is none."""
+    def backups(self) -> list[Listed]:
+        """All backups, the oldest first.
+
+        Raises:
+            NotFoundError: there is no directory of backups.
+        """
+        return [self.listed(made) for made in self.ids()]
+
+    def listed(self, made: str) -> Listed:
+        """One backup, or why its manifest cannot be read."""
+        try:
+            return Listed(made, self.read(made), "")
+        except JetoolError as error:
+            return Listed(made, None, str(error))
+
+    def latest(self, source: str | None = None) -> Manifest | None:
+        """The newest backup that can be read, of any source or of one; None when there is none."""
         if self.storage.stat(BACKUPS) is None:
             return None
-        return next((one.manifest for one in reversed(self.backups()) if one.manifest is not None), None)
+        # Backwards and one by one: there may be hundreds.
+        manifests = (self.listed(made).manifest for made in reversed(self.ids()))
+        return next((one for one in manifests if one is not None and source in (None, one.source)), None)
 
     def read(self, made: str) -> Manifest:
         """The manifest of one backup.

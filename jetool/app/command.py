@@ -414,13 +414,17 @@ class CommandGroup(click.Group):
 
     Attributes:
         examples: as for commands.
+        default: the command that is meant when the first word names none; None where there is no such command.
     """
 
     examples: tuple[tuple[str, str], ...] = ()
+    default: str | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the leading options as they were written, for the command to parse."""
         if not ctx.resilient_parsing:
+            if self.default is not None and self._means_default(ctx, args):
+                args = [self.default, *args]
             with _explained(ctx):
                 # A parse of its own: in Click's result defaults cannot be told from what was given.
                 found, _, _ = self.make_parser(ctx).parse_args(list(args))
@@ -429,6 +433,14 @@ class CommandGroup(click.Group):
                 if isinstance(param, click.Option) and param.name in found:
                     leading.extend(_as_written(param, found[param.name]))
         return super().parse_args(ctx, args)
+
+    def _means_default(self, ctx: click.Context, args: list[str]) -> bool:
+        """Whether the first word is not a command of this group, or an option stands there that only commands have."""
+        try:
+            _, words, _ = self.make_parser(ctx).parse_args(list(args))
+        except click.UsageError:
+            return True
+        return bool(words) and words[0] not in self.commands
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -540,13 +552,22 @@ def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Cal
     return make
 
 
-def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> CommandGroup:
+def group(
+    name: str,
+    *,
+    help: str,
+    examples: Sequence[tuple[str, str]],
+    default: str | None = None,
+    metavar: str = "COMMAND ENV [OPTIONS]",
+) -> CommandGroup:
     """A command that has commands.
 
     Arguments:
         name: as the user types it.
         help: what its commands are about.
         examples: as for ``command``.
+        default: the command that is meant when the first word names none.
+        metavar: what follows the name.
     """
     made = CommandGroup(
         name,
@@ -555,7 +576,7 @@ def group(name: str, *, help: str, examples: Sequence[tuple[str, str]]) -> Comma
         params=[*options.leading(), options.help_option()],
         add_help_option=False,
         options_metavar="",
-        subcommand_metavar="COMMAND ENV [OPTIONS]",
+        subcommand_metavar=metavar,
     )
-    made.examples = tuple(examples)
+    made.examples, made.default = tuple(examples), default
     return made

@@ -17,10 +17,11 @@ feature        options                                     for commands that
 ``jobs``       ``--jobs``                                  use several processes
 ``lock``       ``--lock-timeout``                          take the environment's lock
 ``write``      ``-n/--dry-run --yes --backup-dir``         change an environment
+``plan``       ``-n/--dry-run``                            write something else
 =============  ==========================================  ====================================================
 
-All but those of ``write`` may also stand in front of the command's name. They are handed down to the command as they
-were written, so there is one place where they are parsed and one rule about which of them a command takes.
+All but those of ``write`` and ``plan`` may also stand in front of the command's name. They are handed down to the
+command as they were written, so there is one place where they are parsed and one rule about which of them it takes.
 """
 
 from __future__ import annotations
@@ -162,9 +163,13 @@ def _spark() -> list[click.Option]:
     ]
 
 
+def _plan() -> list[click.Option]:
+    return [click.Option(["-n", "--dry-run"], is_flag=True, help="Print the plan and change nothing.")]
+
+
 def _write() -> list[click.Option]:
     return [
-        click.Option(["-n", "--dry-run"], is_flag=True, help="Print the plan and change nothing."),
+        *_plan(),
         click.Option(["--yes"], is_flag=True, help="Do not ask for confirmation."),
         click.Option(["--backup-dir"], metavar="DIR|none", help="Where bytes go before they are changed."),
     ]
@@ -180,10 +185,11 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "cache": _cache,
     "spark": _spark,
     "write": _write,
+    "plan": _plan,
 }
 _HARMLESS: Final = ("progress", "times", "keys")
 # Those that stand after the command's name only.
-_BEHIND: Final = ("write", "spark")
+_BEHIND: Final = ("write", "plan", "spark")
 
 
 def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option]:

@@ -65,7 +65,7 @@ COMMANDS: Final = (
         "The most data out of one or several damaged environments, and what is lost",
     ),
     CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
-    CommandRow("backup", "Repair", "backup.command", "Copy a node of JE that runs, file by file, over its own port"),
+    CommandRow("backup", "Repair", "backup.command", "Backups of an environment or a running node: take, list, verify"),
     CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
     CommandRow(
         "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"
@@ -77,7 +77,7 @@ COMMANDS: Final = (
 
 # What other tools, JE's own among them, call by other names: lower case, and the words to type instead.
 _ELSEWHERE: Final = {
-    "dbbackup": "backup",
+    "dbbackup": "backup take",
     "dbdump": "dump",
     "dbfilterstats": "info --stats",
     "dbgroupadmin": "group show",

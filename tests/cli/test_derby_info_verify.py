@@ -338,6 +338,7 @@ JE_ONLY = {
     "clean": [],
     "space": [],
     "salvage": ["--to", "out"],
+    "backup take": ["out"],
 }
 # These serve page stores of jetool; the tables of other databases are SQL's.
 STORE_ONLY = {

@@ -1,11 +1,11 @@
-"""A hot copy of a running node: its log files, an environment that recovers (je-ha-protocol.md section 11).
+"""A hot copy of a running node: a backup of its log files (je-ha-protocol.md section 11).
 
-Files go to ``DEST.part`` beside the place where the copy is to be, each first under a name that ends in ``.part``, and
-are synced. When all of the list are there, the directory gets its name: DEST is a whole environment or is not there.
+Files go to a repository of backups (``engine.backup.repository``), each when it is whole and durable, and when all of
+the list are there the manifest is written: a backup is there whole or not at all.
 
 A copy that was cut goes on, in the same run or in a later one. The node is asked for its list again, under the same
-client id so that within five minutes it is the same list; files that are there are kept when length and digest agree,
-and what is not in the list goes. So whatever happened in between, the result is the files of one list.
+client id so that within five minutes it is the same list; what is stored already, by this copy or by an earlier backup,
+is not fetched when length and digest agree. So whatever happened in between, the result is the files of one list.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from engine.backup.describing import CopiedFile, Described, Origin, describe, view_of
+from engine.backup.manifest import number_of, stored_path
+from engine.backup.repository import Repository, StoredFile, pieces_of
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.events import Listener
 from engine.rep.client.connection import Address, Network
@@ -24,15 +27,11 @@ from engine.rep.client.handshake import check_release
 from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
 from engine.rep.client.looking import MASTER, GroupLook, NodeLook
 from engine.rep.frames import DisconnectedError, PeerError
-from engine.storage.base import Storage
 
-PART: Final = ".part"
 STATE: Final = "copy.json"
-LOCK: Final = "copy.lock"
 STEP: Final = "copy"
 # JE leaves such a node out when a replica looks for one to restore itself from.
 _MOST_BEHIND: Final = 50_000
-_READ_BYTES: Final = 1 << 20
 _STATE_BYTES: Final = 4096
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
@@ -51,18 +50,23 @@ class Copied(NamedTuple):
     Attributes:
         version: of the protocol.
         first_vlsn, last_vlsn: what the node had of the stream when the copy began.
-        files, size_bytes: of the whole copy.
-        kept_files: those that an earlier attempt had fetched.
+        files: of the whole copy, ascending.
+        kept_files, kept_bytes: those that were stored already, by an earlier attempt or for an earlier backup.
         attempts: connections that it took.
     """
 
     version: int
     first_vlsn: int
     last_vlsn: int
-    files: int
-    size_bytes: int
+    files: tuple[CopiedFile, ...]
     kept_files: int
+    kept_bytes: int
     attempts: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size_bytes for file in self.files)
 
 
 class Throttle:
@@ -136,170 +140,136 @@ class HotCopy:
     """One copy, until it is whole.
 
     Arguments:
-        parent: the directory in which the copy is to appear.
-        name: its name there.
+        repository: where it goes.
         throttle: called with the length of each piece.
     """
 
-    def __init__(self, parent: Storage, name: str, listener: Listener, throttle: Throttle) -> None:
-        self._storage = parent
-        self._name = name
-        self._part = f"{name}{PART}"
+    def __init__(self, repository: Repository, listener: Listener, throttle: Throttle) -> None:
+        self._repository = repository
         self._listener = listener
         self._throttle = throttle
         self._attempts = 0
 
     def run(
-        self, network: Network, address: Address, timeout_s: float, retries: int, retried: Callable[[PeerError], None]
-    ) -> Copied:
-        """Copy all files, over as many connections as it takes.
+        self,
+        network: Network,
+        address: Address,
+        timeout_s: float,
+        retries: int,
+        retried: Callable[[PeerError], None],
+        origin: Origin,
+    ) -> tuple[Copied, Described]:
+        """Copy all files, over as many connections as it takes, and add the backup.
 
         Arguments:
             address: of the node.
             timeout_s: the longest that each step may take.
             retries: how often a cut may be followed by another attempt; what was fetched is kept in any case.
             retried: hears why there is another attempt.
+            origin: what the manifest says of the node.
 
         Raises:
-            RefusedError: something is there already, or another run is at it.
+            RefusedError: another run is at it.
             PeerError: the node cannot be reached, or answers wrongly.
             StorageError: there is no room.
         """
-        found = self._storage.stat(self._name)
-        if found is not None and (not found.is_directory or self._storage.names(self._name)):
-            raise RefusedError(
-                "the place for the copy is not empty",
-                file=f"{self._storage.root}/{self._name}",
-                consequence="nothing was copied",
-                hint="name a directory that does not exist",
-            )
-        self._storage.make_directory(self._part)
-        # A file of its own: closing one that is locked would give the lock up.
-        self._storage.open_rw(f"{self._part}/{LOCK}", create=True).close()
-        lock = self._storage.lock(f"{self._part}/{LOCK}", 0, exclusive=True)
-        try:
-            client_id = self._client_id()
-            pause = _FIRST_PAUSE_S
-            while True:
-                self._attempts += 1
-                try:
-                    with RemoteLog(network, address, client_id, timeout_s) as log:
-                        copied = self._attempt(log)
-                    break
-                except DisconnectedError as error:
-                    if self._attempts > retries:
-                        raise CutError(
-                            "the copy is not whole",
-                            file=f"{self._storage.root}/{self._part}",
-                            found=str(error),
-                            consequence="files that have come are kept",
-                            hint="run it again: it goes on with them",
-                        ) from error
-                    retried(error)
-                    time.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
-            self._finish()
-        finally:
-            lock.release()
-        return copied
+        with self._repository.locked():
+            previous = self._repository.latest(origin.source)
+            copied = self._copied(network, address, timeout_s, retries, retried)
+            view = view_of(self._repository, copied.files)
+            made = self._repository.new_id()
+            described = describe(made, view, copied.files, origin, previous, self._listener)
+            self._repository.add(described.manifest)
+            self._repository.storage.remove(STATE)
+        return copied, described
+
+    def _copied(
+        self, network: Network, address: Address, timeout_s: float, retries: int, retried: Callable[[PeerError], None]
+    ) -> Copied:
+        client_id = self._client_id()
+        pause = _FIRST_PAUSE_S
+        while True:
+            self._attempts += 1
+            try:
+                with RemoteLog(network, address, client_id, timeout_s) as log:
+                    return self._attempt(log)
+            except DisconnectedError as error:
+                if self._attempts > retries:
+                    raise CutError(
+                        "the copy is not whole",
+                        file=self._repository.root,
+                        found=str(error),
+                        consequence="no backup was added; files that have come are kept",
+                        hint="run it again: it goes on with them",
+                    ) from error
+                retried(error)
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _attempt(self, log: RemoteLog) -> Copied:
         info = log.info()
         names = log.names()
-        # Whatever else is there is of another list.
-        self._remove_others(set(names))
-        asked = [(name, self._size(name)) for name in names]
-        files = [log.file(name, digest=size is not None) for name, size in asked]
-        total, done, kept = sum(file.size_bytes for file in files), 0, 0
-        missing = []
+        asked = [(name, bool(self._repository.stored(number_of(name)))) for name in names]
+        files = [log.file(name, digest=there) for name, there in asked]
+        total, done, kept_bytes = sum(file.size_bytes for file in files), 0, 0
+        copied: dict[str, CopiedFile] = {}
         for file in files:
-            if self._same(file):
-                kept += 1
-                done += file.size_bytes
-            else:
-                missing.append(file)
+            sha256 = self._kept(file)
+            if sha256 is not None:
+                copied[file.name] = CopiedFile(file.name, number_of(file.name), file.size_bytes, sha256, 0)
+                kept_bytes += file.size_bytes
+        kept_files, done = len(copied), kept_bytes
         self._listener.step(STEP, done, total)
-        for file in missing:
-            done = self._fetch(log, file, done, total)
+        for file in files:
+            if file.name not in copied:
+                copied[file.name] = self._fetch(log, file, done, total)
+                done += file.size_bytes
         log.done()
         return Copied(
             version=log.version,
             first_vlsn=info.first_vlsn,
             last_vlsn=info.last_vlsn,
-            files=len(files),
-            size_bytes=total,
-            kept_files=kept,
+            files=tuple(copied[name] for name in names),
+            kept_files=kept_files,
+            kept_bytes=kept_bytes,
             attempts=self._attempts,
         )
 
-    def _fetch(self, log: RemoteLog, file: RemoteFile, done: int, total: int) -> int:
-        directory, slash, _ = file.name.rpartition("/")
-        if slash:
-            self._storage.make_directory(f"{self._part}/{directory}")
-        path = f"{self._part}/{file.name}"
-        target = self._storage.open_rw(path + PART, create=True)
-        at = 0
-        try:
-            target.truncate(0)
+    def _fetch(self, log: RemoteLog, file: RemoteFile, done: int, total: int) -> CopiedFile:
+        def pieces() -> Iterator[bytes]:
+            at = 0
+            # Length and digest are right when it ends, or it raises.
             for piece in log.read(file.name):
-                target.write(at, piece)
+                yield piece
                 at += len(piece)
                 self._throttle.passed(len(piece))
                 self._listener.step(STEP, done + at, total)
-            # Length and digest were right, or ``read`` has raised.
-            target.sync()
-        finally:
-            target.close()
-        self._storage.rename(path + PART, path)
-        return done + at
 
-    def _finish(self) -> None:
-        """Give the directory its name; from then on the copy is there."""
-        for directory in self._directories():
-            self._storage.sync_directory(directory)
-        for name in (STATE, LOCK):
-            self._storage.remove(f"{self._part}/{name}")
-        self._storage.sync_directory(self._part)
-        self._storage.rename(self._part, self._name)
-        self._storage.sync_directory()
+        number = number_of(file.name)
+        stored = self._repository.put_file(number, pieces())
+        return CopiedFile(file.name, number, stored.size_bytes, stored.sha256, 0)
 
-    def _same(self, file: RemoteFile) -> bool:
-        """Whether a file has been fetched already: the bytes that the node has now."""
-        if not file.digest or self._size(file.name) != file.size_bytes:
-            return False
-        digest = hashlib.new("sha1" if len(file.digest) == 20 else "sha256", usedforsecurity=False)
-        source = self._storage.open(f"{self._part}/{file.name}")
+    def _kept(self, file: RemoteFile) -> str | None:
+        """The SHA-256 of a stored file with the bytes that the node has now; None when none has them."""
+        number = number_of(file.name)
+        for stored in self._repository.stored(number) if file.digest else ():
+            if stored.size_bytes == file.size_bytes and self._digest_of(number, stored, file.digest) == file.digest:
+                return stored.sha256
+        return None
+
+    def _digest_of(self, number: int, stored: StoredFile, wanted: bytes) -> bytes:
+        digest = hashlib.new("sha1" if len(wanted) == 20 else "sha256", usedforsecurity=False)
+        source = self._repository.storage.open(stored_path(number, stored.sha256))
         try:
-            for at in range(0, file.size_bytes, _READ_BYTES):
-                digest.update(source.read(at, _READ_BYTES))
+            for piece in pieces_of(source, stored.size_bytes):
+                digest.update(piece)
         finally:
             source.close()
-        return digest.digest() == file.digest
-
-    def _size(self, name: str) -> int | None:
-        found = self._storage.stat(f"{self._part}/{name}")
-        return None if found is None else found.size_bytes
-
-    def _directories(self) -> list[str]:
-        names = self._storage.names(self._part)
-        paths = [f"{self._part}/{name}" for name in names]
-        stats = [(path, self._storage.stat(path)) for path in paths]
-        return [path for path, found in stats if found is not None and found.is_directory]
-
-    def _remove_others(self, wanted: set[str]) -> None:
-        for directory in ("", *(path.rpartition("/")[2] for path in self._directories())):
-            prefix = f"{directory}/" if directory else ""
-            for name in self._storage.names(f"{self._part}/{directory}".rstrip("/")):
-                path = f"{self._part}/{prefix}{name}"
-                found = self._storage.stat(path)
-                if found is None or found.is_directory or name in (STATE, LOCK) or f"{prefix}{name}" in wanted:
-                    continue
-                self._storage.remove(path)
+        return digest.digest()
 
     def _client_id(self) -> int:
         """The id of this copy, kept for the next run: by it the node knows that it goes on."""
-        path = f"{self._part}/{STATE}"
-        file = self._storage.open_rw(path, create=True)
+        file = self._repository.storage.open_rw(STATE, create=True)
         try:
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 client_id = json.loads(file.read(0, _STATE_BYTES))["client_id"]

@@ -1,1 +1,1 @@
-"""``jetool backup``: a hot copy of a node that runs."""
+"""``jetool backup``: taking, listing, checking and removing backups, and what these commands print."""

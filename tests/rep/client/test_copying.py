@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.backup.describing import Origin
+from engine.backup.repository import Repository
 from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError
 from engine.rep.client import copying
 from engine.rep.client.copying import CutError, HotCopy, Throttle, choose
@@ -27,6 +28,7 @@ from tests.rep.client.networks import RecordedNetwork, recordings
 from tests.rep.wire.recordings import Player, Recording
 
 HERE = ("localhost", 5001)
+ORIGIN = Origin("localhost:5001", "n1", 1_700_000_000_000)
 FILES = {f"{number:08x}.jdb": random.Random(number).randbytes(3000 + 700 * number) for number in range(5)}
 
 
@@ -44,13 +46,20 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def copy(server: Any, place: Path, retries: int = 0) -> copying.Copied:
-    made = HotCopy(DiskStorage(str(place.parent)), place.name, Steps(), Throttle(None))
-    return made.run(server, HERE, 5, retries, lambda _: None)
+    made = HotCopy(Repository(DiskStorage(str(place))), Steps(), Throttle(None))
+    return made.run(server, HERE, 5, retries, lambda _: None, ORIGIN)[0]
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    paths = (path for path in directory.rglob("*") if path.is_file())
-    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
+def contents(place: Path) -> dict[str, bytes]:
+    """The files of the newest backup, by their paths in the environment; none without a backup."""
+    latest = Repository(DiskStorage(str(place))).latest()
+    files = latest.files if latest is not None else ()
+    return {file.path: (place / file.stored).read_bytes() for file in files}
+
+
+def stored(place: Path) -> list[int]:
+    """Numbers of the log files that are stored, whether a backup needs them or not."""
+    return sorted(int(path.name[:8], 16) for path in (place / "files").glob("*.jdb"))
 
 
 @pytest.mark.parametrize("version", [2, 4])
@@ -58,8 +67,8 @@ def test_a_copy(version: int, tmp_path: Path) -> None:
     server = CopyServer(FILES, version)
     copied = copy(server, tmp_path / "copy")
     assert contents(tmp_path / "copy") == FILES
-    assert list(tmp_path.iterdir()) == [tmp_path / "copy"]
-    assert (copied.version, copied.files, copied.size_bytes) == (version, 5, sum(map(len, FILES.values())))
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["backups", "files", "lock"]
+    assert (copied.version, len(copied.files), copied.size_bytes) == (version, 5, sum(map(len, FILES.values())))
     assert (copied.first_vlsn, copied.last_vlsn, copied.kept_files, copied.attempts) == (1, 100, 0, 1)
     assert all(connection.closed for connection in server.connections)
     assert isinstance(server.connections[-1].messages[-1], c.Done)
@@ -119,9 +128,8 @@ def test_a_later_run_goes_on(tmp_path: Path) -> None:
     with pytest.raises(CutError) as caught:
         copy(server, place)
     assert caught.value.exit_code == 7
-    assert not place.exists()
-    there = sorted(path.name for path in (tmp_path / "copy.part").iterdir())
-    assert there == ["00000000.jdb", "00000001.jdb", "00000002.jdb.part", "copy.json", "copy.lock"]
+    assert contents(place) == {}
+    assert stored(place) == [0, 1]
     copied = copy(server, place)
     assert (contents(place), copied.kept_files) == (FILES, 2)
     ids = [m.client_id for one in server.connections for m in one.messages if isinstance(m, c.ClientVersion)]
@@ -147,10 +155,10 @@ def test_a_state_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CutError):
         copy(CopyServer(FILES, cut_after=[9_000]), place)
     for text in ("", "{", "[]", '{"client_id": 5}', '{"client_id": "x"}', '{"client_id": -99999999999}'):
-        (tmp_path / "copy.part" / "copy.json").write_text(text)
+        (place / "copy.json").write_text(text)
         with pytest.raises(CutError):
             copy(CopyServer(FILES, cut_after=[200]), place)
-        assert json.loads((tmp_path / "copy.part" / "copy.json").read_text())["client_id"] < 0
+        assert json.loads((place / "copy.json").read_text())["client_id"] < 0
     copy(CopyServer(FILES), place)
     assert contents(place) == FILES
 
@@ -181,7 +189,7 @@ def test_names_that_lead_elsewhere(name: str, tmp_path: Path) -> None:
         return
     with pytest.raises(PeerError, match="lists what is no log"):
         copy(server, tmp_path / "copy")
-    assert contents(tmp_path / "copy.part").keys() == {"copy.json", "copy.lock"}
+    assert stored(tmp_path / "copy") == []
 
 
 def RemoteLogNames(name: str) -> list[str]:  # noqa: N802
@@ -204,7 +212,7 @@ def test_a_node_that_contradicts_itself(kind: type[Message], change: dict[str, A
     server.spoil = lambda message: dataclasses.replace(message, **change) if isinstance(message, kind) else message  # type: ignore[type-var]
     with pytest.raises(PeerError):
         copy(server, tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
+    assert contents(tmp_path / "copy") == {}
 
 
 def test_bytes_that_are_not_those_of_the_digest(tmp_path: Path) -> None:
@@ -214,27 +222,30 @@ def test_bytes_that_are_not_those_of_the_digest(tmp_path: Path) -> None:
     )
     with pytest.raises(PeerError, match="another digest"):
         copy(server, tmp_path / "copy")
-    assert "00000000.jdb" not in contents(tmp_path / "copy.part")
+    assert stored(tmp_path / "copy") == []
 
 
-def test_the_place_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy" / "x").touch()
-    with pytest.raises(RefusedError, match="not empty"):
-        copy(CopyServer(FILES), tmp_path / "copy")
-    (tmp_path / "copy" / "x").unlink()
-    copy(CopyServer(FILES), tmp_path / "copy")
-    assert contents(tmp_path / "copy") == FILES
+def test_a_second_backup_fetches_what_is_new(tmp_path: Path) -> None:
+    place = tmp_path / "copy"
+    copy(CopyServer(FILES), place)
+    later = {**FILES, "00000005.jdb": b"new"}
+    server = CopyServer(later)
+    copied = copy(server, place)
+    assert (copied.kept_files, copied.kept_bytes) == (5, sum(map(len, FILES.values())))
+    assert server.asked == ["00000005.jdb"]
+    assert contents(place) == later
+    assert len(Repository(DiskStorage(str(place))).ids()) == 2
 
 
 def test_progress_and_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps, slept = Steps(), [0.0]
     monkeypatch.setattr(copying.time, "sleep", lambda s: slept.append(s))
     monkeypatch.setattr(copying.time, "monotonic", lambda: sum(slept))
-    HotCopy(DiskStorage(str(tmp_path)), "copy", steps, Throttle(1000)).run(CopyServer(FILES), HERE, 5, 0, print)
+    made = HotCopy(Repository(DiskStorage(str(tmp_path / "copy"))), steps, Throttle(1000))
+    made.run(CopyServer(FILES), HERE, 5, 0, print, ORIGIN)
     total = sum(map(len, FILES.values()))
     assert steps.seen[0] == ("copy", 0, total)
-    assert steps.seen[-1] == ("copy", total, total)
+    assert [step for step in steps.seen if step[0] == "copy"][-1] == ("copy", total, total)
     # A thousand bytes a second.
     assert sum(slept) == pytest.approx(total / 1000, rel=0.01)
 
@@ -349,9 +360,10 @@ def test_what_is_copied_is_an_environment(tmp_path: Path) -> None:
     from tests.harness import run
 
     env = GOLDEN / "je-17" / "txn-crash"
-    copy(CopyServer({path.name: path.read_bytes() for path in sorted(env.glob("*.jdb"))}), tmp_path / "copy")
-    shutil.copytree(tmp_path / "copy", tmp_path / "again")
-    assert run("verify", tmp_path / "copy", "--full").code == run("verify", env, "--full").code
+    logs = {path.name: path.read_bytes() for path in sorted(env.glob("*.jdb"))}
+    copy(CopyServer(logs), tmp_path / "copy")
+    assert contents(tmp_path / "copy") == logs
+    assert run("backup", "verify", tmp_path / "copy").code == run("verify", env, "--full").code
 
 
 def test_errors_are_jetools_own(tmp_path: Path) -> None:
@@ -379,6 +391,6 @@ def test_errors_are_jetools_own(tmp_path: Path) -> None:
         try:
             copy(server, place)
         except JetoolError:
-            assert not place.exists()
+            assert contents(place) == {}
             continue
         assert contents(place) == {"00000000.jdb": b"x" * 50}

@@ -1,0 +1,162 @@
+"""What the files of a copy hold: first and last entry, VLSNs, and where the last file ends.
+
+A log file may be a gigabyte, so files before the last are not read from end to end. The header of the next file names
+the last entry (je-log-format.md 3.2); it counts only when that entry is there, good, and ends with its file. From both
+ends entries are read until one has a VLSN. Where that leads nowhere the file is checked in bulk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from itertools import islice
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import COMMIT
+from engine.format.header import HEADER_BYTES
+from engine.format.lsn import NULL_LSN, make_lsn, offset_of
+from engine.format.vlsn import NULL_VLSN
+from engine.log.check import check_file
+from engine.log.damage import AfterDamageCount
+from engine.log.entry import LogEntry
+from engine.log.files import LogFile, LogFiles, header_version
+from engine.log.reader import FileReader, LogReader
+from engine.storage.base import Storage
+
+# Entries that are looked at one by one before a file is read in bulk.
+_MOST_LOOKS: Final = 2000
+# What is read at once on the way back.
+_BACK_BYTES: Final = 1 << 14
+
+
+class FileFacts(NamedTuple):
+    """What one file holds; fields as those of ``BackupFile``."""
+
+    version: int
+    first_lsn: int
+    last_lsn: int
+    first_vlsn: int
+    last_vlsn: int
+
+
+class LogEnd(NamedTuple):
+    """Where a last file ends.
+
+    Attributes:
+        end_offset: the offset after its last whole entry; the log ends there.
+        commits_after: good Commits after a bad entry, which are no part of the log (R-LOG-31).
+    """
+
+    end_offset: int
+    commits_after: int
+
+
+def end_of(storage: Storage, file: LogFile) -> LogEnd:
+    """The end of the last file of a log, which somebody may be writing to.
+
+    Raises:
+        UnsupportedError: a log version that this program does not read. StorageError: it cannot be read.
+    """
+    with FileReader(storage, file, is_last=True) as reader:
+        found = check_file(reader, with_sizes=False)
+    bad = [stretch.damage for stretch in found.damages if stretch.damage.length]
+    if not bad:
+        return LogEnd(found.end_offset, 0)
+    end = offset_of(bad[0].lsn)
+    count = AfterDamageCount()
+    with FileReader(storage, file, is_last=True) as reader:
+        for item in reader.entries():
+            if isinstance(item, LogEntry) and item.lsn > bad[0].lsn:
+                count.add(item)
+        with closing(storage.open(file.path)) as handle:
+            return LogEnd(end, count.result(handle, bad[0], has_later_file=False).commits if count.commits else 0)
+
+
+def facts_of(storage: Storage, files: LogFiles, file: LogFile, *, replicated: bool) -> FileFacts:
+    """What a file holds.
+
+    Arguments:
+        replicated: whether entries may have VLSNs; without, none is looked for.
+
+    Raises:
+        UnsupportedError, StorageError: it cannot be read.
+    """
+    is_last = file is files.files[-1]
+    with FileReader(storage, file, is_last=is_last) as reader:
+        last = _named_by_next(storage, files, file, reader)
+        vlsns = _vlsns_at_ends(storage, files, file, last) if replicated and last is not None else (NULL_VLSN,) * 2
+        if last is not None and vlsns is not None:
+            return FileFacts(reader.version, make_lsn(file.number, 0), make_lsn(file.number, last), *vlsns)
+        found = check_file(reader, with_sizes=False)
+        if found.last_offset < 0:
+            return FileFacts(reader.version, NULL_LSN, NULL_LSN, NULL_VLSN, NULL_VLSN)
+        return FileFacts(
+            version=reader.version,
+            first_lsn=make_lsn(file.number, 0),
+            last_lsn=make_lsn(file.number, found.last_offset),
+            first_vlsn=found.first_vlsn,
+            last_vlsn=found.last_vlsn,
+        )
+
+
+def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, reader: FileReader) -> int | None:
+    """Offset of the last entry by the header of the next file; None when that does not tell."""
+    following = files.find(file.number + 1)
+    if following is None:
+        return None
+    with closing(storage.open(following.path)) as handle:
+        start = handle.read(0, FILE_HEADER_BYTES)
+    version = header_version(start)
+    if version is None:
+        return None
+    offset = decode_file_header(start[HEADER_BYTES:], version).last_entry_in_prev_file
+    # Written once and never corrected: a file that was cut and went on has another last entry (R-LOG-16).
+    if not 0 < offset < file.size_bytes or not reader.is_entry(offset):
+        return None
+    entry = next(reader.entries(offset))
+    whole = isinstance(entry, LogEntry) and offset + entry.total_bytes == file.size_bytes
+    return offset if whole else None
+
+
+def _vlsns_at_ends(storage: Storage, files: LogFiles, file: LogFile, last: int) -> tuple[int, int] | None:
+    """First and last VLSN by entries near both ends; None when none of these has one."""
+    log = LogReader(storage, files._replace(files=(file,), marker=None))
+    ends = []
+    for items in (islice(log.forward(), _MOST_LOOKS), islice(_back_from(storage, file, last), _MOST_LOOKS)):
+        seen = (item.vlsn for item in items if isinstance(item, LogEntry) and item.replicated and not item.invisible)
+        ends.append(next(seen, NULL_VLSN))
+    return (ends[0], ends[1]) if NULL_VLSN not in ends else None
+
+
+def _back_from(storage: Storage, file: LogFile, offset: int) -> Iterator[LogEntry]:
+    """Entries of a file from one back to its header, by their links, as far as these lead."""
+    with FileReader(storage, file, is_last=False, window_bytes=_BACK_BYTES) as reader:
+        while offset > 0 and reader.is_entry(offset):
+            entry = next(reader.entries(offset))
+            if not isinstance(entry, LogEntry):
+                return
+            yield entry
+            # Links lead back; one that does not would lead round in a circle.
+            if entry.prev_offset >= offset:
+                return
+            offset = entry.prev_offset
+
+
+def last_commit_ms(storage: Storage, files: LogFiles, last_lsns: Mapping[int, int]) -> int | None:
+    """Time of the last Commit of a log; None when it has none.
+
+    Arguments:
+        last_lsns: the last entry of each file, by number.
+    """
+    for file in reversed([file for file in files.files if file.number in last_lsns]):
+        for entry in _back_from(storage, file, offset_of(last_lsns[file.number])):
+            if entry.type_number == COMMIT and not entry.invisible:
+                # A right checksum over bytes that are no Commit: somebody has forged it.
+                with suppress(FormatError, IndexError, ValueError):
+                    record = entry.record()
+                    if isinstance(record, TxnEnd):
+                        return record.time
+    return None

@@ -1,0 +1,38 @@
+"""``jetool backup``: how its commands find a directory of backups, and a backup in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.backup.manifest import ID
+from engine.backup.repository import Repository
+from engine.errors import NotFoundError, UsageError
+from engine.storage.disk import DiskStorage
+
+LATEST: Final = "latest"
+DEST_HELP: Final = "The directory of backups."
+
+
+def open_repository(dest: str) -> Repository:
+    """The directory of backups at a place."""
+    # Links in it are not followed: it may be a place that others can write to.
+    return Repository(DiskStorage(dest, follow=False))
+
+
+def chosen_id(repository: Repository, asked: str) -> str:
+    """The backup that an operator has named: its id, the beginning of it, or ``latest``.
+
+    Raises:
+        NotFoundError: there is none. UsageError: several begin so.
+    """
+    ids = repository.ids()
+    if asked == LATEST and ids:
+        return ids[-1]
+    found = [made for made in ids if made.startswith(asked)]
+    if len(found) > 1 and asked not in found:
+        raise UsageError(f"{len(found)} backups begin with {asked!r}", hint=f"jetool backup list {repository.root}")
+    if not found:
+        what = f"no backup {asked!r}" if ids else "no backup yet"
+        raise NotFoundError(what, file=repository.root, hint=f"jetool backup list {repository.root} shows them")
+    assert ID.fullmatch(found[0])
+    return found[0]

@@ -1,0 +1,224 @@
+"""``jetool backup ENV DEST``: a backup of an environment, or of a node that runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Final
+
+import click
+
+from engine.backup.describing import Origin
+from engine.backup.manifest import Manifest
+from engine.backup.taking import BackupPlan, Taken, plan, take
+from engine.errors import JetoolError, UsageError
+from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.copying import HotCopy, Throttle, choose
+from engine.rep.client.looking import check_group, look
+from engine.rep.frames import PeerError, address_text
+from engine.storage.disk import DiskStorage
+from jetool.app import exits, params
+from jetool.app.command import Outputs, command, environment_or
+from jetool.app.opening import require_je
+from jetool.app.options import Run
+from jetool.commands.backup.finding import DEST_HELP, open_repository
+from jetool.commands.backup.rows import TAKEN, group_of
+
+_TIMEOUT_S: Final = 5.0
+# A node computes the digest of a whole file in one step, and waits for a checkpoint before the first one.
+_LEAST_COPY_TIMEOUT_S: Final = 60.0
+_RETRIES: Final = 5
+
+
+def _check(
+    _run: Run, *, env: str, dest: str, node: str | None, from_master: bool, group: str | None, rate: int | None,
+    retries: int, timeout: float, force: bool,
+) -> None:  # fmt: skip
+    if _address_of(env) is None:
+        given = {
+            "node": node, "from-master": from_master, "group": group, "rate": rate, "force": force,
+            "retries": retries != _RETRIES, "timeout": timeout != _TIMEOUT_S,
+        }  # fmt: skip
+        words = [f"--{word}" for word, value in given.items() if value]
+        if words:
+            raise UsageError("only a node that runs has these options", found=", ".join(words))
+        if os.path.realpath(dest) == os.path.realpath(env):
+            raise UsageError("the backups need a directory of their own", file=dest)
+        return
+    if from_master and node is not None:
+        raise UsageError("--node names the node, master or not: --from-master says nothing beside it")
+    if group is not None:
+        check_group(group)
+
+
+def _address_of(env: str) -> Address | None:
+    """The address that stands for ENV; a directory of that name wins."""
+    if DiskStorage(env).stat() is not None:
+        return None
+    try:
+        return params.HOST.convert(env, None, None)
+    except click.BadParameter:
+        return None
+
+
+@command(
+    "take",
+    check=_check,
+    outputs=lambda: Outputs("document", (TAKEN,)),
+    features=("fields", "progress", "times", "plan"),
+    examples=(
+        ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
+        ("What it would read now", "jetool backup /data/env /backup/env -n"),
+        ("Of a group that runs, from its least busy replica", "jetool backup fe1:9010 /backup/fe"),
+        ("Of this node, at 20 MB/s at most", "jetool backup fe1:9010 /backup/fe2 --node fe2 --rate 20000000"),
+    ),
+    exits={
+        exits.DONE: "a backup was added, and recovers",
+        exits.FINDINGS: "a backup was added, but the copy does not recover: what was copied is damaged",
+        exits.REFUSED: "a restore marker stands in the environment, its files do not hold still, or another run adds "
+        "or removes backups; only the master is there, or the node refuses",
+        exits.NOT_FOUND: "no environment; no node answers, or none of that name; no directory above DEST",
+        exits.UNSUPPORTED: "a log version that this program does not read; a release of JE outside of 7.3 to 25.3",
+        exits.DATA_GIVEN_UP: "a backup was added; committed transactions after a bad entry are not in it",
+        exits.INCOMPLETE: "a file cannot be read, DEST cannot be written, or the connection was cut too often: run it "
+        "again and it goes on",
+    },
+)
+@environment_or("ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens.")
+@click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
+@click.option("--node", metavar="NAME", help="Copy this node, master or not.  [default: the least busy replica]")
+@click.option("--from-master", is_flag=True, help="Copy the master where there is no replica.")
+@click.option("--group", metavar="NAME", help="Name of the running group.  [default: what the node says]")
+@click.option("--rate", type=click.IntRange(1000), metavar="BYTES", help="From a node, bytes a second at most.")
+@click.option("--retries", type=click.IntRange(0, 1000), default=_RETRIES, metavar="N",
+              help="Connections that may be cut before the run ends.  [default: 5]")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(0.1, 3600), default=_TIMEOUT_S, metavar="S",
+              help="Longest wait for each answer of a node, in seconds; a minute at least once the copy begins."
+              "  [default: 5]")  # fmt: skip
+@click.option("--force", is_flag=True, help="Copy from a release of JE outside of 7.3 to 25.3, too.")
+def backup_take(run: Run, /, env: str, dest: str, **options: Any) -> int:
+    """Add a backup to the directory DEST, which is made when it is not there.
+
+    The environment may be at rest, or in use by JE or jetool: no lock is taken, and the writer is not held up. Files
+    are copied in ascending order, the last one up to its last whole entry; when a file is deleted or changed meanwhile,
+    the list is made again. Files that an earlier backup has are not read again, and stored once. Then the copy is
+    recovered in memory.
+
+    Of a node of JE that runs the same over its own port, by JE's network restore, without Java and without TLS: the
+    node begins a new log file, protects the files before it, and sends them with digests. Its log gets one small file
+    more for each backup. Run again, a copy that was stopped goes on.
+    """
+    address = _address_of(env)
+    return _of_environment(run, env, dest) if address is None else _of_node(run, address, dest, **options)
+
+
+def _of_environment(run: Run, env: str, dest: str) -> int:
+    began = time.monotonic()
+    storage, repository, source = DiskStorage(env), open_repository(dest), os.path.realpath(env)
+    require_je(storage)
+    if run.dry_run:
+        run.out.document(TAKEN, _planned_row(dest, source, plan(storage, repository, source), began))
+        return exits.DONE
+    taken = take(storage, repository, source, listener=run.listener)
+    found = taken.manifest
+    run.out.document(TAKEN, TAKEN.row(
+        (
+            found.id, dest, source, False, found.node, group_of(found), None, None, None, len(found.files),
+            found.size_bytes, taken.copied_files, taken.copied_bytes, len(found.files) - taken.copied_files,
+            taken.attempts, list(taken.gone), *_end_of(found, taken.given_up_bytes, taken.commits_after),
+            *found.vlsns, *_recovered(found), _since(began),
+        )
+    ))  # fmt: skip
+    return _code(run, env, taken)
+
+
+def _code(run: Run, env: str, taken: Taken) -> int:
+    codes = [exits.DONE, _recovery_code(run, env, taken.problem)]
+    if taken.gone:
+        run.messages.notice(
+            f"{len(taken.gone)} log files were deleted before they were copied", file=f"{env}/{taken.gone[0]}",
+            consequence="what was in use of them is in later files; points of time that need them cannot be restored",
+        )  # fmt: skip
+    if taken.commits_after:
+        codes.append(exits.DATA_GIVEN_UP)
+        run.messages.warning(
+            f"{taken.commits_after} committed transactions stand after a bad entry and are not in the backup",
+            file=env, hint=f"jetool verify --tail {env}; jetool salvage {env} takes them out",
+        )  # fmt: skip
+    return exits.worst(codes)
+
+
+def _recovery_code(run: Run, env: str, problem: JetoolError | None) -> int:
+    if problem is None:
+        return exits.DONE
+    run.messages.warning(
+        "the copy does not recover", file=env, found=str(problem),
+        consequence="the backup holds what there was, damage included", hint=f"jetool verify {env}",
+    )  # fmt: skip
+    return exits.FINDINGS
+
+
+def _of_node(
+    run: Run, address: Address, dest: str, *, node: str | None, from_master: bool, group: str | None, rate: int | None,
+    retries: int, timeout: float, force: bool,
+) -> int:  # fmt: skip
+    began = time.monotonic()
+    began_ms = time.time_ns() // 1_000_000
+    network = SocketNetwork()
+    found = look(network, [address], group, timeout)
+    chosen = choose(network, found, node, timeout, allow_master=from_master, force=force)
+    said = chosen.said
+    assert said is not None
+    source = address_text(chosen.address)
+    if run.dry_run:
+        none = (None,) * 6
+        run.out.document(TAKEN, TAKEN.row(
+            (
+                None, dest, source, True, chosen.name, found.group, said.state, said.je_version, *none, 0, [], NULL_LSN,
+                None, None, None, NULL_VLSN, said.commit_vlsn, None, None, _since(began),
+            )
+        ))  # fmt: skip
+        return exits.DONE
+    run.messages.detail(f"copying {chosen.name} at {source}, {said.state}")
+
+    def retried(error: PeerError) -> None:
+        run.messages.warning("the copy was cut and goes on", found=str(error))
+
+    copy = HotCopy(open_repository(dest), run.listener, Throttle(rate))
+    origin = Origin(source, chosen.name, began_ms)
+    done, described = copy.run(network, chosen.address, max(timeout, _LEAST_COPY_TIMEOUT_S), retries, retried, origin)
+    made = described.manifest
+    run.out.document(TAKEN, TAKEN.row(
+        (
+            made.id, dest, source, False, chosen.name, found.group, said.state, said.je_version, done.version,
+            len(done.files), done.size_bytes, len(done.files) - done.kept_files, done.size_bytes - done.kept_bytes,
+            done.kept_files, done.attempts, [], *_end_of(made, 0, 0), done.first_vlsn, done.last_vlsn,
+            *_recovered(made), _since(began),
+        )
+    ))  # fmt: skip
+    return _recovery_code(run, source, described.problem)
+
+
+def _planned_row(dest: str, source: str, found: BackupPlan, began: float) -> Any:
+    return TAKEN.row(
+        (
+            None, dest, source, True, None, None, None, None, None, found.files, found.size_bytes, found.to_copy,
+            found.to_copy_bytes, found.files - found.to_copy, 1, [], found.end_lsn, None, None, None, NULL_VLSN,
+            NULL_VLSN, None, None, _since(began),
+        )
+    )  # fmt: skip
+
+
+def _end_of(manifest: Manifest, torn_bytes: int, commits_after: int) -> tuple[int, int, int, int | None]:
+    return manifest.end_lsn, torn_bytes, commits_after, manifest.last_commit_ms
+
+
+def _recovered(manifest: Manifest) -> tuple[int | None, bool]:
+    names = manifest.databases
+    return (None if names is None else len(names)), names is not None
+
+
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
