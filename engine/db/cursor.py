@@ -1,133 +1,200 @@
 """A cursor: a position among the records of a database (R-TXN-20).
 
 It stands on a record, or on none. It remembers the key, so it survives splits, compression and the deletion of its own
-record: ``next`` goes on after that key.
+record: ``next`` goes on after that key. What finds nothing leaves it where it was, with its lock.
+
+Each movement takes a ``LockMode``: with ``READ_COMMITTED``, or under that isolation, the lock on a record is given back
+when the cursor leaves it. Without a transaction no lock is kept.
+
+Example: all data items of a key, from one on::
+
+    with db.cursor(txn) as cursor:
+        found = cursor.search_both_range(b"key", b"from")
+        while found is not None:
+            found = cursor.next_dup()
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from engine.db.engine import Engine
-from engine.db.scan import ScannedRecord, comparable_key, key_and_data, records_between, walker_of
+from engine.db.scan import ScannedRecord, comparable_key, key_and_data, key_bounds, records_between, walker_of
 from engine.db.transaction import Transaction, inner_of
+from engine.db.writes import Handle
 from engine.errors import RefusedError
-from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.txn.records import USER, Payload, PutMode
-from engine.txn.txn import Isolation
+from engine.txn.lock_types import LockType
+from engine.txn.records import PutMode, user_payload
+from engine.txn.txn import Isolation, LockMode, Txn
 
 Record = tuple[bytes, bytes]
+_DEFAULT = LockMode.DEFAULT
 
 
 class Cursor:
     """A position in a database; ``Database.cursor`` makes it.
 
     Arguments:
-        engine, state: the database.
+        handle: the database.
         txn: whose locks it takes; None reads committed records and keeps no lock.
-        check: refuses when the database's handle or the environment is closed.
     """
 
-    def __init__(
-        self, engine: Engine, state: DatabaseState, txn: Transaction | None, check: Callable[[], None]
-    ) -> None:
-        self._check = check
-        self._engine = engine
-        self._state = state
+    def __init__(self, handle: Handle, txn: Transaction | None) -> None:
+        self._handle = handle
+        self._engine = handle.engine
+        self._state = handle.state
         self._txn = txn
         self._at: ScannedRecord | None = None
-        self._held = -1
+        # The version whose lock goes when the cursor leaves it.
+        self._held: int | None = None
 
-    def first(self) -> Record | None:
+    def dup(self, *, same_position: bool = True) -> Cursor:
+        """Another cursor of the same transaction.
+
+        Arguments:
+            same_position: it stands on the same record; nowhere otherwise.
+        """
+        self._handle.check()
+        other = Cursor(self._handle, self._txn)
+        if same_position:
+            other._at = self._at
+        return other
+
+    def first(self, lock: LockMode = _DEFAULT) -> Record | None:
         """The smallest record, or None in an empty database."""
-        return self._move(None, inclusive=True, backward=False)
+        return self._move(None, lock)
 
-    def last(self) -> Record | None:
+    def last(self, lock: LockMode = _DEFAULT) -> Record | None:
         """The largest record, or None in an empty database."""
-        return self._move(None, inclusive=True, backward=True)
+        return self._move(None, lock, backward=True)
 
-    def next(self) -> Record | None:
+    def next(self, lock: LockMode = _DEFAULT) -> Record | None:
         """The record after; the first one when the cursor stands nowhere. None at the end; it stays where it is."""
-        return self._move(self._key(), inclusive=False, backward=False)
+        return self._move(self._key(), lock, inclusive=False)
 
-    def prev(self) -> Record | None:
+    def prev(self, lock: LockMode = _DEFAULT) -> Record | None:
         """The record before; the last one when the cursor stands nowhere."""
-        return self._move(self._key(), inclusive=False, backward=True)
+        return self._move(self._key(), lock, inclusive=False, backward=True)
 
-    def search(self, key: bytes) -> Record | None:
+    def search(self, key: bytes, lock: LockMode = _DEFAULT) -> Record | None:
         """The record of a key; with duplicates its first. None, and the cursor stays, when there is none."""
-        before = self._at
-        found = self.search_range(key)
-        if found is None or found[0] != key:
-            self._at = before
-            return None
-        return found
+        if self._state.duplicates and self._state.order.learned is None:
+            low, high = key_bounds(self._state, key)
+            return self._move(low, lock, bound=high)
+        return self._exact(comparable_key(self._state, key), lock)
 
-    def search_range(self, key: bytes, data: bytes = b"") -> Record | None:
+    def search_range(self, key: bytes, data: bytes = b"", lock: LockMode = _DEFAULT) -> Record | None:
         """The first record at or after a key (with duplicates: key and data item)."""
-        return self._move(comparable_key(self._state, key, data), inclusive=True, backward=False)
+        return self._move(comparable_key(self._state, key, data), lock)
 
-    def next_dup(self) -> Record | None:
+    def search_both(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
+        """The record of a key and a data item. None, and the cursor stays, when there is none."""
+        wanted = comparable_key(self._state, key, data)
+        return self._exact(wanted, lock, data=None if self._state.duplicates else data)
+
+    def search_both_range(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
+        """The first data item of a key at or after one; without duplicates as ``search_both``."""
+        if not self._state.duplicates:
+            return self.search_both(key, data, lock)
+        _, high = key_bounds(self._state, key)
+        return self._move(comparable_key(self._state, key, data), lock, bound=high)
+
+    def next_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
         """The next data item of the same key; None when there is none."""
-        return self._within_key(backward=False)
+        return self._within_key(lock, backward=False)
 
-    def prev_dup(self) -> Record | None:
+    def prev_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
         """The data item before, of the same key."""
-        return self._within_key(backward=True)
+        return self._within_key(lock, backward=True)
 
-    def next_no_dup(self) -> Record | None:
-        """The first record of the next key."""
-        here = self.current()
-        found = self.next()
-        while here is not None and found is not None and found[0] == here[0]:
-            found = self.next()
-        return found
+    def next_no_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
+        """The first record of the next key; the first of all when the cursor stands nowhere."""
+        return self._past_key(lock, backward=False)
+
+    def prev_no_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
+        """The last record of the key before; the last of all when the cursor stands nowhere."""
+        return self._past_key(lock, backward=True)
 
     def count(self) -> int:
-        """How many data items the key of the current record has."""
-        self._check()
+        """How many data items the key of the current record has; 0 once they are deleted."""
+        self._handle.check()
         here = self.current()
         if here is None:
             raise self._nowhere()
-        # The key with a zero byte is the next possible key, so all data items lie before it.
-        low, high = comparable_key(self._state, here[0]), comparable_key(self._state, here[0] + b"\0")
+        if not self._state.duplicates:
+            walker = walker_of(self._engine, self._state, inner_of(self._txn), LockMode.READ_UNCOMMITTED)
+            return int(walker.exact(comparable_key(self._state, here[0])) is not None)
+        low, high = key_bounds(self._state, here[0])
         return sum(map(len, records_between(self._engine, self._state, low, high, locker=inner_of(self._txn))))
 
-    def skip(self, records: int) -> int:
+    def skip(self, records: int, lock: LockMode = _DEFAULT) -> int:
         """Move over records, forward or (negative) backward; returns how many there were."""
         moved = 0
         for _ in range(abs(records)):
-            if (self.next() if records > 0 else self.prev()) is None:
+            if (self.next(lock) if records > 0 else self.prev(lock)) is None:
                 break
             moved += 1
         return moved
 
     def current(self) -> Record | None:
-        """The record that the cursor stands on."""
+        """The record that the cursor stands on, as it has read it."""
         return None if self._at is None else key_and_data(self._state, self._at.key, self._at.data)
 
-    def put_current(self, data: bytes) -> None:
-        """Replace the data of the current record; not with duplicates, where the data is part of the key."""
-        self._check()
+    def put(
+        self,
+        key: bytes,
+        data: bytes,
+        *,
+        mode: PutMode = PutMode.OVERWRITE,
+        expiration: int = 0,
+        update_expiration: bool = False,
+    ) -> bool:
+        """Insert or update a record, and stand on it; as ``Database.put``."""
+        self._handle.check()
+        wanted = comparable_key(self._state, key, data)
+        payload = user_payload(b"" if self._state.duplicates else data, expiration, update_expiration)
+        with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
+            if not self._handle.writer.put(wanted, payload, locker, mode):
+                return False
+        self._release()
+        self._at = ScannedRecord(wanted, b"" if self._state.duplicates else data, 0)
+        return True
+
+    def put_current(self, data: bytes, *, expiration: int = 0, update_expiration: bool = False) -> None:
+        """Replace the data of the current record.
+
+        With duplicates the data is a part of the key: it may only be replaced by one that is equal under the order of
+        data items, which in the usual order is the same one. That is good for a new expiration.
+
+        Arguments:
+            expiration, update_expiration: see ``Database.put``.
+
+        Raises:
+            RefusedError: the record is gone; or the new data item would stand elsewhere.
+        """
+        self._handle.check()
         if self._at is None:
             raise self._nowhere()
+        wanted, kept = self._at.key, data
         if self._state.duplicates:
-            raise RefusedError("a data item of a duplicates database is replaced by deleting and inserting it")
+            wanted, kept = comparable_key(self._state, key_and_data(self._state, wanted, b"")[0], data), b""
+            if wanted != self._at.key:
+                raise RefusedError(
+                    "a data item cannot be replaced by one that is not equal under the order of data items",
+                    hint="delete it and insert the other one",
+                )
         with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
-            payload = Payload(data, USER)
-            done = self._engine.records.put(self._state, self._at.key, payload, locker, PutMode.UPDATE_ONLY)
+            payload = user_payload(kept, expiration, update_expiration)
+            done = self._handle.writer.put(wanted, payload, locker, PutMode.UPDATE_ONLY)
         if not done:
             raise RefusedError("the cursor's record has been deleted")
-        self._at = self._at._replace(data=data)
+        self._at = ScannedRecord(wanted, kept, 0)
 
     def delete(self) -> bool:
         """Delete the current record; False when it is gone already. The cursor keeps its place."""
-        self._check()
+        self._handle.check()
         if self._at is None:
             raise self._nowhere()
         with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
-            return self._engine.records.delete(self._state, self._at.key, locker, Payload(None, USER))
+            return self._handle.writer.delete(self._at.key, locker)
 
     def close(self) -> None:
         """Give up the position."""
@@ -143,37 +210,108 @@ class Cursor:
     def _key(self) -> Key | None:
         return None if self._at is None else self._at.key
 
-    def _move(self, key: Key | None, *, inclusive: bool, backward: bool) -> Record | None:
-        self._check()
-        locker = inner_of(self._txn)
-        if locker is not None:
-            locker.check_usable()
-        found = walker_of(self._engine, self._state, locker, backward=backward).step(key, inclusive=inclusive, limit=1)
-        if not found:
+    def _move(
+        self,
+        key: Key | None,
+        lock: LockMode,
+        *,
+        inclusive: bool = True,
+        backward: bool = False,
+        bound: Key | None = None,
+    ) -> Record | None:
+        locker, held = self._ready()
+        walker = walker_of(self._engine, self._state, locker, lock, backward=backward, bound=bound)
+        found = walker.step(key, inclusive=inclusive, limit=1)
+        return self._stand(found[0], locker, lock, held) if found else None
+
+    def _exact(self, key: Key, lock: LockMode, data: bytes | None = None) -> Record | None:
+        """The record of one key, and only if it has that data."""
+        locker, held = self._ready()
+        if locker is not None and locker.isolation is Isolation.SERIALIZABLE:
+            # The lock on the record after guards the gap where there is none.
+            walker = walker_of(self._engine, self._state, locker, lock)
+            found = next(iter(walker.step(key, inclusive=True, limit=1)), None)
+        else:
+            found = walker_of(self._engine, self._state, locker, lock).exact(key)
+        if found is None or found.key != key or (data is not None and found.data != data):
             return None
+        return self._stand(found, locker, lock, held)
+
+    def _ready(self) -> tuple[Txn | None, int]:
+        """The transaction, and how many locks it has."""
+        self._handle.check()
+        locker = inner_of(self._txn)
+        if locker is None:
+            return None, 0
+        locker.check_usable()
+        return locker, len(locker.locks)
+
+    def _stand(self, found: ScannedRecord, locker: Txn | None, lock: LockMode, held: int) -> Record | None:
         # Only after the new record is locked: without a record the cursor keeps its place and its lock.
-        self._release()
-        self._at = found[0]
-        self._held = found[0].lsn
+        left, self._held = self._held, None
+        self._at = found
+        if locker is not None and _is_brief(locker, lock):
+            # One that the transaction had before stays: others rely on it.
+            is_new = len(locker.locks) > held and next(reversed(locker.locks)) == found.lsn
+            self._held = found.lsn if is_new or left == found.lsn else None
+        if left is not None and left != self._held:
+            self._give_back(left)
         return self.current()
 
-    def _within_key(self, *, backward: bool) -> Record | None:
-        before, here = self._at, self.current()
+    def _within_key(self, lock: LockMode, *, backward: bool) -> Record | None:
+        here = self.current()
         if here is None:
             raise self._nowhere()
-        found = self.prev() if backward else self.next()
+        if not self._state.duplicates:
+            self._handle.check()
+            return None
+        if self._state.order.learned is None:
+            low, high = key_bounds(self._state, here[0])
+            return self._move(self._key(), lock, inclusive=False, backward=backward, bound=low if backward else high)
+        before = self._at
+        found = self.prev(lock) if backward else self.next(lock)
         if found is None or found[0] != here[0]:
             self._at = before
             return None
         return found
 
+    def _past_key(self, lock: LockMode, *, backward: bool) -> Record | None:
+        here = self.current()
+        if here is None or not self._state.duplicates:
+            return self.prev(lock) if backward else self.next(lock)
+        if self._state.order.learned is None:
+            low, high = key_bounds(self._state, here[0])
+            return self._move(low if backward else high, lock, inclusive=False, backward=backward)
+        before = self._at
+        found: Record | None = here
+        while found is not None and found[0] == here[0]:
+            found = self.prev(lock) if backward else self.next(lock)
+        if found is None:
+            self._at = before
+        return found
+
     def _release(self) -> None:
-        """Under read-committed the lock on the record that is left is given back."""
+        """The record is left."""
+        left, self._held = self._held, None
+        if left is not None:
+            self._give_back(left)
+
+    def _give_back(self, lsn: int) -> None:
         locker = inner_of(self._txn)
         # A write lock is held to the end of the transaction (R-TXN-20).
-        if locker is not None and locker.isolation is Isolation.READ_COMMITTED and self._held not in locker.writes:
-            self._engine.locks.release(self._held, locker)
-            locker.locks.pop(self._held, None)
+        if locker is None or lsn in locker.writes:
+            return
+        for owner, lock_type in self._engine.locks.owners(lsn):
+            if owner is locker and lock_type is LockType.READ:
+                self._engine.locks.release(lsn, locker)
+                locker.locks.pop(lsn, None)
 
     def _nowhere(self) -> RefusedError:
         return RefusedError("the cursor stands on no record", hint="move it first")
+
+
+def _is_brief(locker: Txn, lock: LockMode) -> bool:
+    """Whether the lock of a read goes when the cursor leaves the record."""
+    if lock is LockMode.READ_COMMITTED:
+        return True
+    return lock is LockMode.DEFAULT and locker.isolation is Isolation.READ_COMMITTED

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
-from engine.db.scan import comparable_key, is_expired, key_and_data, lock_type_of, records_between, walker_of
+from engine.db.scan import comparable_key, key_and_data, key_bounds, lock_of, records_between, walker_of
 from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
-from engine.errors import RefusedError
+from engine.db.writes import Dependents, Handle, RecordWriter
+from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import find_bin
-from engine.txn.records import USER, Payload, PutMode, user_payload
+from engine.txn.records import PutMode, user_payload
+from engine.txn.txn import LockMode
 
 
 class Database:
@@ -26,11 +28,14 @@ class Database:
 
     Arguments:
         engine, state: what it stands for.
+        dependents: the secondaries that hang on it.
     """
 
-    def __init__(self, engine: Engine, state: DatabaseState) -> None:
+    def __init__(self, engine: Engine, state: DatabaseState, dependents: Dependents) -> None:
         self._engine = engine
-        self._open = True
+        self._dependents = dependents
+        self._writer = RecordWriter(engine, state, dependents)
+        self._handle = Handle(engine, state, self._writer)
         self.state = state
         self._plain = state.order.plain
         # The log does not say it: as in JE each handle declares it anew.
@@ -50,8 +55,8 @@ class Database:
 
     def close(self) -> None:
         """Give the handle back. Closing twice is harmless."""
-        if self._open:
-            self._open = False
+        if self._handle.is_open:
+            self._handle.is_open = False
             self.state.handles -= 1
 
     def __enter__(self) -> Database:
@@ -60,15 +65,27 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def get(self, key: bytes, txn: Transaction | None = None, *, for_update: bool = False) -> bytes | None:
+    def get(
+        self,
+        key: bytes,
+        txn: Transaction | None = None,
+        *,
+        for_update: bool = False,
+        lock: LockMode = LockMode.DEFAULT,
+    ) -> bytes | None:
         """The data of a record; with duplicates the first data item of the key; None when there is none.
 
         Arguments:
             txn: whose locks are taken; None reads what is committed.
-            for_update: take a write lock, since an update follows.
+            for_update: take a write lock, since an update follows; short for ``LockMode.RMW``.
+            lock: another lock than the isolation of the transaction says.
         """
-        if self.duplicates:
-            return next((data for _, data in self.items(start=key, end=key + b"\0", txn=txn)), None)
+        if for_update:
+            lock = LockMode.RMW
+        if self.duplicates or (lock is LockMode.READ_COMMITTED and txn is not None):
+            with self.cursor(txn) as cursor:
+                first = cursor.search(key, lock)
+                return None if first is None else first[1]
         self._check()
         learned = self.state.order.learned
         # Nothing has shown this key, so there is no such record; a search would give the key a place.
@@ -77,18 +94,19 @@ class Database:
         locker = txn.inner if txn is not None else None
         if locker is None:
             # Without a transaction of its own the read waits for a writer, but keeps no lock.
-            found = walker_of(self._engine, self.state, None).exact(self._key(key))
+            found = walker_of(self._engine, self.state, None, lock).exact(self._key(key))
             self._engine.keep_budget()
             return None if found is None else found.data
         locker.check_usable()
         wanted = self._key(key)
-        data = self._engine.records.get(self.state, wanted, locker, lock_type_of(locker, write=for_update))
+        data = self._engine.records.get(self.state, wanted, locker, lock_of(locker, lock))
         self._engine.keep_budget()
         return None if data is None or self._is_expired(wanted) else data
 
     def has(self, key: bytes, data: bytes) -> bool:
         """Whether a key has a data item."""
-        return any(item == data for _, item in self.items(start=key, end=key + b"\0"))
+        with self.cursor() as cursor:
+            return cursor.search_both(key, data) is not None
 
     def put(
         self,
@@ -98,12 +116,14 @@ class Database:
         *,
         mode: PutMode = PutMode.OVERWRITE,
         expiration: int = 0,
+        update_expiration: bool = False,
     ) -> bool:
         """Insert or update a record; with duplicates add a data item.
 
         Arguments:
-            mode: what to do where there is a record, or none.
-            expiration: days since 1970, or negative hours; 0 for none.
+            mode: what to do where there is a record, or none; one that has expired is none.
+            expiration: of a new record: days since 1970, or negative hours; 0 for none.
+            update_expiration: an update sets it too; otherwise that of the record stays.
 
         Returns:
             False when the mode did not allow it.
@@ -111,15 +131,15 @@ class Database:
         self._check()
         engine, state = self._engine, self.state
         wanted = key if self._plain else self._key(key, data)
-        payload = user_payload(b"" if not self._plain and self.duplicates else data, expiration)
-        if txn is not None and not state.deferred:
+        payload = user_payload(b"" if not self._plain and self.duplicates else data, expiration, update_expiration)
+        if txn is not None and not state.deferred and not self._dependents.secondaries:
             # What ``operation`` comes to here, without its object.
             engine.check_writes()
             done = engine.records.put(state, wanted, payload, txn.inner, mode)
             engine.keep_budget()
             return done
         with engine.operation(inner_of(txn), db=state) as locker:
-            return engine.records.put(state, wanted, payload, locker, mode)
+            return self._writer.put(wanted, payload, locker, mode)
 
     def delete(self, key: bytes, txn: Transaction | None = None, *, data: bytes | None = None) -> int:
         """Delete a record; with duplicates all data items of the key, or one.
@@ -128,14 +148,15 @@ class Database:
             How many records went.
         """
         self._check()
-        keys = [self._key(key)]
-        if self.duplicates:
-            found = self.items(start=key, end=key + b"\0", txn=txn)
-            keys = [self._key(key, item) for _, item in found if data is None or item == data]
+        keys = [self._key(key, data or b"")]
+        if self.duplicates and data is None:
+            low, high = key_bounds(self.state, key)
+            between = records_between(self._engine, self.state, low, high, locker=inner_of(txn))
+            keys = [record.key for found in between for record in found]
         removed = 0
         with self._engine.operation(inner_of(txn), db=self.state) as locker:
             for wanted in keys:
-                removed += self._engine.records.delete(self.state, wanted, locker, Payload(None, USER))
+                removed += self._writer.delete(wanted, locker)
         return removed
 
     def items(
@@ -170,7 +191,7 @@ class Database:
     def cursor(self, txn: Transaction | None = None) -> Cursor:
         """A cursor."""
         self._check()
-        return Cursor(self._engine, self.state, txn, self._check)
+        return Cursor(self._handle, txn)
 
     def sequence(self, key: bytes, config: SequenceConfig | None = None, txn: Transaction | None = None) -> Sequence:
         """Numbers that are given out once, from the record of a key; see ``engine.db.sequence``."""
@@ -196,13 +217,7 @@ class Database:
             return exact and is_expired(node.expirations[index], self._engine.now_ms())
 
     def _check(self) -> None:
-        if self._open and not self._engine.stopped and not self.state.deleted:
-            return
-        if not self._open:
-            raise RefusedError(f"the handle of database {self.name!r} is closed")
-        if self._engine.stopped:
-            raise RefusedError("the environment is closed", file=self._engine.home)
-        raise RefusedError(f"database {self.name!r} has been removed")
+        self._handle.check()
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:

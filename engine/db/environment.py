@@ -22,6 +22,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
 from engine.db.transaction import Transaction, inner_of
+from engine.db.writes import Dependents
 from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.events import SILENT, Listener
 from engine.storage.base import Storage
@@ -53,6 +54,8 @@ class Environment:
     ) -> None:
         storage: Storage = DiskStorage(home) if isinstance(home, (str, Path)) else home
         self.engine = Engine(storage, config or EnvironmentConfig(), listener)
+        # By database: every handle of a primary maintains its secondaries.
+        self._dependents: dict[int, Dependents] = {}
 
     def __enter__(self) -> Environment:
         return self
@@ -150,7 +153,7 @@ class Environment:
             state = engine.naming.create(name, options, locker)
             # The MapLN is not transactional: an abort takes back the name only (R-TREE-4).
             engine.at_end(locker, aborted=lambda: engine.naming.finish_removal(state))
-        return Database(engine, state)
+        return self._handle(name, state)
 
     def remove_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove a database and its records."""
@@ -229,4 +232,4 @@ class Environment:
     def _handle(self, name: str, state: DatabaseState | None) -> Database:
         if state is None:
             raise NotFoundError(f"no database of the name {name!r}", file=self.home, hint="jetool dbs lists them")
-        return Database(self.engine, state)
+        return Database(self.engine, state, self._dependents.setdefault(state.id, Dependents()))

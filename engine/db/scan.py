@@ -12,20 +12,18 @@ from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
 from engine.errors import DamageError
-from engine.format.bytecursor import join_two_part_key
+from engine.format.bytecursor import PREFIX_ONLY, join_two_part_key
 from engine.format.lsn import NULL_LSN
-from engine.tree.bin_node import BIN
+from engine.tree.bin_node import BIN, is_expired
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import Key, unknown_order
+from engine.tree.keys import AFTER_ALL, Key, RegisteredKey, unknown_order
 from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn
-from engine.txn.txn import Isolation, Txn
+from engine.txn.txn import Isolation, LockMode, Txn
 
 _new_tuple: Final = tuple.__new__
-_DAY_MS: Final = 86_400_000
-_HOUR_MS: Final = 3_600_000
 _RANGES: Final = (LockType.RANGE_READ, LockType.RANGE_WRITE)
 
 
@@ -54,17 +52,12 @@ class ScanBatch(NamedTuple):
 
 
 def lock_type_of(locker: Txn | None, *, write: bool = False) -> LockType | None:
-    """The lock that a read takes under the isolation of its transaction."""
+    """The lock that a read of a transaction takes under its isolation; without one it reads what is there."""
     if locker is None or locker.isolation is Isolation.READ_UNCOMMITTED:
         return LockType.WRITE if write else None
     if locker.isolation is Isolation.SERIALIZABLE:
         return LockType.RANGE_WRITE if write else LockType.RANGE_READ
     return LockType.WRITE if write else LockType.READ
-
-
-def is_expired(expiration: int, now_ms: int) -> bool:
-    """Whether a record has expired: now is after its expiration (R-CLN-50)."""
-    return bool(expiration) and now_ms > (expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS)
 
 
 class RecordWalker:
@@ -352,12 +345,42 @@ def key_and_data(state: DatabaseState, key: Key, data: bytes) -> tuple[bytes, by
     return getattr(first, "stored", first), getattr(second, "stored", second)
 
 
+def key_bounds(state: DatabaseState, key: bytes) -> tuple[Key, Key]:
+    """Of a database with duplicates: all data items of a key are after the first, and before the second.
+
+    Raises:
+        UnknownOrderError: the order had to be learned.
+    """
+    learned = state.order.learned
+    if learned is not None:
+        raise unknown_order(learned.name)
+    (first,) = state.order.wrap(key + PREFIX_ONLY)
+    return (first,), (first, AFTER_ALL if state.order.comparator is None else RegisteredKey(b"", AFTER_ALL))
+
+
+def lock_of(locker: Txn | None, mode: LockMode) -> LockType | None:
+    """The lock that one operation takes; None reads what is there, committed or not."""
+    if mode is LockMode.READ_UNCOMMITTED:
+        return None
+    if mode is LockMode.READ_COMMITTED:
+        return LockType.READ
+    if locker is None:
+        # What is committed; nothing is kept. For a change to follow it waits for readers too.
+        return LockType.WRITE if mode is LockMode.RMW else LockType.READ
+    return lock_type_of(locker, write=mode is LockMode.RMW)
+
+
 def walker_of(
-    engine: Engine, state: DatabaseState, locker: Txn | None, *, backward: bool = False, bound: Key | None = None
+    engine: Engine,
+    state: DatabaseState,
+    locker: Txn | None,
+    mode: LockMode = LockMode.DEFAULT,
+    *,
+    backward: bool = False,
+    bound: Key | None = None,
 ) -> RecordWalker:
-    """A walk under the isolation of a transaction; without one it reads what is committed."""
-    lock_type = LockType.READ if locker is None else lock_type_of(locker)
-    return RecordWalker(engine, state, locker, lock_type, backward=backward, bound=bound)
+    """A walk with the locks that a mode means in a transaction; without one it reads what is committed."""
+    return RecordWalker(engine, state, locker, lock_of(locker, mode), backward=backward, bound=bound)
 
 
 def records_between(

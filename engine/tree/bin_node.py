@@ -27,6 +27,8 @@ DELETED: Final = KNOWN_DELETED | PENDING_DELETED
 BIN_HEIGHT: Final = 1
 _OF_LIVE_RECORDS: Final = PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
 _NODE_BYTES: Final = 600
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
 _SLOT_BYTES: Final = 260
 _TIMES_BYTES: Final = 230
 
@@ -47,6 +49,11 @@ UNTIMED: Final = Times(0, 0)
 def times_from(modified: int, created: int) -> Times:
     """Times of which there is one object when nothing is known, so that slots need not keep them."""
     return Times(modified, created) if modified or created else UNTIMED
+
+
+def is_expired(expiration: int, now_ms: int) -> bool:
+    """Whether a record has expired: now is after its expiration (R-CLN-50)."""
+    return bool(expiration) and now_ms > (expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS)
 
 
 class BIN(IN):

@@ -135,6 +135,33 @@ PLAIN: Final = KeyOrder(False, _same, _same, None)
 TWO_PART: Final = KeyOrder(True, _split, _join, None)
 
 
+class _AfterAll:
+    """Comes after everything that it is compared with, as the data item after the last one of a key."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __le__(self, other: object) -> bool:
+        return self is other
+
+    def __gt__(self, other: object) -> bool:
+        return self is not other
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return 0
+
+
+AFTER_ALL: Final = _AfterAll()
+
+
 @total_ordering
 class RegisteredKey:
     """A key under a registered order: compares by the sort key, remembers the stored bytes."""
@@ -149,6 +176,9 @@ class RegisteredKey:
         return isinstance(other, RegisteredKey) and bool(self.sort == other.sort)
 
     def __lt__(self, other: RegisteredKey) -> bool:
+        # A sort key may be anything, and know nothing of what comes after all.
+        if self.sort is AFTER_ALL or other.sort is AFTER_ALL:
+            return self.sort is not AFTER_ALL
         return bool(self.sort < other.sort)
 
     def __hash__(self) -> int:

@@ -41,7 +41,7 @@ from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.apply import RecordVersion, record_version
-from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, times_from
+from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, is_expired, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, unknown_order
@@ -130,6 +130,7 @@ class Payload(NamedTuple):
         data: None is a deletion.
         expiration: days, or negative hours, since 1970; 0 for none.
         content, tail: of internal records.
+        keeps_expiration: an update leaves the expiration as it is, unless the record has expired.
         refresh: makes the content when the entry is logged, under the log write latch, for content that counts the
             entry itself; its encoded size must not depend on when it is called.
     """
@@ -140,11 +141,12 @@ class Payload(NamedTuple):
     content: Content | None = None
     tail: Tail | None = None
     refresh: Callable[[], Content] | None = None
+    keeps_expiration: bool = False
 
 
-def user_payload(data: bytes, expiration: int) -> Payload:
+def user_payload(data: bytes, expiration: int, update_expiration: bool = False) -> Payload:
     """A user's record; compiled, which makes a NamedTuple cheaper than its constructor does."""
-    return Payload(data, USER, expiration)
+    return Payload(data, USER, expiration, keeps_expiration=not update_expiration)
 
 
 class Records:
@@ -216,9 +218,14 @@ class Records:
                     wait_lsn = self._ask_gap(node, index + exact, locker)
                 if wait_lsn == NULL_LSN:
                     # Only now, with the lock: before, the state may be that of an open transaction.
+                    expiration = node.expirations[index] if exact else 0
                     exists = exact and node.is_live(index)
+                    if expiration and is_expired(expiration, self._clock()):
+                        exists = False
                     if exists if mode is PutMode.INSERT_ONLY else not exists and mode is PutMode.UPDATE_ONLY:
                         return False
+                    if expiration and exists and payload.keeps_expiration:
+                        payload = payload._replace(expiration=expiration)
                     self.write_slot(node, index, exact, key, payload, locker)
                     return True
             if gap:

@@ -18,7 +18,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import NamedTuple
 
-from engine.errors import RefusedError, caused_by
+from engine.errors import JetoolError, RefusedError, caused_by
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.apply import RecordVersion
@@ -34,6 +34,19 @@ class Isolation(Enum):
     READ_COMMITTED = "read-committed"
     REPEATABLE_READ = "repeatable-read"
     SERIALIZABLE = "serializable"
+
+
+class LockMode(Enum):
+    """What a single read asks for (JE's LockMode).
+
+    DEFAULT: what the isolation of the transaction says. READ_UNCOMMITTED: what is there, committed or not, without a
+    lock. READ_COMMITTED: the lock goes when the cursor leaves the record. RMW: a write lock, since a change follows.
+    """
+
+    DEFAULT = "default"
+    READ_UNCOMMITTED = "read-uncommitted"
+    READ_COMMITTED = "read-committed"
+    RMW = "rmw"
 
 
 class Durability(Enum):
@@ -99,7 +112,7 @@ class Txn:
         transactional: bool = True,
     ) -> None:
         self._id = txn_id
-        self._cause: LockConflictError | None = None
+        self._cause: JetoolError | None = None
         self.isolation = isolation
         self.durability = durability
         self.lock_timeout_ms = lock_timeout_ms
@@ -134,7 +147,7 @@ class Txn:
         """Whether it replays the stream of a master, which cannot be refused a lock."""
         return self.vlsn > 0
 
-    def set_abort_only(self, cause: LockConflictError) -> None:
+    def set_abort_only(self, cause: JetoolError) -> None:
         """The transaction can only be aborted from now on."""
         self._cause = cause
         # A prepared transaction stays so: only its coordinator decides.

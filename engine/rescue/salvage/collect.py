@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.scan import is_expired, key_and_data
+from engine.db.scan import key_and_data
 from engine.errors import FormatError, JetoolError
 from engine.events import SILENT, Listener
 from engine.format.bytecursor import join_two_part_key, split_two_part_key
@@ -33,6 +33,7 @@ from engine.rescue.salvage.sorting import Row, SortedRows
 from engine.rescue.salvage.sources import SalvageNode, SalvageSource
 from engine.rescue.salvage.verdict import ABORTED, COMMITTED, OPEN, Verdict, choose, judge
 from engine.storage.disk import DiskStorage
+from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins, slot_data
 

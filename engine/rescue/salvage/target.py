@@ -44,7 +44,7 @@ class NewEnvironment:
         db = self._database(database)
         if self._txn is None:
             self._txn = self._env.begin(durability=Durability.NO_SYNC)
-        db.put(record.key, record.data, self._txn, expiration=record.expiration)
+        db.put(record.key, record.data, self._txn, expiration=record.expiration, update_expiration=True)
         self._count += 1
         if self._count % _BATCH == 0:
             self._commit()

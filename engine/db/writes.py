@@ -1,0 +1,166 @@
+"""Writing records of one database, with what hangs on them: its secondaries, and foreign keys that lead to it.
+
+Most databases have neither, and a write is one call. Where there are some, a write of a record is, in one transaction:
+
+1. Lock the record and read its old data.
+2. Ask the key creators; nothing has changed yet, so they may raise.
+3. A deletion: what refers to the record refuses, goes with it, or is changed (``ForeignKeyDelete``).
+4. Change the record, then the entries of each secondary whose key has come or gone.
+
+A refusal after step 2 leaves the transaction abort-only, since a part of the change may have been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from engine.db.engine import Engine
+from engine.db.scan import RecordWalker, key_and_data
+from engine.errors import JetoolError, RefusedError
+from engine.tree.database_state import DatabaseState
+from engine.tree.keys import Key
+from engine.tree.tree import find_bin
+from engine.txn.lock_types import LockType
+from engine.txn.records import USER, Payload, PutMode
+from engine.txn.txn import Txn
+
+
+class PrimaryChange(NamedTuple):
+    """A change of a record that has secondaries; ``old`` or ``new`` is None where there is no record.
+
+    Attributes:
+        key: of the record.
+        expiration: of the record afterwards.
+        retimed: the expiration is another one than before.
+    """
+
+    key: bytes
+    old: bytes | None
+    new: bytes | None
+    expiration: int
+    retimed: bool
+
+
+class Dependent(Protocol):
+    """A secondary, as the databases see it that it hangs on."""
+
+    def prepare(self, change: PrimaryChange) -> Callable[[Txn], None]:
+        """Ask the key creator; what is returned makes the change in a transaction."""
+
+    def referred_deleted(self, key: bytes, locker: Txn) -> None:
+        """A record of the database is about to go that foreign keys lead to."""
+
+
+class Dependents:
+    """What hangs on one database: secondaries, whose primary it is, and referrers, whose foreign keys lead to it."""
+
+    def __init__(self) -> None:
+        self.secondaries: list[Dependent] = []
+        self.referrers: list[Dependent] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.secondaries or self.referrers)
+
+
+class RecordWriter:
+    """Writes records of one database.
+
+    Arguments:
+        engine, state: the database.
+        dependents: what hangs on it; others add to it.
+    """
+
+    def __init__(self, engine: Engine, state: DatabaseState, dependents: Dependents) -> None:
+        self._engine = engine
+        self._state = state
+        self.dependents = dependents
+
+    def put(self, key: Key, payload: Payload, locker: Txn, mode: PutMode = PutMode.OVERWRITE) -> bool:
+        """Insert or update a record; False when the mode did not allow it."""
+        if not self.dependents.secondaries:
+            return self._engine.records.put(self._state, key, payload, locker, mode)
+        while True:
+            old = self._locked(key, locker)
+            if mode is (PutMode.UPDATE_ONLY if old is None else PutMode.INSERT_ONLY):
+                return False
+            before = 0 if old is None else self._expiration(key)
+            after = before if old is not None and payload.keeps_expiration else payload.expiration
+            change = PrimaryChange(
+                key=key_and_data(self._state, key, b"")[0],
+                old=old,
+                new=payload.data,
+                expiration=after,
+                retimed=after != before,
+            )
+            steps = [secondary.prepare(change) for secondary in self.dependents.secondaries]
+            # Nobody has a lock on a record that is not there: another transaction may have inserted it meanwhile.
+            wanted = PutMode.INSERT_ONLY if old is None else PutMode.UPDATE_ONLY
+            if self._engine.records.put(self._state, key, payload, locker, wanted):
+                self._go(steps, locker)
+                return True
+
+    def delete(self, key: Key, locker: Txn) -> bool:
+        """Delete a record; False when there is none."""
+        if not self.dependents:
+            return self._engine.records.delete(self._state, key, locker, Payload(None, USER))
+        old = self._locked(key, locker)
+        if old is None:
+            return False
+        stored = key_and_data(self._state, key, b"")[0]
+        change = PrimaryChange(key=stored, old=old, new=None, expiration=0, retimed=False)
+        steps = [secondary.prepare(change) for secondary in self.dependents.secondaries]
+        referrers = self.dependents.referrers
+        self._go([partial(referrer.referred_deleted, stored) for referrer in referrers], locker)
+        deleted = self._engine.records.delete(self._state, key, locker, Payload(None, USER))
+        # A foreign key into the database of its own may have deleted it, and its entries, just now.
+        if deleted:
+            self._go(steps, locker)
+        return True
+
+    def _locked(self, key: Key, locker: Txn) -> bytes | None:
+        locker.check_usable()
+        found = RecordWalker(self._engine, self._state, locker, LockType.WRITE, backward=False).exact(key)
+        return None if found is None else found.data
+
+    def _expiration(self, key: Key) -> int:
+        with self._engine.latch:
+            node = find_bin(self._engine.ctx, self._state, key)
+            index, exact = node.find(key) if node is not None else (0, False)
+            return node.expirations[index] if node is not None and exact else 0
+
+    @staticmethod
+    def _go(steps: list[Callable[[Txn], None]], locker: Txn) -> None:
+        try:
+            for step in steps:
+                step(locker)
+        except BaseException as error:
+            # Also what a nullifier of the application raises: a part of the change has been made.
+            locker.set_abort_only(error if isinstance(error, JetoolError) else RefusedError(str(error)))
+            raise
+
+
+class Handle:
+    """What cursors work on: a database, and whether its handle is open.
+
+    Arguments:
+        engine, state: the database.
+        writer: writes its records.
+    """
+
+    def __init__(self, engine: Engine, state: DatabaseState, writer: RecordWriter) -> None:
+        self.engine = engine
+        self.state = state
+        self.writer = writer
+        self.is_open = True
+
+    def check(self) -> None:
+        """Refuse when the handle or the environment is closed, or the database is gone."""
+        if self.is_open and not self.engine.stopped and not self.state.deleted:
+            return
+        if not self.is_open:
+            raise RefusedError(f"the handle of database {self.state.name or ''!r} is closed")
+        if self.engine.stopped:
+            raise RefusedError("the environment is closed", file=self.engine.home)
+        raise RefusedError(f"database {self.state.name or ''!r} has been removed")
