@@ -5,7 +5,8 @@ without knowing of each other have different ones from some id on: a **fork**. A
 payload are: zero bytes at the end do not count, since a node may have been restored by another release.
 
 To start from is the node whose journals the most nodes have; of several the one that has seen the most masterships, and
-then the one with the largest id. That is the order of the vendors' procedures for a lost quorum.
+then the one with the largest id; an observer only where there is nobody else. That is the order of the vendors'
+procedures for a lost quorum.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from engine.journals.reading import JournalReader, RawJournal
 
 
 class NodeJournals(NamedTuple):
-    """One node: a name for it, its reader, its first and last id, its highest epoch."""
+    """One node: a name for it, its reader, its first and last id, its highest epoch, whether it may be a master."""
 
     name: str
     reader: JournalReader
     first: int
     last: int
     epoch: int
+    may_lead: bool = True
 
 
 class Parting(NamedTuple):
@@ -86,8 +88,11 @@ def compare_nodes(nodes: Sequence[NodeJournals]) -> Comparison:
             return Parting(nodes[one].last, None, None)
         return partings[min(one, other), max(one, other)]
 
-    def rank(one: int) -> tuple[int, int, int]:
-        return sum(between(one, other).fork is None for other in range(count)), nodes[one].epoch, nodes[one].last
+    def followers(one: int) -> int:
+        return sum(between(one, other).fork is None for other in range(count))
+
+    def rank(one: int) -> tuple[bool, int, int, int]:
+        return nodes[one].may_lead, followers(one), nodes[one].epoch, nodes[one].last
 
     start = max(range(count), key=rank)
     standings = []
@@ -97,7 +102,7 @@ def compare_nodes(nodes: Sequence[NodeJournals]) -> Comparison:
         standings.append(
             NodeStanding(other, parting, max(nodes[start].last - base, 0), max(nodes[other].last - base, 0))
         )
-    return Comparison(start, tuple(standings), rank(start)[0])
+    return Comparison(start, tuple(standings), followers(start))
 
 
 def part(one: NodeJournals, other: NodeJournals) -> Parting:

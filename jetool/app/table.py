@@ -52,6 +52,12 @@ COMMANDS: Final = (
     CommandRow("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
     CommandRow("space", "Look", "space", "Utilization by file, and why a file is kept"),
     CommandRow("missing", "Look", "missing", "Log files that are gone or cut, and what stood only there"),
+    CommandRow(
+        "journal",
+        "Look",
+        "journal.command",
+        "Journals of Doris and StarRocks frontends: list, show, check, compare, stats, plan-skip, truncate",
+    ),
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
     CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),

@@ -25,6 +25,7 @@ expiration     int, days or -hours    ``2026-11-21``, or with hour    the same t
 duration_ms    int                    ``1.250 s``                  1250
 size_bytes     int                    ``9.5 MiB``                  the number of bytes
 level          int, with tree bits    ``0x10001``                  the number
+json           value of JSON          compact JSON                 the value itself
 record         row or engine record   its fields, nested           object
 =============  =====================  ===========================  ==================================
 
@@ -164,6 +165,12 @@ def _record_text(record: Any, style: Style) -> str:
     return "{" + " ".join(f"{name}={to_text(kind, value, style)}" for name, kind, value in fields_of(record)) + "}"
 
 
+def _json_text(value: Any) -> str:
+    import json
+
+    return printable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
 class ValueKind(NamedTuple):
     """How values of one kind look.
 
@@ -221,6 +228,8 @@ KINDS: Final[dict[str, ValueKind]] = {
     ),
     "duration_ms": ValueKind(lambda v, _: f"{v / 1000:.3f} s", lambda v, _: v, _INTEGER, right=True),
     "size_bytes": ValueKind(lambda v, _: size_text(v), lambda v, _: v, _INTEGER, right=True),
+    # Any value: what it looks like is for those to say who wrote it.
+    "json": ValueKind(lambda v, _: _json_text(v), lambda v, _: v, {}),
     "record": ValueKind(_record_text, row_to_json, {"type": "object"}),
 }
 

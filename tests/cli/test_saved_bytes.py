@@ -341,6 +341,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "load": ("{dump}", "--db", "accounts"),
     "clean": (),
     "truncate": ("--to", "commits:-1", "--yes"),
+    "journal truncate": ("--after", "1", "--yes"),
     "vlsn rebuild": ("--force",),
     "group reset": ("--group", "NEW", "--node", "alone", "--address", "here:5099", "--yes"),
     "node run": ("--node", "n1", "--listen", "127.0.0.1:1", "--master", "--secret-file", "{secret}"),

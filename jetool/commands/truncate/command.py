@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
-from engine.errors import RefusedError
-from engine.format.lsn import format_lsn
-from engine.rescue import truncation
 from engine.rescue.points import Point
-from engine.rescue.truncation import TruncationPlan, plan_truncation
-from engine.storage.disk import DiskStorage
-from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.interrupted import as_before, locked
-from jetool.app.opening import WRITE_EXITS, backup_directory, full_backup_named, require_je
+from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
-from jetool.commands.truncate.rows import TRUNCATED, truncated_row, vlsns_text
-
-COMMAND: Final = "truncate"
-_SALVAGE_FIRST: Final = "jetool salvage reads what stands after damage; preview the cut with -n; add --yes to do it"
+from jetool.commands.truncate.cutting import cut_log, say_what_went
+from jetool.commands.truncate.rows import TRUNCATED, truncated_row
 
 
 @command(
-    COMMAND,
+    "truncate",
     outputs=lambda: Outputs("document", (TRUNCATED,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
@@ -58,92 +47,9 @@ def truncate(run: Run, env: str, point: Point, token: str | None) -> int:
     in memory; when files that it needs have been deleted since, it is refused. Everything that goes is saved first:
     jetool undo brings it back, byte for byte. Needs --yes when committed transactions go.
     """
-    disk = DiskStorage(env)
-    require_je(disk)
-    if run.dry_run:
-        plan = plan_truncation(as_before(disk), point, run.listener)
-        _require_same(env, plan, token)
-        run.out.document(TRUNCATED, truncated_row(env, point.text, plan, dry_run=True, backup=None, saved_bytes=0))
-        return _code(run, env, plan)
-    # The plan is made under the lock: nobody writes between the plan and the cut.
-    with locked(run, disk):
-        plan = plan_truncation(disk, point, run.listener)
-        _require_same(env, plan, token)
-        _require_consent(run, env, plan)
-        backup, saved_bytes = _cut(run, env, disk, plan) if plan.changes else (None, 0)
-    run.out.document(
-        TRUNCATED, truncated_row(env, point.text, plan, dry_run=False, backup=backup, saved_bytes=saved_bytes)
+    done = cut_log(run, env, lambda _: point, token)
+    row = truncated_row(
+        env, point.text, done.plan, dry_run=run.dry_run, backup=done.backup, saved_bytes=done.saved_bytes
     )
-    if backup is not None:
-        run.messages.notice(f"what was cut off is saved in {backup}", hint=f"jetool undo {env} brings it back")
-    return _code(run, env, plan)
-
-
-def _cut(run: Run, env: str, disk: DiskStorage, plan: TruncationPlan) -> tuple[str | None, int]:
-    """Cut; where what goes was saved, and how many bytes."""
-    backup = backup_directory(run, env)
-    if backup is None:
-        truncation.truncate(disk, plan)
-        return None, 0
-    saving = SavingStorage(disk, backup, COMMAND)
-    with full_backup_named(backup):
-        try:
-            truncation.truncate(saving, plan)
-        except BaseException:
-            # The marker stays until undo or the next command settles it.
-            saving.interrupt()
-            raise
-        saving.finish({})
-    return backup.root, saving.saved_bytes
-
-
-def _require_same(env: str, plan: TruncationPlan, token: str | None) -> None:
-    """Refuse a plan that is not the one the operator has seen."""
-    if token is not None and token != plan.token:
-        raise RefusedError(
-            "the files have changed since that plan was made",
-            file=env,
-            expected=token,
-            found=plan.token,
-            consequence="nothing was changed",
-            hint="look at the plan again with -n",
-        )
-
-
-def _require_consent(run: Run, env: str, plan: TruncationPlan) -> None:
-    """Refuse to give commits up without --yes."""
-    if plan.content.commits and not run.yes:
-        words = ", ".join(part for part in (vlsns_text(plan), _durable_text(plan), _damage_text(plan)) if part)
-        raise RefusedError(
-            f"{plan.content.commits} committed transactions would be cut off",
-            file=env,
-            lsn=format_lsn(plan.cut.end_lsn),
-            found=words or None,
-            consequence="nothing was changed",
-            hint=_SALVAGE_FIRST if plan.content.after_damage else "preview it with -n; add --yes to do it",
-        )
-
-
-def _code(run: Run, env: str, plan: TruncationPlan) -> int:
-    if not plan.changes:
-        run.messages.notice("nothing stands after that point; nothing was changed", file=env)
-    if not plan.content.commits:
-        return exits.DONE
-    word = "would be" if run.dry_run else "were"
-    run.messages.warning(
-        f"{plan.content.commits} committed transactions {word} cut off",
-        file=f"{env}/{plan.cut_file.path}",
-        lsn=format_lsn(plan.cut.end_lsn),
-        found=", ".join(part for part in (_durable_text(plan), _damage_text(plan)) if part) or None,
-    )
-    return exits.DATA_GIVEN_UP
-
-
-def _durable_text(plan: TruncationPlan) -> str:
-    durable = plan.content.durable
-    return f"{durable} of them are known to be on a majority of the group" if durable else ""
-
-
-def _damage_text(plan: TruncationPlan) -> str:
-    after = plan.content.after_damage
-    return f"{after} of them stand intact after damage in the last file" if after else ""
+    run.out.document(TRUNCATED, row)
+    return say_what_went(run, env, done)

@@ -1,0 +1,169 @@
+"""``jetool journal check``: would a frontend come up with these journals."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import click
+
+from engine.contents.frontend_files import image_ids
+from engine.errors import UsageError
+from engine.journals.check import (
+    AHEAD,
+    BEHIND,
+    HOLE,
+    KINDS,
+    OPERATION,
+    OVERLAP,
+    PAYLOAD,
+    UNREADABLE,
+    JournalCheck,
+    JournalFinding,
+    check_journals,
+)
+from jetool.app import exits
+from jetool.app.command import Outputs, command, environment
+from jetool.app.options import Run
+from jetool.commands.journal.group import (
+    JOURNAL_EXITS,
+    Journals,
+    journal,
+    open_journals,
+    operation_text,
+    product_option,
+    star_option,
+)
+from jetool.output.shape import Field, Row, Shape, Style, to_text
+
+FOUND: Final = Shape(
+    "finding",
+    "Something wrong with the journals.",
+    (
+        Field("kind", "text", "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), choices=tuple(KINDS)),
+        Field("stops", "bool", "a frontend that replays stops there"),
+        Field("db", "text", "the database; null when it is no single one", null=True),
+        Field("first", "int", "the first id that it is about; null when it is about none", null=True),
+        Field("last", "int", "the last one", null=True),
+        Field("op", "int", "the operation; null when it is about none", null=True),
+        Field("name", "text", "its name; null for one that is not known", null=True),
+        Field("skippable", "bool", "the product passes over it when it is told to; null when that is not known",
+              null=True),
+        Field("text", "text", "what is wrong"),
+    ),
+)  # fmt: skip
+CHECKED: Final = Shape(
+    "summary",
+    "What was checked.",
+    (
+        Field("journals", "int", "journals that were read"),
+        Field("findings", "int", "findings, those that are not listed too"),
+        Field("image", "int", "the image that replay begins from; null without one", null=True),
+        Field("replay_first", "int", "the first id to replay; null when not one can be", null=True),
+        Field("replay_last", "int", "the last id that can be replayed", null=True),
+        Field("stops_at", "int", "the id at which a frontend would stop; null when it comes to the end", null=True),
+        Field("padded", "int", "journals with zero bytes after the payload"),
+        Field("padding_bytes", "size_bytes", "how many zero bytes"),
+        Field("undecoded", "int", "payloads of a form that is not known; they are no findings"),
+        Field("next", "text", "the next command", null=True),
+    ),
+)
+
+
+@command(
+    "check",
+    parent=journal,
+    outputs=lambda: Outputs("stream", (FOUND,), CHECKED),
+    features=("fields", "progress", "cache"),
+    examples=(
+        ("Would the frontend come up", "jetool journal check /data/fe/meta"),
+        ("A copy of the journals against an image elsewhere",
+         "jetool journal check /copies/bdb --image /backup/image.349360000"),
+    ),
+    exits={
+        **JOURNAL_EXITS,
+        exits.DONE: "nothing is wrong",
+        exits.FINDINGS: "something is wrong, or committed transactions stand after a bad entry and were not seen",
+    },
+)  # fmt: skip
+@environment
+@click.option("--image", metavar="FILE|N", help="The image to replay from: image.N, or N.  [default: the newest of "
+              "the directory image beside the environment]")  # fmt: skip
+@star_option
+@product_option
+def journal_check(run: Run, env: str, image: str | None, star_manager: bool, product: str | None) -> int:
+    """Check the journals as a frontend reads them: every id there, every operation known, the image within reach.
+
+    Found are ids that are missing, databases that overlap, names that do not follow from name and count of the one
+    before (the product reckons its largest id so), operations without a name, payloads that break off. The summary says
+    which ids can be replayed from the image, and where a frontend would stop. Nothing is locked, created or changed.
+    """
+    with open_journals(run, env, product) as found:
+        number = found.image if image is None else _image_id(image)
+        if star_manager and image is None:
+            # Its images are others, in a directory below.
+            number = None
+        done = check_journals(found.env, found.extents(star_manager), found.product, number, run.listener)
+        unseen = found.env.unseen
+        with run.out.stream(FOUND, line=_line) as stream:
+            for finding in done.findings:
+                stream.row(FOUND.rec, _row(found, finding))
+            stream.end(_summary(env, done))
+    if done.unnamed:
+        run.messages.notice(f"{done.unnamed} more findings about single journals are not listed")
+    if any(finding.kind == UNREADABLE for finding in done.findings):
+        return exits.INCOMPLETE
+    return exits.FINDINGS if done.findings or unseen else exits.DONE
+
+
+def _image_id(text: str) -> int:
+    """The id of an image that the user named, by its file or its number."""
+    ids = image_ids((os.path.basename(text), f"image.{text}"))
+    if not ids:
+        raise UsageError(f"{text!r} names no image", expected="a file image.N, or a number")
+    return ids[0]
+
+
+def _row(found: Journals, one: JournalFinding) -> Row:
+    name = None if one.code is None else operation_text(found.product, one.code)
+    return FOUND.row((one.kind, one.stops, one.database, one.first, one.last, one.code, name, one.skips, one.text))
+
+
+def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
+    values = {name: to_text(kind, value, style) for name, kind, value in row}
+    if "text" not in values or "kind" not in values:
+        return "  ".join(values.values())
+    ids = values.get("first", "-")
+    if values.get("last", ids) != ids:
+        ids = f"{ids}..{values['last']}"
+    stop = "  replay stops here" if values.get("stops") == "yes" else ""
+    return f"{values['kind']:<18}  {ids}  {values['text']}{stop}"
+
+
+def _summary(env: str, done: JournalCheck) -> Row:
+    replayed = done.replayed
+    return CHECKED.row(
+        (
+            done.journals, len(done.findings) + done.unnamed, done.image, replayed.first if replayed else None,
+            replayed.last if replayed else None, done.stops_at, done.padded, done.padding_bytes, done.undecoded,
+            _next(env, done),
+        )
+    )  # fmt: skip
+
+
+def _next(env: str, done: JournalCheck) -> str | None:
+    """What to do about the finding at which replay stops, or about the first one."""
+    if not done.findings:
+        return None
+    at_stop = (one for one in done.findings if one.stops and done.stops_at is not None and (
+        one.first is None or one.first <= done.stops_at <= (one.last or one.first)))  # fmt: skip
+    first = next(at_stop, done.findings[0])
+    if first.kind in (HOLE, BEHIND, OVERLAP):
+        return f"jetool journal compare {env} OTHER shows whether another node has journal {first.first}"
+    if first.kind in (OPERATION, PAYLOAD):
+        return f"jetool journal plan-skip {env} {first.first}"
+    if first.kind == AHEAD:
+        return "start from another node, or from an image that is not newer; jetool journal compare says which node"
+    if first.kind == UNREADABLE:
+        return f"jetool verify {env} says what is damaged"
+    return f"jetool dbs {env} --count"

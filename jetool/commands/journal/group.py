@@ -1,0 +1,145 @@
+"""``jetool journal``: what its commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, ParamSpec
+
+import click
+
+from engine.contents.frontend_files import FrontendFiles
+from engine.contents.journals import STAR_MANAGER, product_of
+from engine.contents.operations import PRODUCTS, operation_name
+from engine.db.environment import Environment
+from engine.errors import UsageError
+from engine.journals.extents import JournalExtents, read_extents
+from engine.journals.metadata import read_metadata
+from engine.journals.reading import JournalReader
+from engine.journals.source import EnvironmentSource
+from engine.storage.disk import DiskStorage
+from jetool.app import exits
+from jetool.app.command import group
+from jetool.app.opening import READ_EXITS, open_to_read
+from jetool.app.options import Run
+
+P = ParamSpec("P")
+UNNAMED: Final = "?"
+JOURNAL_EXITS: Final = {
+    **READ_EXITS,
+    exits.NOT_FOUND: "no environment, no database of journals in it, no such journal",
+}
+
+journal = group(
+    "journal",
+    help="The journals of a Doris or StarRocks frontend: its operations by id, without starting one. ENV is its "
+    "directory meta/bdb, or meta itself, whose image directory is looked at too.",
+    examples=(
+        ("What a frontend has", "jetool journal list /data/fe/meta"),
+        ("Would it come up, and with which journals", "jetool journal check /data/fe/meta"),
+        ("Which of three to start from", "jetool journal compare /copies/fe1 /copies/fe2 /copies/fe3"),
+    ),
+)
+
+
+class Journals(NamedTuple):
+    """A frontend's environment, open to be read.
+
+    Attributes:
+        home: the directory of the environment.
+        env: the environment.
+        families: its journal databases; the frontend's own first.
+        product: of ``PRODUCTS``; None when that is not known.
+        files: what stands beside it; None when that is not there.
+    """
+
+    home: str
+    env: Environment
+    families: tuple[JournalExtents, ...]
+    product: str | None
+    files: FrontendFiles | None
+
+    def extents(self, star_manager: bool) -> JournalExtents:
+        """One family of journals. UsageError when it is not there."""
+        family = STAR_MANAGER if star_manager else self.families[0].family
+        found = next((one for one in self.families if one.family == family), None)
+        if found is None:
+            raise UsageError("the environment has no journals of a StarManager", hint="leave out --starmgr")
+        return found
+
+    def reader(self, star_manager: bool = False) -> JournalReader:
+        """A reader of one family."""
+        return JournalReader(self.env, self.extents(star_manager))
+
+    @property
+    def image(self) -> int | None:
+        """The id up to which the newest image goes; None without one."""
+        return self.files.images[-1] if self.files is not None and self.files.images else None
+
+
+class IdRangeType(click.ParamType[tuple[int, int | None]]):
+    """A range of ids: ``A..B``, either end may be left out; ``A`` alone is one journal."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int | None]:
+        """First and last id. Raises BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        first, dots, last = str(value).partition("..")
+        ends = [first, last] if dots else [first, first]
+        if any(end and not (end.isascii() and end.isdigit() and len(end) < 20) for end in ends) or ends == ["", ""]:
+            self.fail(f"{value!r} is no range of ids; write A..B, A.., ..B or A", param, ctx)
+        low, high = int(ends[0] or 0), int(ends[1]) if ends[1] else None
+        if high is not None and high < low:
+            self.fail(f"{value!r} ends before it starts", param, ctx)
+        return low, high
+
+
+IDS: Final = IdRangeType()
+
+
+def home_of(env: str) -> str:
+    """The directory of the environment: the one named, or ``bdb`` in it, which is where a frontend has it."""
+    inner = os.path.join(env, "bdb")
+    try:
+        named = any(name.endswith(".jdb") for name in os.listdir(env))
+    except OSError:
+        return env
+    return inner if not named and os.path.isdir(inner) else env
+
+
+@contextmanager
+def open_journals(run: Run, env: str, product: str | None) -> Iterator[Journals]:
+    """Open a frontend's environment to read its journals.
+
+    Arguments:
+        product: what the user says; None asks the journals.
+
+    Raises:
+        JetoolError: as ``open_to_read``. NotFoundError: it has no journals.
+    """
+    home = home_of(env)
+    with open_to_read(run, home) as found:
+        families = read_extents(found)
+        files = read_metadata(DiskStorage(os.path.join(os.path.dirname(os.path.abspath(home)), "image")))
+        known = product if product is not None else product_of(EnvironmentSource(found))
+        yield Journals(home, found, families, known, files)
+
+
+def product_option(function: Callable[P, int]) -> Callable[P, int]:
+    """The option ``--product``: whose operations these are."""
+    text = "Whose operations these are.  [default: told by the operations that only one product has]"
+    return click.option("--product", type=click.Choice(tuple(PRODUCTS)), help=text)(function)
+
+
+def star_option(function: Callable[P, int]) -> Callable[P, int]:
+    """The flag ``--starmgr`` (parameter ``star_manager``)."""
+    text = "The journals of the StarManager inside StarRocks (databases starmgr_N), not the frontend's own."
+    return click.option("--starmgr", "star_manager", is_flag=True, help=text)(function)
+
+
+def operation_text(product: str | None, code: int) -> str:
+    """An operation by name, or ``?`` for one without."""
+    return operation_name(product, code) or UNNAMED

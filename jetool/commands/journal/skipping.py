@@ -1,0 +1,83 @@
+"""``jetool journal plan-skip``: what passing over journals would mean, and the line of configuration for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from engine.contents.operations import DORIS, STARROCKS, may_skip
+from jetool.app import exits
+from jetool.app.command import Outputs, command, environment
+from jetool.app.options import Run
+from jetool.commands.journal.group import JOURNAL_EXITS, Journals, journal, open_journals, product_option
+from jetool.commands.journal.rows import JOURNAL, journal_line, journal_row
+from jetool.output.shape import Field, Shape
+
+# The settings that name journals to pass over (fe-journals.md 5).
+SETTINGS: Final = {DORIS: "force_skip_journal_ids", STARROCKS: "metadata_journal_skip_bad_journal_ids"}
+IGNORE: Final = "metadata_journal_ignore_replay_failure=true"
+PLAN: Final = Shape(
+    "summary",
+    "What to configure.",
+    (
+        Field("journals", "int", "journals above"),
+        Field("refused", "ints", "ids of operations that StarRocks never passes over by itself"),
+        Field("setting", "text", "the line for fe.conf; null when the product is not known", null=True),
+        Field("instead", "text", "a line for fe.conf that names no ids; null when there is none", null=True),
+        Field("risks", "texts", "what it means"),
+    ),
+)
+
+
+@command(
+    "plan-skip",
+    parent=journal,
+    outputs=lambda: Outputs("stream", (JOURNAL,), PLAN),
+    features=("fields", "progress", "times", "cache"),
+    examples=(
+        ("What would be lost without one journal", "jetool journal plan-skip /data/fe/meta 349360906"),
+        ("The line for fe.conf, for a script", "jetool journal plan-skip /data/fe/meta 17 18 --json"),
+    ),
+    exits={
+        **JOURNAL_EXITS,
+        exits.DONE: "printed; the product passes over all of them when it is told to, or does not say",
+        exits.FINDINGS: "printed; StarRocks does not pass over one of them by itself",
+    },
+)
+@environment
+@click.argument("numbers", metavar="ID...", nargs=-1, required=True, type=click.IntRange(0), help="Ids of journals.")
+@product_option
+def journal_plan_skip(run: Run, env: str, numbers: tuple[int, ...], product: str | None) -> int:
+    """Print what journals do, whether the product may pass over them, and the line of configuration that says so.
+
+    A frontend that cannot replay a journal stops at it. Passing over one means that what it did has never happened on
+    this node: later journals may rest on it. Nothing is changed, here or in fe.conf.
+    """
+    with open_journals(run, env, product) as found:
+        reader = found.reader()
+        journals = [reader.find(number) for number in sorted(set(numbers))]
+        refused = [
+            one.id for one in journals if one.journal is not None and may_skip(found.product, one.journal.code) is False
+        ]
+        with run.out.stream(JOURNAL, line=journal_line) as stream:
+            for one in journals:
+                stream.row(JOURNAL.rec, journal_row(found.product, one))
+            ids = ",".join(str(one.id) for one in journals)
+            name = SETTINGS.get(found.product or "")
+            setting = f"{name}={ids}" if name is not None else None
+            instead = IGNORE if found.product == STARROCKS and not refused else None
+            stream.end(PLAN.row((len(journals), refused, setting, instead, _risks(found, refused))))
+    return exits.FINDINGS if refused else exits.DONE
+
+
+def _risks(found: Journals, refused: list[int]) -> list[str]:
+    risks = ["what these journals did is missing on the node; set it on every frontend, or their states differ"]
+    if refused:
+        risks.append("operations that StarRocks does not mark as safe to lose: tables, partitions or data may go")
+    if found.product is None:
+        risks.append("the product cannot be told: name it with --product")
+    elif found.product == DORIS:
+        risks.append("Doris does not say which operations are safe to lose")
+    risks.append("take the line out of fe.conf once an image newer than these ids is written")
+    return risks
