@@ -91,12 +91,14 @@ class JournalReader:
                 continue
             with self._env.open_database(extent.name) as db:
                 state = db.state
-                ends = comparable_key(state, low), comparable_key(state, high)
+                ends, plain = (comparable_key(state, low), comparable_key(state, high)), state.order.plain
                 for batch in records_between(self._env.engine, state, *ends):
-                    for record in batch:
-                        key, data = key_and_data(state, record.key, record.data)
+                    for key, data, lsn in batch:
+                        # A frontend's keys are in the order of bytes; others have a form for comparing.
+                        if not plain:
+                            key, data = key_and_data(state, key, data)
                         if len(key) == KEY_BYTES:
-                            yield extent.name, RawJournal(journal_id(key), data, record.lsn)
+                            yield extent.name, RawJournal(journal_id(key), data, lsn)
 
     def read(self, first: int, last: int) -> Iterator[FoundJournal]:
         """Journals of a range of ids with their surroundings."""
