@@ -14,6 +14,8 @@ Modules:
 * ``opening``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected
 * ``scan``: walking records in key order, under locks or without; keys and records as applications know them
+* ``secondary``: records of a primary, found by other keys; foreign keys
+* ``secondary_cursor``: a cursor over a secondary; joins
 * ``sequence``: numbers that are given out once, in JE's record
 * ``stream``: the replication stream of an open environment
 * ``stream_listening``: the replication stream of a part of the log, told to a listener

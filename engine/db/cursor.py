@@ -154,7 +154,7 @@ class Cursor:
         with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
             if not self._handle.writer.put(wanted, payload, locker, mode):
                 return False
-        self._release()
+        self.give_back()
         self._at = ScannedRecord(wanted, b"" if self._state.duplicates else data, 0)
         return True
 
@@ -196,9 +196,21 @@ class Cursor:
         with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
             return self._handle.writer.delete(self._at.key, locker)
 
+    def reads_uncommitted(self, lock: LockMode) -> bool:
+        """Whether a movement of that mode takes no lock."""
+        locker = inner_of(self._txn)
+        relaxed = locker is not None and locker.isolation is Isolation.READ_UNCOMMITTED
+        return lock is LockMode.READ_UNCOMMITTED or (relaxed and lock is LockMode.DEFAULT)
+
+    def give_back(self) -> None:
+        """Give back the lock that would go when the cursor leaves its record."""
+        left, self._held = self._held, None
+        if left is not None:
+            self._give_back(left)
+
     def close(self) -> None:
         """Give up the position."""
-        self._release()
+        self.give_back()
         self._at = None
 
     def __enter__(self) -> Cursor:
@@ -289,12 +301,6 @@ class Cursor:
         if found is None:
             self._at = before
         return found
-
-    def _release(self) -> None:
-        """The record is left."""
-        left, self._held = self._held, None
-        if left is not None:
-            self._give_back(left)
 
     def _give_back(self, lsn: int) -> None:
         locker = inner_of(self._txn)

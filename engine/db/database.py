@@ -29,13 +29,16 @@ class Database:
     Arguments:
         engine, state: what it stands for.
         dependents: the secondaries that hang on it.
+
+    Attributes:
+        handle: what cursors and secondaries work on.
     """
 
     def __init__(self, engine: Engine, state: DatabaseState, dependents: Dependents) -> None:
         self._engine = engine
         self._dependents = dependents
         self._writer = RecordWriter(engine, state, dependents)
-        self._handle = Handle(engine, state, self._writer)
+        self.handle = Handle(engine, state, self._writer)
         self.state = state
         self._plain = state.order.plain
         # The log does not say it: as in JE each handle declares it anew.
@@ -55,8 +58,8 @@ class Database:
 
     def close(self) -> None:
         """Give the handle back. Closing twice is harmless."""
-        if self._handle.is_open:
-            self._handle.is_open = False
+        if self.handle.is_open:
+            self.handle.is_open = False
             self.state.handles -= 1
 
     def __enter__(self) -> Database:
@@ -191,7 +194,7 @@ class Database:
     def cursor(self, txn: Transaction | None = None) -> Cursor:
         """A cursor."""
         self._check()
-        return Cursor(self._handle, txn)
+        return Cursor(self.handle, txn)
 
     def sequence(self, key: bytes, config: SequenceConfig | None = None, txn: Transaction | None = None) -> Sequence:
         """Numbers that are given out once, from the record of a key; see ``engine.db.sequence``."""
@@ -217,7 +220,7 @@ class Database:
             return exact and is_expired(node.expirations[index], self._engine.now_ms())
 
     def _check(self) -> None:
-        self._handle.check()
+        self.handle.check()
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:

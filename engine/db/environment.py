@@ -21,6 +21,7 @@ from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
+from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.writes import Dependents
 from engine.errors import JetoolError, NotFoundError, UsageError
@@ -154,6 +155,39 @@ class Environment:
             # The MapLN is not transactional: an abort takes back the name only (R-TREE-4).
             engine.at_end(locker, aborted=lambda: engine.naming.finish_removal(state))
         return self._handle(name, state)
+
+    def open_secondary(
+        self, name: str, primary: Database, config: SecondaryConfig, txn: Transaction | None = None
+    ) -> SecondaryDatabase:
+        """A handle of a secondary of a database; from now on it is maintained. See ``engine.db.secondary``.
+
+        Arguments:
+            config: its key creator; whether it is made and filled.
+            txn: the transaction that makes and fills it; otherwise it takes two of its own.
+
+        Raises:
+            NotFoundError: there is none of that name, and none is to be made.
+            UsageError: a configuration that makes no sense.
+            UniqueConstraintError, ForeignConstraintError: it cannot be filled.
+        """
+        try:
+            database = self.open_database(name, txn)
+        except NotFoundError:
+            if not config.create:
+                raise
+            options = DatabaseOptions(config.duplicates, False, self.engine.config.node_max_entries)
+            database = self.create_database(name, options, txn)
+        try:
+            secondary = SecondaryDatabase(database, primary, config)
+        except UsageError:
+            database.close()
+            raise
+        try:
+            secondary.populate(txn)
+        except BaseException:
+            secondary.close()
+            raise
+        return secondary
 
     def remove_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove a database and its records."""

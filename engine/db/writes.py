@@ -5,7 +5,7 @@ Most databases have neither, and a write is one call. Where there are some, a wr
 1. Lock the record and read its old data.
 2. Ask the key creators; nothing has changed yet, so they may raise.
 3. A deletion: what refers to the record refuses, goes with it, or is changed (``ForeignKeyDelete``).
-4. Change the record, then the entries of each secondary whose key has come or gone.
+4. Change the record and the entries of each secondary whose key has come or gone; a deletion takes the entries first.
 
 A refusal after step 2 leaves the transaction abort-only, since a part of the change may have been made.
 """
@@ -32,15 +32,14 @@ class PrimaryChange(NamedTuple):
 
     Attributes:
         key: of the record.
-        expiration: of the record afterwards.
-        retimed: the expiration is another one than before.
+        expiration_before, expiration: when it expired, and when it does now; 0 for never.
     """
 
     key: bytes
     old: bytes | None
     new: bytes | None
+    expiration_before: int
     expiration: int
-    retimed: bool
 
 
 class Dependent(Protocol):
@@ -54,14 +53,32 @@ class Dependent(Protocol):
 
 
 class Dependents:
-    """What hangs on one database: secondaries, whose primary it is, and referrers, whose foreign keys lead to it."""
+    """What hangs on one database: secondaries, whose primary it is, and referrers, whose foreign keys lead to it.
+
+    Attributes:
+        deleting: which transaction is deleting which record.
+    """
 
     def __init__(self) -> None:
         self.secondaries: list[Dependent] = []
         self.referrers: list[Dependent] = []
+        self.deleting: set[tuple[Txn, Key]] = set()
 
     def __bool__(self) -> bool:
         return bool(self.secondaries or self.referrers)
+
+    def remove(self, dependent: Dependent) -> None:
+        """It hangs on the database no more."""
+        self.secondaries = [other for other in self.secondaries if other is not dependent]
+        self.referrers = [other for other in self.referrers if other is not dependent]
+
+
+def expiration_of(engine: Engine, state: DatabaseState, key: Key) -> int:
+    """When a record expires; 0 for never, and where there is none."""
+    with engine.latch:
+        node = find_bin(engine.ctx, state, key)
+        index, exact = node.find(key) if node is not None else (0, False)
+        return node.expirations[index] if node is not None and exact else 0
 
 
 class RecordWriter:
@@ -76,6 +93,7 @@ class RecordWriter:
         self._engine = engine
         self._state = state
         self.dependents = dependents
+        self._deleting = dependents.deleting
 
     def put(self, key: Key, payload: Payload, locker: Txn, mode: PutMode = PutMode.OVERWRITE) -> bool:
         """Insert or update a record; False when the mode did not allow it."""
@@ -85,14 +103,14 @@ class RecordWriter:
             old = self._locked(key, locker)
             if mode is (PutMode.UPDATE_ONLY if old is None else PutMode.INSERT_ONLY):
                 return False
-            before = 0 if old is None else self._expiration(key)
+            before = 0 if old is None else expiration_of(self._engine, self._state, key)
             after = before if old is not None and payload.keeps_expiration else payload.expiration
             change = PrimaryChange(
                 key=key_and_data(self._state, key, b"")[0],
                 old=old,
                 new=payload.data,
+                expiration_before=before,
                 expiration=after,
-                retimed=after != before,
             )
             steps = [secondary.prepare(change) for secondary in self.dependents.secondaries]
             # Nobody has a lock on a record that is not there: another transaction may have inserted it meanwhile.
@@ -105,30 +123,28 @@ class RecordWriter:
         """Delete a record; False when there is none."""
         if not self.dependents:
             return self._engine.records.delete(self._state, key, locker, Payload(None, USER))
+        # Records that refer to each other in a circle: the one that began it is on its way.
+        if (locker, key) in self._deleting:
+            return True
         old = self._locked(key, locker)
         if old is None:
             return False
         stored = key_and_data(self._state, key, b"")[0]
-        change = PrimaryChange(key=stored, old=old, new=None, expiration=0, retimed=False)
+        before = expiration_of(self._engine, self._state, key)
+        change = PrimaryChange(key=stored, old=old, new=None, expiration_before=before, expiration=0)
         steps = [secondary.prepare(change) for secondary in self.dependents.secondaries]
-        referrers = self.dependents.referrers
-        self._go([partial(referrer.referred_deleted, stored) for referrer in referrers], locker)
-        deleted = self._engine.records.delete(self._state, key, locker, Payload(None, USER))
-        # A foreign key into the database of its own may have deleted it, and its entries, just now.
-        if deleted:
+        self._deleting.add((locker, key))
+        try:
+            self._go([partial(referrer.referred_deleted, stored) for referrer in self.dependents.referrers], locker)
             self._go(steps, locker)
-        return True
+        finally:
+            self._deleting.discard((locker, key))
+        return self._engine.records.delete(self._state, key, locker, Payload(None, USER))
 
     def _locked(self, key: Key, locker: Txn) -> bytes | None:
         locker.check_usable()
         found = RecordWalker(self._engine, self._state, locker, LockType.WRITE, backward=False).exact(key)
         return None if found is None else found.data
-
-    def _expiration(self, key: Key) -> int:
-        with self._engine.latch:
-            node = find_bin(self._engine.ctx, self._state, key)
-            index, exact = node.find(key) if node is not None else (0, False)
-            return node.expirations[index] if node is not None and exact else 0
 
     @staticmethod
     def _go(steps: list[Callable[[Txn], None]], locker: Txn) -> None:

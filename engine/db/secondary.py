@@ -1,0 +1,357 @@
+"""A secondary database: records of a primary, found by other keys, which a key creator makes of them.
+
+It is kept as JE keeps it: a database of its own, whose records are the secondary key with the primary key as data; with
+duplicates a secondary key may lead to several records, without it is unique. Nothing in the log says that it is one:
+as in JE each program opens it with its primary and its key creator. While it is open every handle of the primary, and
+every cursor, maintains it in the transaction that writes the record. Its entries expire with their records.
+
+Example::
+
+    def city(key: bytes, data: bytes) -> bytes | None:
+        return data.split(b",")[1]
+
+    people = env.create_database("people")
+    by_city = env.open_secondary("people.city", people, SecondaryConfig(key_creator=city, create=True))
+    people.put(b"4711", b"Ada,London")
+    print(by_city.get(b"London"))  # SecondaryRecord(key=b'London', primary_key=b'4711', data=b'Ada,London')
+
+Foreign keys: with ``foreign_key_database`` a secondary key must be a key of that database, and ``on_foreign_delete``
+says what happens to records whose key is deleted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from engine.db.database import Database
+from engine.db.scan import RecordWalker, comparable_key, key_and_data, key_bounds, lock_type_of, records_between
+from engine.db.secondary_cursor import EntryReader, SecondaryCursor, SecondaryRecord
+from engine.db.transaction import Transaction, inner_of
+from engine.db.writes import Handle, PrimaryChange, expiration_of
+from engine.errors import DamageError, RefusedError, UsageError
+from engine.format.bytecursor import PREFIX_ONLY
+from engine.tree.keys import Key
+from engine.txn.lock_types import LockType
+from engine.txn.records import USER, Payload, PutMode, user_payload
+from engine.txn.txn import LockMode, Txn
+
+KeyCreator = Callable[[bytes, bytes], bytes | None]
+MultiKeyCreator = Callable[[bytes, bytes], Iterable[bytes]]
+Nullifier = Callable[[bytes, bytes, bytes], bytes | None]
+
+
+class UniqueConstraintError(RefusedError):
+    """A secondary without duplicates has another record of that key."""
+
+
+class ForeignConstraintError(RefusedError):
+    """A secondary key is no key of the database that its foreign keys lead to."""
+
+
+class DeleteConstraintError(RefusedError):
+    """Records refer to the record that was to be deleted."""
+
+
+class ForeignKeyDelete(Enum):
+    """What happens to a record when the one that its foreign key leads to is deleted.
+
+    ABORT: the deletion is refused. CASCADE: it is deleted too. NULLIFY: a function of the application changes it, so
+    that the key goes.
+    """
+
+    ABORT = "abort"
+    CASCADE = "cascade"
+    NULLIFY = "nullify"
+
+
+@dataclass(frozen=True)
+class SecondaryConfig:
+    """How a secondary is opened.
+
+    Attributes:
+        key_creator: makes the secondary key of a record's key and data; None: the record is not in the secondary.
+        multi_key_creator: instead, makes any number of them. Neither is needed to read.
+        create: make the database when it is not there.
+        duplicates: a secondary key may lead to several records; otherwise it is unique.
+        populate: fill an empty secondary from its primary when it is opened.
+        immutable: an update of a record never changes its keys, so that updates need not look.
+        foreign_key_database: holds all keys that may occur.
+        on_foreign_delete: what a deletion there does.
+        nullifier: of NULLIFY: given a record's key, its data and the secondary key, the data without that key; None
+            leaves it as it is.
+    """
+
+    key_creator: KeyCreator | None = None
+    multi_key_creator: MultiKeyCreator | None = None
+    create: bool = False
+    duplicates: bool = True
+    populate: bool = True
+    immutable: bool = False
+    foreign_key_database: Database | None = None
+    on_foreign_delete: ForeignKeyDelete = ForeignKeyDelete.ABORT
+    nullifier: Nullifier | None = None
+
+
+class SecondaryDatabase:
+    """A handle of a secondary; ``Environment.open_secondary`` makes it. A dependent of its primary.
+
+    Arguments:
+        database: its own records.
+        primary: the database whose records they lead to.
+        config: how it is opened.
+
+    Raises:
+        UsageError: a configuration that makes no sense.
+    """
+
+    def __init__(self, database: Database, primary: Database, config: SecondaryConfig) -> None:
+        _check(database, primary, config)
+        self._db = database
+        self._primary = primary
+        self._config = config
+        self._engine = database.handle.engine
+        self._state = database.state
+        self._reader = EntryReader(database.handle, primary.handle, self._keys if _creates(config) else None)
+        self._foreign: Handle | None = None
+        # Until it is filled it lacks entries, and may have some that the filling has not come to.
+        self._populated = False
+        primary.handle.writer.dependents.secondaries.append(self)
+        if config.foreign_key_database is not None:
+            self._foreign = config.foreign_key_database.handle
+            self._foreign.writer.dependents.referrers.append(self)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._db.name
+
+    @property
+    def primary(self) -> Database:
+        """The database that its records lead to."""
+        return self._primary
+
+    @property
+    def database(self) -> Database:
+        """Its own records: secondary key and primary key."""
+        return self._db
+
+    def close(self) -> None:
+        """Give the handle back; from now on the primary does not maintain it. Closing twice is harmless."""
+        self._primary.handle.writer.dependents.remove(self)
+        if self._foreign is not None:
+            self._foreign.writer.dependents.remove(self)
+        self._db.close()
+
+    def __enter__(self) -> SecondaryDatabase:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def get(
+        self, key: bytes, txn: Transaction | None = None, *, lock: LockMode = LockMode.DEFAULT
+    ) -> SecondaryRecord | None:
+        """The record of a secondary key; of several the one with the smallest primary key."""
+        with self.cursor(txn) as cursor:
+            return cursor.search(key, lock)
+
+    def items(
+        self, start: bytes | None = None, end: bytes | None = None, *, txn: Transaction | None = None
+    ) -> Iterator[SecondaryRecord]:
+        """Records with ``start <= secondary key < end``, ordered by secondary key and then by primary key."""
+        with self.cursor(txn) as cursor:
+            high = None if end is None else self._state.order.wrap(self._stored(end))
+            found = cursor.first() if start is None else cursor.search_range(start)
+            while found is not None and (high is None or self._state.order.wrap(self._stored(found.key)) < high):
+                yield found
+                found = cursor.next()
+
+    def cursor(self, txn: Transaction | None = None) -> SecondaryCursor:
+        """A cursor over its records."""
+        return SecondaryCursor(self._reader, txn)
+
+    def delete(self, key: bytes, txn: Transaction | None = None) -> int:
+        """Delete all records of a secondary key from the primary; how many went."""
+        self._db.handle.check()
+        removed = 0
+        with self._engine.operation(inner_of(txn), db=self._primary.state) as locker:
+            for primary_key in self._primary_keys(key, locker):
+                removed += self._primary.handle.writer.delete(comparable_key(self._primary.state, primary_key), locker)
+        return removed
+
+    def count(self) -> int:
+        """Number of entries, by walking over all of them."""
+        return self._db.count()
+
+    def __iter__(self) -> Iterator[SecondaryRecord]:
+        return self.items()
+
+    def populate(self, txn: Transaction | None = None) -> None:
+        """Fill it from the primary, if it is empty and the environment can be written to; all in one transaction."""
+        engine = self._engine
+        replica = engine.replicated and not engine.leads
+        wanted = self._config.populate and not engine.read_only and not replica and _creates(self._config)
+        if wanted and next(iter(self._db.items(txn=txn)), None) is None:
+            with engine.operation(inner_of(txn), db=self._state) as locker:
+                for found in records_between(engine, self._primary.state, None, None, locker=locker):
+                    for record in found:
+                        self._populate_from(record.key, record.data, locker)
+        self._populated = True
+
+    # What the primary asks for.
+
+    def prepare(self, change: PrimaryChange) -> Callable[[Txn], None]:
+        """Ask the key creator; what is returned makes the change in a transaction."""
+        self._db.handle.check()
+        retimed = change.new is not None and change.expiration != change.expiration_before
+        if self._config.immutable and change.old is not None and change.new is not None:
+            kept = self._keys(change.key, change.new) if retimed else set()
+            return partial(self._maintain, change, set(), set(), kept)
+        old = set() if change.old is None else self._keys(change.key, change.old)
+        new = set() if change.new is None else self._keys(change.key, change.new)
+        return partial(self._maintain, change, old - new, new - old, old & new if retimed else set())
+
+    def referred_deleted(self, key: bytes, locker: Txn) -> None:
+        """A record of the foreign key database is about to go."""
+        action, primary = self._config.on_foreign_delete, self._primary
+        for primary_key in self._primary_keys(key, locker):
+            wanted = comparable_key(primary.state, primary_key)
+            if action is ForeignKeyDelete.ABORT:
+                raise DeleteConstraintError(
+                    f"records of {primary.name} refer to the record, through {self.name}",
+                    found=f"the key {primary_key!r}",
+                    consequence="it cannot be deleted",
+                )
+            if action is ForeignKeyDelete.CASCADE:
+                if not primary.handle.writer.delete(wanted, locker) and self._populated:
+                    raise self._corrupt(key, primary_key, "it leads to a record that is not there")
+                continue
+            record = RecordWalker(self._engine, primary.state, locker, LockType.WRITE, backward=False).exact(wanted)
+            if record is None:
+                raise self._corrupt(key, primary_key, "it leads to a record that is not there")
+            assert self._config.nullifier is not None
+            data = self._config.nullifier(primary_key, record.data, key)
+            if data is not None:
+                primary.handle.writer.put(wanted, user_payload(data, 0), locker, PutMode.UPDATE_ONLY)
+
+    def _maintain(
+        self, change: PrimaryChange, gone: set[bytes], come: set[bytes], kept: set[bytes], locker: Txn
+    ) -> None:
+        # Sorted, so that two transactions lock in the same order.
+        for key in sorted(gone):
+            self._remove(key, change, locker)
+        for key in sorted(come):
+            self._insert(key, change, locker)
+        for key in sorted(kept):
+            at, data = self._entry(key, change.key)
+            payload = user_payload(data, change.expiration, True)
+            self._engine.records.put(self._state, at, payload, locker, PutMode.OVERWRITE)
+
+    def _insert(self, key: bytes, change: PrimaryChange, locker: Txn) -> None:
+        if self._foreign is not None and not self._has_foreign(key, locker):
+            raise ForeignConstraintError(
+                f"a key of {self.name} is not in {self._foreign.state.label}",
+                found=f"{key!r}, of the record {change.key!r} of {self._primary.name}",
+                hint="insert it there first",
+            )
+        at, data = self._entry(key, change.key)
+        payload = user_payload(data, change.expiration)
+        if self._engine.records.put(self._state, at, payload, locker, PutMode.INSERT_ONLY):
+            return
+        present = RecordWalker(self._engine, self._state, locker, LockType.READ, backward=False).exact(at)
+        is_same = present is not None and present.data == data
+        if is_same and not self._populated:
+            return
+        if is_same:
+            raise self._corrupt(key, change.key, "it is there already")
+        raise UniqueConstraintError(
+            f"a key of {self.name} is there already, and leads to another record",
+            found=f"{key!r}, of the record {change.key!r} of {self._primary.name}",
+        )
+
+    def _remove(self, key: bytes, change: PrimaryChange, locker: Txn) -> None:
+        at, data = self._entry(key, change.key)
+        present = RecordWalker(self._engine, self._state, locker, LockType.WRITE, backward=False).exact(at)
+        if present is not None and present.data == data:
+            self._engine.records.delete(self._state, at, locker, Payload(None, USER))
+        # One that expires may have gone first.
+        elif self._populated and not change.expiration_before:
+            raise self._corrupt(key, change.key, "it is missing")
+
+    def _populate_from(self, at: Key, data: bytes, locker: Txn) -> None:
+        primary = self._primary.state
+        expiration = expiration_of(self._engine, primary, at)
+        key = key_and_data(primary, at, b"")[0]
+        change = PrimaryChange(key=key, old=None, new=data, expiration_before=0, expiration=expiration)
+        self.prepare(change)(locker)
+
+    def _has_foreign(self, key: bytes, locker: Txn) -> bool:
+        assert self._foreign is not None
+        state = self._foreign.state
+        walker = RecordWalker(self._engine, state, locker, lock_type_of(locker) or LockType.READ, backward=False)
+        return walker.exact(comparable_key(state, key)) is not None
+
+    def _primary_keys(self, key: bytes, locker: Txn) -> list[bytes]:
+        """The primary keys of a secondary key, locked."""
+        if not self._state.duplicates:
+            walker = RecordWalker(self._engine, self._state, locker, LockType.READ, backward=False)
+            only = walker.exact(comparable_key(self._state, key))
+            return [] if only is None else [only.data]
+        low, high = key_bounds(self._state, key)
+        between = records_between(self._engine, self._state, low, high, locker=locker)
+        return [key_and_data(self._state, record.key, b"")[1] for found in between for record in found]
+
+    def _entry(self, key: bytes, primary_key: bytes) -> tuple[Key, bytes]:
+        """The entry of a secondary key and a primary key, as the database stores it."""
+        at = comparable_key(self._state, key, primary_key)
+        return (at, b"") if self._state.duplicates else (at, primary_key)
+
+    def _keys(self, key: bytes, data: bytes) -> set[bytes]:
+        config = self._config
+        if config.multi_key_creator is not None:
+            return set(config.multi_key_creator(key, data))
+        if config.key_creator is None:
+            raise UsageError(
+                f"the secondary {self.name} was opened without a key creator",
+                consequence="records of its primary cannot be changed while it is open",
+            )
+        made = config.key_creator(key, data)
+        return set() if made is None else {made}
+
+    def _stored(self, key: bytes) -> bytes:
+        return key + PREFIX_ONLY if self._state.duplicates else key
+
+    def _corrupt(self, key: bytes, primary_key: bytes, what: str) -> DamageError:
+        return DamageError(
+            f"the secondary {self.name} does not agree with {self._primary.name}: {what}",
+            found=f"the key {key!r} of the record {primary_key!r}",
+            hint=f"jetool verify --secondary {self.name}:{self._primary.name} says what does not agree",
+        )
+
+
+def _creates(config: SecondaryConfig) -> bool:
+    return config.key_creator is not None or config.multi_key_creator is not None
+
+
+def _check(database: Database, primary: Database, config: SecondaryConfig) -> None:
+    foreign = config.foreign_key_database
+    wrong: str | None = None
+    if config.key_creator is not None and config.multi_key_creator is not None:
+        wrong = "a key creator and a multi-key creator"
+    elif not _creates(config) and not database.handle.engine.read_only:
+        wrong = "no key creator, in an environment that is open for writing"
+    elif primary.duplicates:
+        wrong = "a primary with duplicates"
+    elif database.duplicates != config.duplicates:
+        wrong = "a database that was made with duplicates" if database.duplicates else "one that was made without them"
+    elif database.state.deferred != primary.state.deferred:
+        wrong = "one of the two is deferred-write"
+    elif foreign is not None and foreign.duplicates:
+        wrong = "a foreign key database with duplicates"
+    elif (config.on_foreign_delete is ForeignKeyDelete.NULLIFY) != (config.nullifier is not None):
+        wrong = "a nullifier without NULLIFY, or NULLIFY without one"
+    if wrong is not None:
+        raise UsageError(f"the secondary {database.name} cannot be opened so", found=wrong)

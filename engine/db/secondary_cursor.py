@@ -1,0 +1,279 @@
+"""A cursor over a secondary: each movement finds an entry and brings the record that it leads to.
+
+A writer locks the record first and then its entries; a reader that kept a lock on an entry while it asks for the
+record would meet it head on. So, as in JE, the reader waits until the entry is committed but keeps no lock on it, locks
+the record, and looks whether the entry still leads there; if not, it goes on with the next one. A serializable
+transaction keeps the locks on entries, which guard the gaps between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from engine.db.cursor import Cursor, Record
+from engine.db.scan import comparable_key, walker_of
+from engine.db.transaction import Transaction, inner_of
+from engine.db.writes import Handle
+from engine.errors import DamageError, RefusedError, UsageError
+from engine.txn.txn import Isolation, LockMode
+
+_DEFAULT = LockMode.DEFAULT
+Move = Callable[[Cursor], Record | None]
+
+
+class SecondaryRecord(NamedTuple):
+    """A record of a primary, found through a secondary; ``key`` is the secondary key."""
+
+    key: bytes
+    primary_key: bytes
+    data: bytes
+
+
+class EntryReader:
+    """Reads the records that the entries of a secondary lead to.
+
+    Arguments:
+        entries, primary: the two databases.
+        keys_of: the secondary keys of a record; None where nobody said how they are made.
+    """
+
+    def __init__(self, entries: Handle, primary: Handle, keys_of: Callable[[bytes, bytes], set[bytes]] | None) -> None:
+        self.entries = entries
+        self.primary = primary
+        self._keys_of = keys_of
+
+    def record(self, entry: Record, at: Cursor, lock: LockMode) -> SecondaryRecord | None:
+        """The record of an entry; None when the entry has gone meanwhile.
+
+        Arguments:
+            at: a cursor over the primary, whose transaction takes the lock.
+
+        Raises:
+            DamageError: there is no record, and the entry is there still.
+        """
+        key, primary_key = entry
+        found = at.search(primary_key, lock)
+        if at.reads_uncommitted(lock):
+            # Without locks an entry may be older or younger than its record.
+            if found is None or (self._keys_of is not None and key not in self._keys_of(primary_key, found[1])):
+                return None
+            return SecondaryRecord(key=key, primary_key=primary_key, data=found[1])
+        if not self._leads(key, primary_key):
+            return None
+        if found is None:
+            name, primary = self.entries.state.label, self.primary.state.label
+            raise DamageError(
+                f"an entry of the secondary {name} leads to no record of {primary}",
+                found=f"the key {key!r} of the record {primary_key!r}",
+                hint=f"jetool verify --secondary {name}:{primary} says what does not agree",
+            )
+        return SecondaryRecord(key=key, primary_key=primary_key, data=found[1])
+
+    def _leads(self, key: bytes, primary_key: bytes) -> bool:
+        """Whether an entry is there. The lock on the record keeps it as it is."""
+        state = self.entries.state
+        walker = walker_of(self.entries.engine, state, None, LockMode.READ_UNCOMMITTED)
+        found = walker.exact(comparable_key(state, key, primary_key))
+        return found is not None and (state.duplicates or found.data == primary_key)
+
+
+class SecondaryCursor:
+    """A position in a secondary; ``SecondaryDatabase.cursor`` makes it.
+
+    Methods are those of ``Cursor``; where there a data item is meant, here it is the primary key. ``delete`` deletes
+    the record, and so its entries in all secondaries.
+
+    Arguments:
+        reader: the secondary.
+        txn: whose locks it takes; None reads committed records and keeps no lock.
+    """
+
+    def __init__(self, reader: EntryReader, txn: Transaction | None) -> None:
+        self._reader = reader
+        self._txn = txn
+        self._entry = Cursor(reader.entries, txn)
+        self._record = Cursor(reader.primary, txn)
+        self._at: SecondaryRecord | None = None
+
+    def dup(self, *, same_position: bool = True) -> SecondaryCursor:
+        """Another cursor of the same transaction, on the same record or nowhere."""
+        other = SecondaryCursor(self._reader, self._txn)
+        if same_position:
+            other._entry, other._at = self._entry.dup(), self._at
+        return other
+
+    def first(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The record of the smallest secondary key."""
+        return self._go(lambda at: at.first(self._brief(lock)), self._next(lock), lock)
+
+    def last(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The record of the largest secondary key."""
+        return self._go(lambda at: at.last(self._brief(lock)), self._prev(lock), lock)
+
+    def next(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The record after; the first one when the cursor stands nowhere."""
+        return self._go(self._next(lock), self._next(lock), lock)
+
+    def prev(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The record before; the last one when the cursor stands nowhere."""
+        return self._go(self._prev(lock), self._prev(lock), lock)
+
+    def search(self, key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The first record of a secondary key."""
+        return self._go(lambda at: at.search(key, self._brief(lock)), self._next_dup(lock), lock)
+
+    def search_range(self, key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The first record whose secondary key is at or after a key."""
+        return self._go(lambda at: at.search_range(key, lock=self._brief(lock)), self._next(lock), lock)
+
+    def search_both(self, key: bytes, primary_key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The record of a secondary key and a primary key."""
+        return self._go(lambda at: at.search_both(key, primary_key, self._brief(lock)), _nothing, lock)
+
+    def search_both_range(self, key: bytes, primary_key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The first record of a secondary key whose primary key is at or after a key."""
+        brief = self._brief(lock)
+        return self._go(lambda at: at.search_both_range(key, primary_key, brief), self._next_dup(lock), lock)
+
+    def next_dup(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The next record of the same secondary key."""
+        return self._go(self._next_dup(lock), self._next_dup(lock), lock)
+
+    def prev_dup(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The record before, of the same secondary key."""
+        brief = self._brief(lock)
+        return self._go(lambda at: at.prev_dup(brief), lambda at: at.prev_dup(brief), lock)
+
+    def next_no_dup(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The first record of the next secondary key."""
+        return self._go(lambda at: at.next_no_dup(self._brief(lock)), self._next(lock), lock)
+
+    def prev_no_dup(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+        """The last record of the secondary key before."""
+        return self._go(lambda at: at.prev_no_dup(self._brief(lock)), self._prev(lock), lock)
+
+    def current(self) -> SecondaryRecord | None:
+        """The record that the cursor stands on, as it has read it."""
+        return self._at
+
+    def count(self) -> int:
+        """How many entries the secondary key of the current record has."""
+        return self._entry.count()
+
+    def delete(self) -> bool:
+        """Delete the current record from the primary; False when it is gone already."""
+        if self._at is None:
+            raise RefusedError("the cursor stands on no record", hint="move it first")
+        self._reader.entries.check()
+        primary = self._reader.primary
+        with primary.engine.operation(inner_of(self._txn), db=primary.state) as locker:
+            return primary.writer.delete(comparable_key(primary.state, self._at.primary_key), locker)
+
+    def close(self) -> None:
+        """Give up the position."""
+        self._entry.close()
+        self._record.close()
+        self._at = None
+
+    def __enter__(self) -> SecondaryCursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def entry(self) -> Record | None:
+        """The entry that the cursor stands on: secondary key and primary key."""
+        return self._entry.current()
+
+    def next_entry(self, lock: LockMode) -> Record | None:
+        """The next entry of the same secondary key, without its record."""
+        found = self._entry.next_dup(self._brief(lock))
+        if not self._keeps_entries():
+            self._entry.give_back()
+        return found
+
+    def leads_to(self, primary_key: bytes, lock: LockMode) -> bool:
+        """Whether the secondary key that the cursor stands on leads to a primary key, too."""
+        here = self._entry.current()
+        with self._entry.dup() as at:
+            return here is not None and at.search_both(here[0], primary_key, self._brief(lock)) is not None
+
+    def record(self, entry: Record, lock: LockMode) -> SecondaryRecord | None:
+        """The record that an entry leads to; None when the entry has gone meanwhile."""
+        if self._txn is not None:
+            return self._reader.record(entry, self._record, lock)
+        # Locks for the time of one question: the entry must not change between record and entry.
+        engine = self._reader.primary.engine
+        passing = Transaction(engine, engine.passing_locker())
+        try:
+            return self._reader.record(entry, Cursor(self._reader.primary, passing), lock)
+        finally:
+            engine.txns.end_operation(passing.inner)
+
+    def _go(self, begin: Move, again: Move, lock: LockMode) -> SecondaryRecord | None:
+        # On another cursor: what finds nothing leaves this one where it is.
+        moving = self._entry.dup()
+        entry = begin(moving)
+        while entry is not None:
+            if not self._keeps_entries():
+                moving.give_back()
+            found = self.record(entry, lock)
+            if found is not None:
+                self._entry.close()
+                self._entry, self._at = moving, found
+                return found
+            entry = again(moving)
+        moving.close()
+        return None
+
+    def _keeps_entries(self) -> bool:
+        locker = inner_of(self._txn)
+        return locker is not None and locker.isolation is Isolation.SERIALIZABLE
+
+    def _brief(self, lock: LockMode) -> LockMode:
+        """The lock on an entry: none that stays, unless the transaction is serializable."""
+        if self._keeps_entries() or self._entry.reads_uncommitted(lock):
+            return lock
+        return LockMode.READ_COMMITTED
+
+    def _next(self, lock: LockMode) -> Move:
+        return lambda at: at.next(self._brief(lock))
+
+    def _prev(self, lock: LockMode) -> Move:
+        return lambda at: at.prev(self._brief(lock))
+
+    def _next_dup(self, lock: LockMode) -> Move:
+        return lambda at: at.next_dup(self._brief(lock))
+
+
+def _nothing(_: Cursor) -> None:
+    """There is no other entry."""
+
+
+def join(cursors: Sequence[SecondaryCursor], lock: LockMode = _DEFAULT) -> Iterator[Record]:
+    """The records that all of the cursors lead to: each stands on a secondary key of another secondary.
+
+    The cursor whose key has the fewest entries leads, from where it stands; the others are asked for each of its
+    primary keys.
+
+    Example: two cursors on ``city=London`` and ``trade=engineer`` give the engineers of London.
+
+    Returns:
+        Primary keys and data, in the order of the primary keys that the leading cursor has.
+
+    Raises:
+        UsageError: no cursor, or one that stands on no record.
+    """
+    if not cursors or any(cursor.current() is None for cursor in cursors):
+        raise UsageError("a join needs cursors, each on a secondary key")
+    lead, *others = sorted(cursors, key=SecondaryCursor.count)
+    with lead.dup() as at:
+        entry = at.entry()
+        while entry is not None:
+            if all(other.leads_to(entry[1], lock) for other in others):
+                found = at.record(entry, lock)
+                # Now with the lock on the record, which keeps its entries as they are.
+                if found is not None and all(other.leads_to(entry[1], LockMode.READ_UNCOMMITTED) for other in others):
+                    yield found.primary_key, found.data
+            entry = at.next_entry(lock)
