@@ -17,7 +17,8 @@ JobError               7     Spark did not start, or one of its jobs failed
 Damage that a reader can step over is not an error: readers report it as a value (``engine.log.reader.Damage``) and go
 on. The kinds here are raised only where nothing sensible can follow.
 
-The message is built from the fields: what, where (file, LSN), expected and found, consequence, next command.
+The message is built from the fields: what, where (file, LSN), expected and found, consequence, next command. Counts in
+it are spelled by ``plural``.
 """
 
 from __future__ import annotations
@@ -148,6 +149,14 @@ class FormatError(JetoolError):
 
     exit_code = 7
     kind = "damage"
+
+
+def plural(number: int, noun: str, nouns: str | None = None) -> str:
+    """A number with its noun: ``1 file``, ``2 files``; ``3 entries`` or ``2 records are`` where the plural is given.
+
+    Every count in a message is spelled here, so that none says "1 files".
+    """
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def caused_by(error: E, cause: BaseException | None) -> E:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from engine.catalog.naming import NamingOperations
-from engine.errors import DamageError, UnsupportedError
+from engine.errors import DamageError, UnsupportedError, plural
 from engine.format.entry.db_tree import DB_NOT_REPLICATED, DB_REPLICATED, TEMPORARY, DatabaseImpl
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import OPERATIONS, DatabaseConfig, NameLN, NameOperation
@@ -139,7 +139,7 @@ def _checked(name: str, db_id: int, config: DatabaseConfig) -> DatabaseConfig:
         raise DamageError(
             f"a database of the stream has an impossible configuration: {name!r}",
             expected=f"a replicated one with {_LEAST_ENTRIES}..{_MOST_ENTRIES} slots in a node, and a negative id",
-            found=f"id {db_id}, flags {config.flags:#x}, {config.max_entries} slots",
+            found=f"id {db_id}, flags {config.flags:#x}, {plural(config.max_entries, 'slot')}",
         )
     return config
 

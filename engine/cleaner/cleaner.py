@@ -19,7 +19,7 @@ from engine.cleaner.file_states import FileState
 from engine.cleaner.file_summary import obsolete_bytes
 from engine.cleaner.processing import CleaningParts, FileReport, process_file, process_pending
 from engine.cleaner.selection import Choice, CleaningLimits, FileFacts, Selection, choose, last_candidate
-from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError
+from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError, plural
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN
 from engine.format.entry.internal_db import ReservedFile
 from engine.format.lsn import NULL_LSN, file_of
@@ -383,7 +383,11 @@ class Cleaner:
             return self.states.unusable[number]
         if state is FileState.CLEANED:
             locked = self.states.pending_in(number)
-            return f"{locked} records are locked by open transactions" if locked else "waits for a checkpoint"
+            return (
+                f"{plural(locked, 'record is', 'records are')} locked by open transactions"
+                if locked
+                else "waits for a checkpoint"
+            )
         if state is not None:
             return "is being cleaned"
         if number > newest:

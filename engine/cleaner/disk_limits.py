@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.errors import RefusedError
+from engine.errors import RefusedError, plural
 
 # Above this size je.maxDisk is meant to hold je.freeDisk free besides.
 _LARGE_BYTES: Final = 10_000_000_000
@@ -78,7 +78,7 @@ def violation(use: DiskUse, limits: DiskLimits) -> DiskLimitError | None:
     return DiskLimitError(
         "the log takes more room than it may",
         expected=f"je.maxDisk {limits.max_disk or 'none'}, je.freeDisk {limits.free_disk or 'none'}",
-        found=f"{use.total} bytes of log, {use.reserved} of them reserved, {use.free} bytes free on the disk",
+        found=f"{plural(use.total, 'byte')} of log, {use.reserved} of them reserved; free on the disk: {use.free}",
         consequence="nothing is written until there is room; reading goes on",
         hint="make room on the disk, end what protects reserved files, or raise the limits in je.properties",
     )

@@ -14,7 +14,7 @@ from engine.checkpoint.checkpointer import Checkpointer
 from engine.cleaner.cleaner import Cleaner
 from engine.cleaner.processing import FileReport
 from engine.cleaner.selection import Choice, CleaningLimits, FileFacts
-from engine.errors import StorageError
+from engine.errors import StorageError, plural
 
 # Beside the records of a file its nodes have to be written: no counter says how large these will be.
 _NODES_FACTOR: Final = 2
@@ -173,8 +173,8 @@ class OfflineCleaning:
             raise StorageError(
                 "there is no room to clean the next file",
                 file=f"{facts.number:08x}.jdb",
-                expected=f"{needed} bytes free{saved if self._goal.copies else ''}",
-                found=f"{free} bytes",
+                expected=f"{plural(needed, 'byte')} free{saved if self._goal.copies else ''}",
+                found=plural(free, "byte"),
                 consequence="what was cleaned before is kept",
                 hint="make room, then run the command again",
             )

@@ -11,7 +11,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.db.memory import default_cache_bytes, share_of_free
-from engine.errors import NotFoundError, UsageError
+from engine.errors import NotFoundError, UsageError, plural
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
@@ -196,7 +196,7 @@ _MOST_PROPERTIES_BYTES: Final = 1 << 20
 
 def _shown(text: str) -> str:
     """A value for a message, no longer than a line."""
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} and {len(text) - _MOST_SHOWN} characters more"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} and {len(text) - _MOST_SHOWN} more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ def read_properties(storage: Storage) -> dict[str, str]:
             raise UsageError(
                 f"{PROPERTIES_FILE} is too long for a list of parameters",
                 expected=f"up to {_MOST_PROPERTIES_BYTES} bytes",
-                found=f"{file.size()} bytes",
+                found=plural(file.size(), "byte"),
             )
         # Java writes these files in this encoding.
         text = file.read(0, _MOST_PROPERTIES_BYTES).decode("latin-1")

@@ -16,7 +16,7 @@ from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
 from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
-from engine.errors import RefusedError, UnsupportedError, UsageError
+from engine.errors import RefusedError, UnsupportedError, UsageError, plural
 from engine.events import Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
 from engine.format.entry.ln import LN
@@ -149,7 +149,9 @@ class Engine:
         """What recovery could not take in: commits after damage (D-5), or entries that have changed (D-16)."""
         if self.tail is not None and self.tail.commits_at_risk:
             after = format_lsn(self.tail.end_lsn)
-            return f"{self.tail.commits_at_risk} committed transactions after damage at {after} are not seen"
+            lost = self.tail.commits_at_risk
+            verb = "is" if lost == 1 else "are"
+            return f"{plural(lost, 'committed transaction')} after damage at {after} {verb} not seen"
         if self.recovery.changed:
             return f"the entry at {self.recovery.changed[0].lsn} is damaged, and was read as it is"
         return None

@@ -28,7 +28,7 @@ from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_head import cut_missing
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
-from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.errors import DamageError, NotFoundError, RefusedError, plural
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
@@ -216,11 +216,12 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
     if tail.commits_at_risk and config.halt_on_commit_after_bad:
         damage = tail.damage
         assert damage is not None
+        stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
         raise RefusedError(
-            f"{tail.commits_at_risk} committed transactions stand after a bad entry",
+            f"{stand} after a bad entry",
             file=f"{storage.root}/{damage.path}",
             lsn=format_lsn(damage.lsn),
-            consequence=f"opening for writing would cut away {tail.given_up_bytes} bytes and lose them",
+            consequence=f"opening for writing would cut {plural(tail.given_up_bytes, 'byte')} away and lose them",
             hint="restore the file from a copy; jetool recover --accept-loss gives them up and saves the bytes",
         )
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from engine.derby.format import container, control, instant
 from engine.derby.format.control import Control
-from engine.errors import FormatError, NotFoundError, UnsupportedError, UsageError
+from engine.errors import FormatError, NotFoundError, UnsupportedError, UsageError, plural
 from engine.storage.base import Lock, Storage
 
 PROPERTIES = "service.properties"
@@ -208,7 +208,7 @@ def read_properties(storage: Storage) -> dict[str, str]:
     if found is None:
         return {}
     if found.size_bytes > _LARGEST_PROPERTIES:
-        raise UsageError("service.properties is no properties file", found=f"{found.size_bytes} bytes")
+        raise UsageError("service.properties is no properties file", found=plural(found.size_bytes, "byte"))
     file = storage.open(PROPERTIES)
     try:
         # Java writes properties in Latin-1.

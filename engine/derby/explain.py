@@ -39,6 +39,7 @@ from engine.derby.recovery.compensate import undoable
 from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.start import Start, find_start
 from engine.derby.xact_table import Xact, XactTable
+from engine.errors import plural
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
@@ -126,7 +127,7 @@ def _explained(one: Record, start: Start, applied: bool | None, *, undone: bool)
     if one.instant < start.undo_lwm:
         return RecordExplanation(one, UNREAD, False, f"in front of undoLWM {instant.show(start.undo_lwm)}")
     if isinstance(operation, Checksum):
-        return RecordExplanation(one, GUARD, False, f"guards {operation.length} bytes")
+        return RecordExplanation(one, GUARD, False, f"guards {plural(operation.length, 'byte')}")
     if isinstance(operation, Begin | End):
         return RecordExplanation(one, BOOKKEEPING, False, "changes the transaction table only")
     then = "; its transaction is a loser, compensated afterwards" if undone else ""

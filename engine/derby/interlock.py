@@ -19,7 +19,7 @@ from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.log import DerbyLogFiles
 from engine.derby.presence import require_containers
-from engine.errors import DamageError, RefusedError
+from engine.errors import DamageError, RefusedError, plural
 
 
 def usable_controls(database: DerbyDatabase, notes: list[str], *, derby_default: bool) -> Controls:
@@ -98,12 +98,13 @@ def _check_after_end(log: DerbyLogFiles, analysis: DerbyAnalysis) -> None:
     after, end = analysis.after, analysis.end
     if not after.commits:
         return
+    follow = plural(after.commits, "committed transaction follows", "committed transactions follow")
     raise RefusedError(
-        f"the log seems to end, but {after.commits} committed transactions follow: {end.reason}",
+        f"the log seems to end, but {follow}: {end.reason}",
         file=_name(log, end.stopped_at),
         lsn=instant.show(end.stopped_at),
         expected="nothing valid after the end",
-        found=f"{after.records} records from {instant.show(after.first)} to {instant.show(after.last)}",
+        found=f"{plural(after.records, 'record')} from {instant.show(after.first)} to {instant.show(after.last)}",
         consequence="Derby would drop them without a word",
         hint="copy the database first; then recover --accept-loss gives them up, their bytes are saved",
     )

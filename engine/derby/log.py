@@ -33,7 +33,7 @@ from engine.derby.format import instant, log_file
 from engine.derby.format.log_file import ENVELOPE, HEADER_SIZE, OVERHEAD, TRAILER, LogFileHeader
 from engine.derby.format.operations.transaction import CRC32, Checksum
 from engine.derby.format.record import CHECKSUM, Record, decode_body
-from engine.errors import DamageError, FormatError, NotFoundError
+from engine.errors import DamageError, FormatError, NotFoundError, plural
 from engine.storage.base import ReadFile
 
 _WINDOW = 1 << 20
@@ -150,7 +150,7 @@ class DerbyLogFiles:
         if stated != at:
             return f"the envelope states the instant {instant.show(stated)}"
         if length <= 0 or position + length + OVERHEAD > self._size:
-            return f"a record of {length} bytes does not fit into the file"
+            return f"a record of {plural(length, 'byte')} does not fit into the file"
         begin = self._load(position, length + OVERHEAD) + ENVELOPE.size
         end = begin + length
         if end + TRAILER.size > len(self._window):
@@ -247,7 +247,7 @@ class ForwardScan:
             return self._next_file(number)
         # Rule 3.
         if length > 0 and position + length + OVERHEAD > self.log.size(number):
-            return self._stop(f"a record of {length} bytes reaches beyond the file", fuzzy=True)
+            return self._stop(f"a record of {plural(length, 'byte')} reaches beyond the file", fuzzy=True)
         return self._stop(found, fuzzy=True, derby_fails=self._derby_fails(number, position, length))
 
     def _derby_fails(self, number: int, position: int, length: int) -> bool:

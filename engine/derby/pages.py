@@ -21,7 +21,7 @@ from engine.derby.format import allocation, page, row
 from engine.derby.format.allocation import AllocationPage, BitSet
 from engine.derby.format.codec import FieldCursor
 from engine.derby.format.page import PageHeader, StoredPage, StoredRow
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 _LEAST_ON_OVERFLOW = 17
 FRESH = PageHeader(
@@ -212,8 +212,8 @@ class LivePage:
     def _require_room(self) -> None:
         room = self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE
         if self._used > room:
-            found = f"{self._used} bytes"
-            raise FormatError("a row does not fit on its page", expected=f"{room} bytes at most", found=found)
+            found = plural(self._used, "byte")
+            raise FormatError("a row does not fit on its page", expected=f"{plural(room, 'byte')} at most", found=found)
 
 
 class LiveAllocation:

@@ -26,7 +26,7 @@ from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.page_versions import PageVersions
 from engine.derby.recovery.start import Start
 from engine.derby.xact_table import XactTable
-from engine.errors import DamageError, JetoolError, RefusedError
+from engine.errors import DamageError, JetoolError, RefusedError, plural
 
 STOPS, CERTAIN, POSSIBLE = "stops", "certain", "possible"
 
@@ -171,7 +171,7 @@ def require_containers(database: DerbyDatabase, lost: tuple[MissingContainer, ..
     kind: type[JetoolError] = DamageError if first.loss == STOPS else RefusedError
     accept = "" if first.loss == STOPS else "; recover --accept-loss goes on without it"
     raise kind(
-        first.why + (f"; {len(needed) - 1} more are missing" if len(needed) > 1 else ""),
+        first.why + (f"; {plural(len(needed) - 1, 'more is', 'more are')} missing" if len(needed) > 1 else ""),
         file=database.name(container_format.path_of(first.key)),
         lsn=instant.show(first.at) if first.at else None,
         consequence="Derby does not start, or starts and fails where the table or index is used; nothing was changed",

@@ -24,7 +24,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -74,7 +74,9 @@ def unpack(data: bytes, pos: int) -> tuple[int, int]:
     length = 256 - _ONE_BYTE - lead if negative else lead - _ONE_BYTE
     end = pos + length
     if length > _LONG_BYTES or end > len(data):
-        raise FormatError("packed integer runs past the end", expected=f"{length} bytes", found=f"{len(data) - pos}")
+        raise FormatError(
+            "packed integer runs past the end", expected=plural(length, "byte"), found=str(len(data) - pos)
+        )
     if length < _LONG_BYTES:
         magnitude = (_little(data, pos, end) if _COMPILED else int.from_bytes(data[pos:end], "little")) + _ONE_BYTE
         return -magnitude if negative else magnitude, end
@@ -125,7 +127,7 @@ def split_two_part_key(stored: bytes) -> tuple[bytes, bytes]:
     """
     length, end = reverse_unpack(stored)
     if length < 0 or length > end:
-        raise FormatError("two-part key", expected=f"a first part of 0..{end} bytes", found=str(length))
+        raise FormatError("two-part key", expected=f"a first part of 0..{plural(end, 'byte')}", found=str(length))
     return stored[:length], stored[length:end]
 
 
@@ -198,7 +200,9 @@ class ByteReader:
         end = self.pos + length
         # A damaged length can be negative, and a slice would take it.
         if length < 0 or end > len(self._data):
-            raise FormatError("field runs past the end of the entry", expected=f"{length} bytes", found=self._rest())
+            raise FormatError(
+                "field runs past the end of the entry", expected=plural(length, "byte"), found=self._rest()
+            )
         found = self._data[self.pos : end]
         self.pos = end
         return found
@@ -274,7 +278,7 @@ class ByteReader:
             raise FormatError("bytes left over at the end of the entry", expected="0", found=self._rest())
 
     def _rest(self) -> str:
-        return f"{self.remaining()} bytes"
+        return plural(self.remaining(), "byte")
 
 
 class ByteWriter:

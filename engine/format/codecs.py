@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.entry_types import BY_NUMBER, type_name
 
 Record = tuple[Any, ...]
@@ -300,7 +300,7 @@ def decode_body(number: int, version: int, body: bytes) -> Record:
         raise FormatError(f"{type_name(number)}: {error}") from error
     except IndexError as error:
         raise FormatError(
-            f"{type_name(number)}: field runs past the end of the entry", found=f"{len(body)} bytes"
+            f"{type_name(number)}: field runs past the end of the entry", found=plural(len(body), "byte")
         ) from error
     except (ValueError, OverflowError, struct.error) as error:
         # Any bytes may come, and callers step over a FormatError only.

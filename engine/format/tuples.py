@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter
 
 _LONG_BIAS: Final = 1 << 63
@@ -119,7 +119,7 @@ def read_string(reader: ByteReader) -> str | None:
     rest = reader.rest()
     end = rest.find(0)
     if end < 0:
-        raise FormatError("text without its end", expected="00", found=f"{len(rest)} bytes")
+        raise FormatError("text without its end", expected="00", found=plural(len(rest), "byte"))
     # What stands after the text is given back.
     reader.pos -= len(rest) - end - 1
     text = rest[:end]

@@ -26,6 +26,8 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from engine.errors import plural
+
 _LONG: Final = struct.Struct(">Q")
 _INT: Final = struct.Struct(">I")
 _NULL_STRING: Final = b"\xff\x00"
@@ -127,7 +129,7 @@ def _parse_number(text: str, layout: struct.Struct) -> bytes:
     except ValueError as error:
         raise ValueError(f"{text!r} is not a decimal integer") from error
     if not -bias <= number < bias:
-        raise ValueError(f"{text} does not fit into {layout.size} bytes")
+        raise ValueError(f"{text} does not fit into {plural(layout.size, 'byte')}")
     return layout.pack(number + bias)
 
 

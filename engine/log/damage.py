@@ -130,18 +130,24 @@ class AfterDamage(NamedTuple):
         """What an operator should know before he gives the commits up."""
         if self.commits == self.synced:
             by = "a later file" if self.shown_by == NULL_LSN else "what was logged after their sync"
-            known = f"all of them were durable, as {by} shows"
+            known = f"{self._share(self.commits)} durable, as {by} shows"
         elif self.synced:
-            known = f"{self.synced} of them were durable, as what was logged after their sync shows"
+            known = f"{self._share(self.synced)} durable, as what was logged after their sync shows"
         else:
-            known = "nothing in the log shows that they were durable"
+            known = f"nothing in the log shows that {'it was' if self.commits == 1 else 'they were'} durable"
         if self.acknowledged:
-            known += f"; {self.acknowledged} of them were acknowledged by the group"
+            known += f"; {self._share(self.acknowledged)} acknowledged by the group"
         if self.commits == self.synced:
             return known
         if self.torn:
             return f"{known}; the bad bytes hold empty sectors, as a write leaves that a crash interrupted"
         return f"{known}; the bad bytes hold no empty sector, so they were rather changed after they were written"
+
+    def _share(self, count: int) -> str:
+        """So many of the commits, with their verb."""
+        if self.commits == 1:
+            return "it was"
+        return "all of them were" if count == self.commits else f"{count} of them {'was' if count == 1 else 'were'}"
 
 
 class AfterDamageCount:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from engine.errors import NotFoundError, StorageError
+from engine.errors import NotFoundError, StorageError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
 from engine.format.entry_types import FILE_HEADER
 from engine.format.header import CHECKSUM_BYTES, TYPE_AT, entry_checksum
@@ -126,7 +126,7 @@ def list_log_files(storage: Storage) -> LogFiles:
             "no Berkeley DB JE environment",
             file=storage.root,
             expected="log files such as 00000000.jdb",
-            found="an empty directory" if not names else f"{len(names)} other files",
+            found="an empty directory" if not names else plural(len(names), "other file"),
             hint="check the path; log files may be in another directory than the application's configuration",
         )
     marker = by_number.pop(MARKER_FILE_NUMBER, None)

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import adler32
 
-from engine.errors import DamageError, NotFoundError, UnsupportedError
+from engine.errors import DamageError, NotFoundError, UnsupportedError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
@@ -301,7 +301,7 @@ def _compared(examined: EntryCheck) -> tuple[str, str]:
     if examined.verdict == "checksum":
         return f"0x{examined.expected:08x}", f"0x{examined.found:08x}"
     if examined.verdict == CUT:
-        return f"{examined.expected} bytes", f"{examined.found} bytes"
+        return plural(examined.expected, "byte"), plural(examined.found, "byte")
     if examined.verdict == "type":
         # Version 6 repeats the version in the flags of each entry.
         expected = f"version {examined.expected} in the flags" if examined.expected else "a known entry type"

@@ -478,4 +478,4 @@ class LogWriter:
 
     def describe(self) -> str:
         """Position and counters, for messages."""
-        return f"next {format_lsn(self.next_lsn)}, {self.entries} entries, {self.flips} flips"
+        return f"next {format_lsn(self.next_lsn)}, entries {self.entries}, flips {self.flips}"

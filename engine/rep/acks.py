@@ -24,7 +24,7 @@ import threading
 import time
 from enum import Enum
 
-from engine.errors import RefusedError
+from engine.errors import RefusedError, plural
 from engine.format.vlsn import NULL_VLSN
 from engine.txn.manager import Stamp
 from engine.txn.txn import Txn
@@ -189,7 +189,7 @@ class GroupGate:
             )
         return InsufficientReplicasError(
             "too few replicas are connected for a commit",
-            expected=f"{self.needed} (policy {self._policy.value}, {self.electable} electable members)",
+            expected=f"{self.needed} (policy {self._policy.value}, {plural(self.electable, 'electable member')})",
             found=", ".join(sorted(self._connected)) or "none",
             consequence=consequence,
             hint="commit again when replicas are back, or abort",

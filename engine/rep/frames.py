@@ -133,7 +133,9 @@ class Channel:
         if length > self._limit:
             self.close()
             raise PeerError(
-                f"{self.peer} sends too long a message", expected=f"at most {self._limit} bytes", found=str(length)
+                f"{self.peer} sends too long a message",
+                expected=f"at most {self._limit} bytes",
+                found=str(length),
             )
         end = _HEAD.size + length
         whole = end + (_TAG_BYTES if self._receive_key else 0)

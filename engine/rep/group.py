@@ -23,7 +23,7 @@ from engine.db.engine import Engine
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate
 from engine.db.transaction import Transaction
-from engine.errors import DamageError, FormatError, RefusedError, UsageError
+from engine.errors import DamageError, FormatError, RefusedError, UsageError, plural
 from engine.format.entry.group_db import (
     GROUP_KEY,
     GroupNode,
@@ -159,7 +159,11 @@ def lead_alone(engine: Engine) -> None:
     if len(electable) != 1 or engine.vlsn_index is None:
         raise RefusedError(
             "the environment belongs to a replication group"
-            + (f" of {len(electable)} electable members" if electable else " whose members are not known here"),
+            + (
+                f" of {plural(len(electable), 'electable member')}"
+                if electable
+                else " whose members are not known here"
+            ),
             file=engine.home,
             consequence="a change made here would be missing on the other nodes",
             hint="change the record through the master of the group",

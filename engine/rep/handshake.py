@@ -29,7 +29,7 @@ import time
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError, UsageError
+from engine.errors import FormatError, UsageError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError, address_text
 
@@ -95,7 +95,7 @@ def check_secret(secret: bytes) -> bytes:
         raise UsageError(
             "the shared secret is too short",
             expected=f"{LEAST_SECRET_BYTES} bytes or more",
-            found=f"{len(trimmed)} bytes",
+            found=plural(len(trimmed), "byte"),
             hint="make one with: head -c 32 /dev/urandom | base64 > secret",
         )
     return trimmed

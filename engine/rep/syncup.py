@@ -29,7 +29,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
-from engine.errors import DamageError, RefusedError
+from engine.errors import DamageError, RefusedError, plural
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE, decode_ckpt_end
 from engine.format.entry.rollback import decode_rollback_start
 from engine.format.entry.txn_end import decode_txn_end
@@ -305,7 +305,7 @@ def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
         return
     earliest = commits[-1]
     raise RollbackProhibitedError(
-        f"this node would have to give up {len(commits)} commits, {plan.passed.durable} of them durable",
+        f"this node would have to give up {plural(len(commits), 'commit')}, {plan.passed.durable} of them durable",
         file=engine.home,
         lsn=format_lsn(matchpoint.lsn),
         expected=f"at most {limit} durable ones",
@@ -350,7 +350,8 @@ def refuse_without_restore(plan: SyncupPlan, root: str) -> None:
     raise RefusedError(
         "this node's log and the master's have nothing in common that the stream could go on from",
         file=root,
-        found=f"{len(plan.passed.commits)} commits passed" + (", a gap in the log" if plan.passed.gap else ""),
+        found=f"{plural(len(plan.passed.commits), 'commit')} passed"
+        + (", a gap in the log" if plan.passed.gap else ""),
         consequence="it has not joined the group; nothing was changed",
         hint="jetool node run --restore replaces its files by copies of the master's",
     )

@@ -99,5 +99,5 @@ def check_terms(terms: Terms) -> Terms:
             raise FormatError(f"term {start.term} at VLSN {start.vlsn} is out of order")
         least = TermStart(start.term + 1, start.vlsn + 1)
     if terms.term < 0 or len(terms.starts) > MOST_STARTS or (terms.starts and terms.starts[-1].term > terms.term):
-        raise FormatError(f"{len(terms.starts)} terms up to {terms.term} are not possible")
+        raise FormatError(f"terms up to {terms.term} are not possible", found=str(len(terms.starts)))
     return terms

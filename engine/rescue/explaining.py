@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from engine.errors import JetoolError
+from engine.errors import JetoolError, plural
 from engine.format.lsn import file_of, format_lsn, make_lsn
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
@@ -154,5 +154,5 @@ def look_at_places(storage: Storage, messages: Iterable[ExplainedMessage]) -> li
         if entry is None:
             looks.append(PlaceLook(lsn, False, f"no good entry begins at {format_lsn(lsn)}"))
         else:
-            looks.append(PlaceLook(lsn, True, f"{entry.type_name}, {entry.total_bytes} bytes, intact"))
+            looks.append(PlaceLook(lsn, True, f"{entry.type_name}, {plural(entry.total_bytes, 'byte')}, intact"))
     return looks

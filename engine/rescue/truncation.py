@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.vlsn_view import read_index
-from engine.errors import DamageError, FormatError, RefusedError
+from engine.errors import DamageError, FormatError, RefusedError, plural
 from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
@@ -192,7 +192,7 @@ def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
         number = min(lost)
         first = lost[number]
         raise RefusedError(
-            f"{len(lost)} log files that were in use at that point have been deleted since",
+            f"{plural(len(lost), 'log file has', 'log files have')} been deleted since that were in use at that point",
             file=view.root,
             lsn=format_lsn(cut.end_lsn),
             found=f"{first.first_db} leads to {format_lsn(first.first_lsn)} in {number:08x}.jdb",

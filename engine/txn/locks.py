@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 
-from engine.errors import JetoolError
+from engine.errors import JetoolError, plural
 from engine.format.lsn import format_lsn
 from engine.txn.deadlock import choose_victim, describe_cycle, find_cycle
 from engine.txn.lock_entry import LockEntry, Locker, Waiter
@@ -318,7 +318,7 @@ class LockTable:
             victim = choose_victim(cycle)
             self._deadlocks += 1
             error = DeadlockError(
-                f"deadlock of {len(cycle)} transactions",
+                f"deadlock of {plural(len(cycle), 'transaction')}",
                 locker_id=victim.locker.id,
                 lock_lsn=victim.lock.lsn,
                 found=describe_cycle(cycle),

@@ -31,7 +31,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, NotFoundError, RefusedError, StorageError
+from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import SILENT, Listener
 from engine.format.entry_types import COMMIT, DB_TREE, ERASED, RESTORE_REQUIRED, is_valid_type, type_name
 from engine.format.fast.header import item_size
@@ -204,7 +204,7 @@ def _damage_finding(rule: Rule, seen: DamagedStretch, *, extra: str = "") -> Fin
     what = f" of what says it is {type_name(damage.type_number)}" if damage.type_number else ""
     message = f"{REASONS[damage.reason]}{what} (expected {damage.expected}, found {damage.found})"
     if damage.length:
-        message += f"; {damage.length} bytes skipped"
+        message += f"; {plural(damage.length, 'byte')} skipped"
     if damage.has_next and damage.length:
         message += f", next entry {format_lsn(damage.next_lsn)} by {damage.found_by}"
     return finding(rule, message + extra, lsn=damage.lsn, file=damage.path)
@@ -212,7 +212,7 @@ def _damage_finding(rule: Rule, seen: DamagedStretch, *, extra: str = "") -> Fin
 
 def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
     if check.file.number > end_file and not check.damages:
-        yield finding(rules.EMPTY_LAST, f"{check.size_bytes} bytes", file=check.file.path)
+        yield finding(rules.EMPTY_LAST, plural(check.size_bytes, "byte"), file=check.file.path)
     for seen in check.damages:
         damage = seen.damage
         if not damage.length or is_damaged_header(seen, end_file):
@@ -220,7 +220,7 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
         if damage.reason == "header":
             yield _damage_finding(rules.BAD_LAST_HEADER, seen)
         elif damage.reason == "short":
-            yield finding(rules.SHORT_LAST, f"{damage.length} bytes", lsn=damage.lsn, file=damage.path)
+            yield finding(rules.SHORT_LAST, plural(damage.length, "byte"), lsn=damage.lsn, file=damage.path)
         elif any(seen.after):
             # JE cuts the log here, and what is intact after it is lost (D-5).
             yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; after it {_evidence(seen.after)}")
@@ -253,19 +253,17 @@ def _full_findings(files: LogFiles, last: FileCheck) -> Iterator[Finding]:
     is_last = last.file.number == files.files[-1].number
     if is_last and not at_rest and last.end_offset == last.size_bytes and is_full(last.size_bytes, earlier):
         lsn = make_lsn(last.file.number, last.last_offset)
-        message = f"{last.size_bytes} bytes; the longest file before it has {max(earlier)}"
+        message = f"{plural(last.size_bytes, 'byte')}; the longest file before it has {max(earlier)}"
         yield finding(rules.FULL_LAST, message, lsn=lsn, file=last.file.path)
 
 
 def _evidence(after: Evidence) -> str:
-    words = ((after.commits, "intact Commit"), (after.checkpoints, "CkptEnd"), (after.plain_lns, "record outside "))
-    parts = []
-    for count, word in words:
-        if count and word.endswith(" "):
-            parts.append(f"{count} records outside transactions" if count > 1 else "1 record outside transactions")
-        elif count:
-            parts.append(f"{count} {word}{'s' if count > 1 else ''}")
-    return ", ".join(parts)
+    parts = [
+        plural(after.commits, "intact Commit") if after.commits else "",
+        plural(after.checkpoints, "CkptEnd") if after.checkpoints else "",
+        f"{plural(after.plain_lns, 'record')} outside transactions" if after.plain_lns else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _pair_findings(
@@ -341,7 +339,7 @@ def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
             yield finding(rules.ERASED_TYPE, message, lsn=lsn, file=check.file.path)
         else:
             left = len(entry) - length - entry[length:].count(0)
-            message = f"{left} of {len(entry) - length} bytes are not zero"
+            message = f"{left} of {plural(len(entry) - length, 'byte')} {'is' if left == 1 else 'are'} not zero"
             yield finding(rules.ERASED_PARTLY, message, lsn=lsn, file=check.file.path)
 
 
@@ -408,7 +406,7 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
 
 def _lost_finding(number: int, what: LostFile) -> Finding:
     held = ((what.records, "record"), (what.nodes, "tree node"))
-    parts = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in held if count]
+    parts = [plural(count, word) for count, word in held if count]
     message = f"{_name(number)}; in it {' and '.join(parts)}, the first of {what.first_db}"
     return finding(rules.MISSING_NEEDED, message, lsn=what.first_lsn, file=_name(number), db=what.first_db)
 
@@ -419,7 +417,7 @@ def _name(number: int) -> str:
 
 def _directory_findings(files: LogFiles) -> Iterator[Finding]:
     if files.marker is not None:
-        yield finding(rules.MARKER, f"{files.marker.size_bytes} bytes", file=files.marker.path)
+        yield finding(rules.MARKER, plural(files.marker.size_bytes, "byte"), file=files.marker.path)
     for path in files.twice:
         yield finding(rules.TWICE, path, file=path)
     for file in files.files:

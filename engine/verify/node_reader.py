@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, plural
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, TREE_NODE_ENTRIES
@@ -105,7 +105,7 @@ class NodeReader:
             message = f"{record.n_entries} of {record.max_entries}"
             self._findings.add(rules.TOO_FULL, message, lsn=entry.lsn, db=db)
         if record.key_prefix and not (db.prefixing or db.duplicates):
-            self._findings.add(rules.PREFIX, f"{len(record.key_prefix)} bytes", lsn=entry.lsn, db=db)
+            self._findings.add(rules.PREFIX, plural(len(record.key_prefix), "byte"), lsn=entry.lsn, db=db)
         node = node_from(db, record)
         node.full_lsn = entry.lsn
         return node

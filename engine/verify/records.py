@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, plural
 from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID
 from engine.format.entry.ln import LN
@@ -148,7 +148,7 @@ class RecordCheck:
             return False
         # A size of 0 means that the slot does not know it.
         if node.sizes[index] and node.sizes[index] != head.size:
-            self._report(rules.WRONG_SIZE, f"{head.size} bytes, expected {node.sizes[index]}", db, node, index)
+            self._report(rules.WRONG_SIZE, f"size {head.size}, expected {node.sizes[index]}", db, node, index)
         if is_invisible(head.flags, head.version):
             self._report(rules.INVISIBLE, type_name(head.type_number), db, node, index)
         if provisional_of(head.flags) is not Provisional.NO:
@@ -176,7 +176,7 @@ class RecordCheck:
         header = decode_header(data.ljust(HEADER_WITH_VLSN_BYTES, b"\0"), 0, version)
         length = header_bytes(header.flags, version)
         if header.item_size < 0 or offset + length + header.item_size > self._size_of(number):
-            return rules.NO_ENTRY, f"an entry of {header.item_size} bytes does not fit into the file"
+            return rules.NO_ENTRY, f"an entry of {plural(header.item_size, 'byte')} does not fit into the file"
         db_id = 0
         if header.type_number in LNS:
             try:
@@ -240,7 +240,7 @@ class RecordCheck:
             self._report(rules.OTHER_KEY, f"the record's is {stored[:32].hex() or 'empty'}", db, node, index)
         value = node.values[index]
         if node.states[index] & SLOT_EMBEDDED and value is not None and value != record.data:
-            self._report(rules.OTHER_DATA, f"{len(value)} and {len(record.data or b'')} bytes", db, node, index)
+            self._report(rules.OTHER_DATA, f"sizes {len(value)} and {len(record.data or b'')}", db, node, index)
         if entry.version >= EXPIRATION and _expires_ms(node.expirations[index]) != _expires_ms(record.expiration):
             message = f"{record.expiration} and {node.expirations[index]}"
             self._report(rules.OTHER_EXPIRATION, message, db, node, index)

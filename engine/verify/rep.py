@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, FormatError, JetoolError
+from engine.errors import DamageError, FormatError, JetoolError, plural
 from engine.format.entry.group_db import GROUP_KEY, GroupNode, RepGroup, decode_group, decode_group_node
 from engine.format.entry.internal_db import RANGE_KEY, decode_vlsn_bucket, decode_vlsn_range
 from engine.format.header import HEADER_WITH_VLSN_BYTES, REPLICATED, decode_header, is_invisible
@@ -122,7 +122,7 @@ def check_group(records: Mapping[bytes, bytes], facts: StreamFacts) -> Iterator[
             yield finding(rules.BAD_GROUP, f"{name}: {error}")
     if group is None:
         if facts.first != NULL_VLSN:
-            yield finding(rules.NO_GROUP, f"VLSNs {facts.first}..{facts.last}, {len(nodes)} members")
+            yield finding(rules.NO_GROUP, f"VLSNs {facts.first}..{facts.last}, {plural(len(nodes), 'member')}")
         return
     seen: dict[int, str | None] = {}
     for node in nodes:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from engine.cleaner.file_records import RESERVED_FILES
 from engine.cleaner.file_summary import obsolete_bytes
-from engine.errors import DamageError, FormatError, NotFoundError, StorageError
+from engine.errors import DamageError, FormatError, NotFoundError, StorageError, plural
 from engine.format import tuples
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import SLOT_EMBEDDED
@@ -132,7 +132,8 @@ class SpaceCheck:
     def _compare_reserved(self, file: LogFile) -> None:
         lns, nodes = self._lns[file.number] - self._expiring[file.number], self._nodes[file.number]
         if lns or nodes:
-            message = f"{lns} records and {nodes} nodes lead into the file"
+            lead = "leads" if lns + nodes == 1 else "lead"
+            message = f"{plural(lns, 'record')} and {plural(nodes, 'node')} {lead} into the file"
             self._findings.add(rules.RESERVED_IN_USE, message, file=file.path)
 
     def _read_summaries(self, db: DatabaseState, node: BIN) -> None:
@@ -163,7 +164,7 @@ class SpaceCheck:
         finished = file_of(summary.lsn) != file.number
         counted, held = (counters.total_count, counters.total_size), (totals.entries, totals.total_bytes)
         if counted != held if finished else counted[0] > held[0] or counted[1] > held[1]:
-            message = f"{counted[0]} entries of {counted[1]} bytes, found {held[0]} of {held[1]}"
+            message = f"counted entries {counted[0]}, bytes {counted[1]}; found {held[0]} and {held[1]}"
             self._add(rules.OTHER_TOTALS, message, file, summary)
         if check.erased or check.version < TWO_PART_DUPLICATES:
             return
@@ -181,7 +182,7 @@ class SpaceCheck:
             used += self._nodes[file.number] * totals.node_bytes // totals.nodes
         uncounted = totals.total_bytes - used - obsolete_bytes(summary.counters)
         if uncounted > _WORTH_BYTES and uncounted > totals.total_bytes // _WORTH_PARTS:
-            message = f"{uncounted} of {totals.total_bytes} bytes are obsolete and not counted"
+            message = f"{uncounted} of {plural(totals.total_bytes, 'byte')} are obsolete and not counted"
             self._add(rules.TOO_LITTLE, message, file, summary)
 
     def _add(self, rule: Rule, message: str, file: LogFile, summary: _Summary) -> None:

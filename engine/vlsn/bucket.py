@@ -15,7 +15,7 @@ from __future__ import annotations
 from array import array
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError
+from engine.errors import DamageError, plural
 from engine.format.entry.internal_db import VLSNBucketRecord
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 
@@ -93,7 +93,7 @@ class VLSNBucket:
             raise contradiction(first, f"file 0x{file_number:x}, last LSN {format_lsn(last_lsn)}")
         # Offsets of VLSNs after ``last`` would give LSNs of other entries.
         if not offsets or (len(offsets) - 1) * stride > last - first:
-            raise contradiction(first, f"{len(offsets)} offsets for VLSNs {first}..{last} at stride {stride}")
+            raise contradiction(first, f"{plural(len(offsets), 'offset')} for VLSNs {first}..{last} at stride {stride}")
         bucket = cls(BucketLimits(stride, len(offsets), 0), file_number, first)
         bucket._offsets = array(_OFFSETS, offsets)
         bucket._tail = (last, last_lsn)

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from engine.errors import plural
 from engine.format.stream_facts import StreamFacts, SyncPoint
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.vlsn.compare import Surplus, find_matchpoint, surplus_after
@@ -127,9 +128,10 @@ def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
         return Decision(NETWORK_RESTORE, "log files after the matchpoint are missing")
     if policy.disabled:
         return Decision(PROHIBITED, "rollback of ended transactions is disabled")
+    are = plural(passed.durable_commits, "durable commit is", "durable commits are")
     if passed.durable_commits > policy.limit:
-        return Decision(PROHIBITED, f"{passed.durable_commits} durable commits are more than the limit {policy.limit}")
-    return Decision(HARD_RECOVERY, f"{passed.durable_commits} durable commits are within the limit {policy.limit}")
+        return Decision(PROHIBITED, f"{are} more than the limit {policy.limit}")
+    return Decision(HARD_RECOVERY, f"{are} within the limit {policy.limit}")
 
 
 class Prediction(NamedTuple):

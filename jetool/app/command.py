@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 import click
 
+from engine.errors import plural
 from jetool.app import exits, options, params
 from jetool.app.options import Run
 
@@ -307,7 +308,7 @@ class Command(click.Command):
         grown = _log_size(env) - before
         if grown > 0:
             run.messages.notice(
-                f"the tail is moving: {grown} bytes were appended to the log while it was read",
+                f"the tail is moving: {plural(grown, 'byte was', 'bytes were')} appended to the log while it was read",
                 file=env,
                 consequence="what is said of the end of the log is of a moment in between",
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.errors import NotFoundError, UsageError
+from engine.errors import NotFoundError, UsageError, plural
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
@@ -128,6 +128,6 @@ def _neither(storage: Storage, names: list[str]) -> NotFoundError:
         "no Berkeley DB JE environment and no Derby database",
         file=storage.root,
         expected="log files such as 00000000.jdb, or service.properties with log/ and seg0/",
-        found="an empty directory" if not names else f"{len(names)} other files",
+        found="an empty directory" if not names else plural(len(names), "other file"),
         hint=hint,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import DamageError, RefusedError, StorageError, UnsupportedError
+from engine.errors import DamageError, RefusedError, StorageError, UnsupportedError, plural
 from engine.format.lsn import format_lsn
 from engine.inspect.fates import LogFates
 from engine.log.entry import REASONS
@@ -56,7 +56,7 @@ def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFil
         run.messages.warning(
             "log file missing that the trees lead into",
             file=f"{number:08x}.jdb",
-            found=f"{what.records} records and {what.nodes} nodes lie in it, the first of {what.first_db}",
+            found=f"{plural(what.records, 'record')}, {plural(what.nodes, 'node')}, the first of {what.first_db}",
             consequence="they cannot be read",
             hint=f"put the file back from a backup; jetool verify {storage.root}",
         )

@@ -21,7 +21,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
-from engine.errors import NotFoundError, StorageError, UsageError
+from engine.errors import NotFoundError, StorageError, UsageError, plural
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail
 from engine.rep.group import lead_alone
@@ -139,7 +139,7 @@ def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
     # A log that ends with its last file has lost nothing.
     if not tail.given_up_bytes:
         return
-    lost = f"; {tail.commits_at_risk} committed transactions are among them" if tail.commits_at_risk else ""
+    lost = f", {plural(tail.commits_at_risk, 'committed transaction')} among them" if tail.commits_at_risk else ""
     # Without a commit among them the bytes are what every crash leaves.
     say = run.messages.warning if tail.commits_at_risk else run.messages.notice
     say(
@@ -148,7 +148,7 @@ def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
         else f"the log ends before its last file, {tail.given_up.path}, of which no entry can be kept",
         file=f"{env}/{tail.last_file.path}",
         lsn=format_lsn(tail.end_lsn),
-        consequence=f"{tail.given_up_bytes} bytes after it are not seen{lost}",
+        consequence=f"{plural(tail.given_up_bytes, 'byte')} after it not seen{lost}",
         hint=f"jetool verify --tail {env}",
     )
 

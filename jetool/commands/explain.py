@@ -9,7 +9,7 @@ from typing import IO, Final
 
 import click
 
-from engine.errors import NotFoundError, StorageError, UsageError
+from engine.errors import NotFoundError, StorageError, UsageError, plural
 from engine.rescue.explaining import ExplainedMessage, PlaceLook, look_at_places
 from engine.rescue.explaining import explain as read_messages
 from engine.rescue.messages import DATA, RISKS
@@ -98,7 +98,7 @@ def explain(run: Run, file: str, directory: str | None) -> int:
         raise NotFoundError(
             "no message of JE or Derby in the text",
             file="standard input" if file == "-" else file,
-            found=f"{count} lines",
+            found=plural(count, "line"),
             hint="paste the whole exception, with the lines before its stack trace",
         )
     places: list[PlaceLook] = []

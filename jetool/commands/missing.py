@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from engine.errors import UsageError
+from engine.errors import UsageError, plural
 from engine.format.lsn import NULL_LSN
 from engine.rescue.missing import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
 from engine.storage.disk import DiskStorage
@@ -81,12 +81,13 @@ def _line(rec: str, row: Row, style: Style) -> str:
     """One line of text: what kind of thing, then its values."""
     values = [to_text(kind, value, style) for _, kind, value in row]
     if rec == FILE.rec:
-        needs = f"{values[3]} nodes and {values[4]} records lead there" if values[5] != "-" else "nothing leads there"
+        leading = f"{plural(row[3][2], 'node')} and {plural(row[4][2], 'record')} lead there"
+        needs = leading if values[5] != "-" else "nothing leads there"
         read = ", recovery has to read it" if row[2][2] else ""
         return f"file     {values[0]}  {values[1]}: {needs}{read}"
     if rec == KEY.rec:
         return f"key      {values[0]}  {values[1]}  stood at {values[2]}, older version {values[3]}"
-    extent = f"from {values[1]} to {values[2]}, level {values[4]}, about {values[5]} records"
+    extent = f"from {values[1]} to {values[2]}, level {values[4]}, about {plural(row[5][2], 'record')}"
     return f"subtree  {values[0]}  {extent}, stood at {values[3]}"
 
 

@@ -11,7 +11,7 @@ from engine.derby.log_tail import look_after_end
 from engine.derby.recovery.start import Start, find_start
 from engine.derby.verify.findings import ERROR
 from engine.derby.verify.log_checks import check_log
-from engine.errors import DamageError
+from engine.errors import DamageError, plural
 from engine.events import SILENT
 from engine.storage.posix_locks import holder_in_words
 from jetool.app.options import Run
@@ -59,7 +59,8 @@ def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: Lo
     behind = look_after_end(log, ends.end)
     if behind.records:
         run.messages.warning(
-            f"{behind.records} valid records, {behind.commits} of them commits, lie after the end of the log",
+            f"{plural(behind.records, 'valid record lies', 'valid records lie')} after the end of the log, "
+            f"{plural(behind.commits, 'commit')} among them",
             lsn=instant_text(ends.end.append),
             consequence="Derby drops them without a word",
             hint=hint,

@@ -8,6 +8,7 @@ from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
 from engine.derby.database_info import Info, gather
 from engine.derby.format import container
 from engine.derby.presence import POSSIBLE
+from engine.errors import plural
 from engine.storage.base import Storage
 from engine.verify.repairs import interrupted
 from jetool.app import exits
@@ -89,7 +90,7 @@ def _wrong_log(found: Info) -> list[_Wrong]:
         wrong.append(_Wrong(f"the log has no end: {end.reason}", True, lsn=at, consequence="Derby fails to start"))
     # Records without a commit are what every crash leaves.
     if after.commits:
-        what = f"{after.commits} commits lie after the end of the log"
+        what = f"{plural(after.commits, 'commit lies', 'commits lie')} after the end of the log"
         wrong.append(_Wrong(what, True, lsn=at, consequence="Derby would drop them without a word"))
     wrong += [
         _Wrong(

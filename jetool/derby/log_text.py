@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from engine.errors import plural
 from jetool.output.shape import Row, Style, fields_of, printable, to_text
 
 HEADING: Final = (
@@ -48,7 +49,7 @@ def _bad(values: dict[str, Any], row: Row, style: Style) -> str:
     text = f"{place['instant']:<16} BAD {values['path']}: {printable(values['reason'])}"
     if values["skipped"]:
         following = f"next record {place['next_instant']}" if values["next_instant"] else "no record follows"
-        text += f"; {values['skipped']} bytes skipped, {following}"
+        text += f"; {plural(values['skipped'], 'byte')} skipped, {following}"
     return text
 
 

@@ -15,7 +15,7 @@ from engine.derby.log_writer import DEFAULT_SWITCH_BYTES
 from engine.derby.store.layout import LARGEST_SWITCH, SMALLEST_SWITCH
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.derby.store.transaction import StoreTransaction
-from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError, UsageError
+from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError, UsageError, plural
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -196,7 +196,11 @@ def load_records(
                 done.transactions += 1
                 run.listener.step("load", done.records, 0)
         except JetoolError as error:
-            before = f"{done.records} records before it were loaded" if done.records else "no record was loaded"
+            before = (
+                f"{plural(done.records, 'record was', 'records were')} loaded before it"
+                if done.records
+                else "no record was loaded"
+            )
             error.consequence = f"{error.consequence}; {before}" if error.consequence else before
             raise
     return created, done.records, done.rejected, done.transactions
@@ -219,7 +223,7 @@ def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
     with PageStore(DiskStorage(env), StoreOptions(accept_loss=True), read_only=True, listener=run.listener) as store:
         if store.recovered.lost_commits:
             run.messages.warning(
-                f"{store.recovered.lost_commits} committed transactions lie after the end of the log and are not seen",
+                f"{plural(store.recovered.lost_commits, 'committed transaction')} after the end of the log: not seen",
                 file=env,
                 hint=f"jetool verify {env}",
             )
@@ -229,7 +233,7 @@ def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
 def unseen(store: PageStore) -> str | None:
     """What of the log recovery could not take in; None when all is seen."""
     lost = store.recovered.lost_commits
-    return f"{lost} committed transactions after the end of the log are not seen" if lost else None
+    return f"{plural(lost, 'committed transaction')} after the end of the log: not seen" if lost else None
 
 
 def reading_code(store: PageStore) -> int:

@@ -17,6 +17,7 @@ from typing import Final
 
 from engine.derby.log import DerbyLogFiles
 from engine.derby.timeline import PERIODS, A, Scale, Timeline, TimelineEntry
+from engine.errors import plural
 from jetool.derby.txns import FATES
 from jetool.output.shape import Field, Row, Shape, instant_text, row_of
 
@@ -95,7 +96,7 @@ def drawing(log: DerbyLogFiles, found: Timeline, width: int) -> Iterator[str]:
         yield f"{_bar(scale, one, marks, columns)}  {one.fate.number:>11}  {one.like:>4}  {_outcome(one)}"
     if found.not_read:
         yield ""
-        yield f"{found.not_read} transactions ended in front of undoLWM: not read"
+        yield f"{plural(found.not_read, 'transaction')} ended in front of undoLWM: not read"
 
 
 def _bar(scale: Scale, one: TimelineEntry, marks: dict[int, str], columns: int) -> str:

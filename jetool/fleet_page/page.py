@@ -85,10 +85,10 @@ def _tiles(profiles: Sequence[Profile]) -> str:
         (
             "Log",
             bytes_text(sum(p.log_bytes for p in profiles)),
-            f"{count_text(sum(p.entries for p in profiles))} entries",
+            plural(sum(p.entries for p in profiles), "entry", "entries"),
         ),
         ("Garbage", f"{obsolete / counted:.0%}" if counted else _DASH, f"of {bytes_text(counted)} counted"),
-        ("Longest recovery", bytes_text(longest.recovery_bytes), f"{count_text(longest.recovery_entries)} entries"),
+        ("Longest recovery", bytes_text(longest.recovery_bytes), plural(longest.recovery_entries, "entry", "entries")),
         ("Rollbacks", str(periods), f"{unfinished} not finished"),
         ("Damage", str(damages), "place" if damages == 1 else "places"),
     )
@@ -163,7 +163,7 @@ def _groups(profiles: Sequence[Profile], names: dict[str, str]) -> Iterator[str]
             continue
         lines = [Line(names[node.member.env], _vlsn_points(node)) for node in nodes]
         chart = line_chart(
-            f"VLSN progress of the {len(nodes)} nodes of group {nodes[0].group}", lines, _VLSNS,
+            f"VLSN progress of the {plural(len(nodes), 'node')} of group {nodes[0].group}", lines, _VLSNS,
             [mark for node in nodes for mark in _rollback_marks(node)], from_zero=False,
         )  # fmt: skip
         rows = "".join(_node_row(node, names[node.member.env]) for node in sorted(nodes, key=lambda n: -n.last_vlsn))
@@ -206,7 +206,7 @@ def _fleet_types(profiles: Sequence[Profile]) -> Iterator[str]:
 def _type_bars(of: str, totals: Sequence[tuple[str, tuple[int, int]]]) -> str:
     whole = sum(size for _, (_, size) in totals) or 1
     rows = [
-        (name, float(size), f"{bytes_text(size)}, {size / whole:.0%}, {count_text(entries)} entries")
+        (name, float(size), f"{bytes_text(size)}, {size / whole:.0%}, {plural(entries, 'entry', 'entries')}")
         for name, (entries, size) in totals[:_MOST_TYPES]
     ]
     rest = totals[_MOST_TYPES:]
@@ -214,9 +214,9 @@ def _type_bars(of: str, totals: Sequence[tuple[str, tuple[int, int]]]) -> str:
         size, entries = sum(size for _, (_, size) in rest), sum(entries for _, (entries, _) in rest)
         rows.append(
             (
-                f"{len(rest)} others",
+                plural(len(rest), "other"),
                 float(size),
-                f"{bytes_text(size)}, {size / whole:.0%}, {count_text(entries)} entries",
+                f"{bytes_text(size)}, {size / whole:.0%}, {plural(entries, 'entry', 'entries')}",
             )
         )
     return bar_chart(f"Bytes by entry type of {of}", rows)
@@ -286,7 +286,10 @@ def _facts(profile: Profile) -> str:
         ("Last checkpoint", moment_text(last.record.time) if last is not None else "none"),
         ("firstActive", format_lsn(last.record.first_active_lsn) if last is not None else _DASH),
         ("End of log", format_lsn(profile.end_lsn) if profile.end_lsn != NULL_LSN else _DASH),
-        ("Recovery reads", f"{bytes_text(profile.recovery_bytes)}, {count_text(profile.recovery_entries)} entries"),
+        (
+            "Recovery reads",
+            f"{bytes_text(profile.recovery_bytes)}, {plural(profile.recovery_entries, 'entry', 'entries')}",
+        ),
         ("Commits, aborts", f"{count_text(profile.commits)}, {count_text(profile.aborts)}"),
         ("Open transactions", _ids(profile.open_txns)),
         ("Last commit", f"{moment_text(commit.time_ms)} (txn {commit.txn_id})" if commit is not None else _DASH),

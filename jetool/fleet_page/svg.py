@@ -132,9 +132,9 @@ def bytes_text(size: float) -> str:
     return f"{shown.removesuffix('.0')} {_UNITS[unit]}"
 
 
-def plural(count: int, word: str) -> str:
-    """``1 file``, ``2 files``."""
-    return f"{count_text(count)} {word}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """``1 file``, ``2 files``; ``3 entries`` where the plural is given."""
+    return f"{count_text(count)} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def count_text(value: float) -> str:

@@ -18,10 +18,11 @@ from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from engine.errors import plural
 from engine.version import VERSION
 from jetool.output import jsonl
 from jetool.output.findings import SEVERITIES, FindingView, byte_offset, place_words, row
-from jetool.output.shape import PLAIN, Row, Style, counted, lsn_text, printable, to_json, to_text
+from jetool.output.shape import PLAIN, Row, Style, lsn_text, printable, to_json, to_text
 
 _KEPT: Final = 1000
 _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
@@ -135,7 +136,7 @@ def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
     if count > len(kept):
         lines.append(f"and {count - len(kept)} more")
     body = "\n".join(lines)
-    message = quoteattr(counted(count, "finding") if count > 1 else _sentence(failing[0]))
+    message = quoteattr(plural(count, "finding") if count > 1 else _sentence(failing[0]))
     severity = "error" if any(finding.severity == "error" for finding in failing) else "warning"
     return f'{start}>\n      <failure message={message} type="{severity}">{body}</failure>\n    </testcase>\n'
 

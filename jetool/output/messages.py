@@ -253,7 +253,11 @@ class Bar:
             self._bar = _new_bar()
         if name not in self._tasks:
             self._tasks[name] = self._bar.add_task(name, percent="", records="")
-        records = f"{self._records[name]:,} records" if name in self._records else ""
+        records = (
+            f"{self._records[name]:,} {'record' if self._records[name] == 1 else 'records'}"
+            if name in self._records
+            else ""
+        )
         percent = f"{min(done / total, 1):4.0%}" if total else ""
         self._bar.update(self._tasks[name], completed=done, total=total or None, percent=percent, records=records)
         self._bar.refresh()

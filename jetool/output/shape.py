@@ -137,11 +137,6 @@ def size_text(size: int) -> str:
     return f"{size / (1 << 10 * power):.1f} {_UNITS[power - 1]}"
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun: ``1 file``, ``2 files``, ``3 entries`` where the plural is given."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
 def printable(text: str) -> str:
     """Text without control characters: names come from disk and must not steer the operator's terminal."""
     return text if text.isprintable() else show(text.encode("utf-8", "surrogateescape"), "utf8")

@@ -328,7 +328,7 @@ def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
     behind = [one for one in found if one.get("behind_end")]
     assert next(one["instant"] for one in behind) == "(1,41854)"
     assert [one["transaction"] for one in behind if "commit" in one["group"]] == [194, 200]
-    assert "2 of them commits, lie after the end of the log" in result.err
+    assert "valid records lie after the end of the log, 2 commits among them" in result.err
     assert "BEHIND-THE-END" in run("dump-log", database).text
     stopped = run("dump-log", database, "--stop-on-error", "--json")
     assert stopped.code == 7

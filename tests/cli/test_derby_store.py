@@ -117,7 +117,7 @@ def test_dump_and_load(store: Path, tmp_path: Path) -> None:
     file.write_bytes(dumped.out[:-12])
     cut = run("load", store, file, "--db", "cut", "--create", "--batch", "10")
     assert cut.code == 7
-    assert "30 records before it were loaded" in cut.err
+    assert "30 records were loaded before it" in cut.err
     assert run("load", store, file, "--db", "absent").code == 4
 
 

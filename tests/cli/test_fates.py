@@ -152,7 +152,7 @@ def test_timeline() -> None:
     assert events[3] == "| | +- RollbackStart: 3 records of 2 transactions (-1003, -1002)"
     assert sum("the next recovery finishes it" in event for event in events) == 1
     assert sum("the period around it took it along" in event for event in events) == 1
-    assert events[-1].startswith("+- RollbackStart: 2 records of 1 transactions (-1007); open")
+    assert events[-1].startswith("+- RollbackStart: 2 records of 1 transaction (-1007); open")
 
 
 def test_records_of_a_period() -> None:

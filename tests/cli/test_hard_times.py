@@ -113,13 +113,13 @@ def test_a_signal_in_a_load(env: Path, large_dump: Path, number: signal.Signals,
     code, err = signalled(env, large_dump, number, after)
     if number is not signal.SIGKILL:
         assert code == 128 + number
-        assert "records were loaded" in err
+        assert "loaded before the interruption, and kept: " in err
     else:
         assert code == -number
     found = count_of(env)
     assert found % BATCH == 0
     if number is signal.SIGINT:
-        assert f"{found} records were loaded" in err
+        assert f"loaded before the interruption, and kept: {found} record" in err
     assert run("recover", env).code == 0
     assert count_of(env) == found
     assert run("put", env, "0xffffffff", "v", "--db", "a").code == 0

@@ -184,7 +184,7 @@ def test_whole_batches_stay_when_a_line_is_bad(env: Path, tmp_path: Path) -> Non
     (tmp_path / "dump").write_text(f"{HEADER}{lines} bad\\zz\n v\nDATA=END\n")
     result = run("load", env, tmp_path / "dump", "--db", "orders", "--batch", "10")
     assert result.code == 7
-    assert "20 records before it were loaded" in result.err
+    assert "20 records were loaded before it" in result.err
     assert len(records(env, "orders")) == 20
 
 

@@ -123,7 +123,7 @@ def test_cuts_recover_as_derby_does(name: str, number: int) -> None:
 
 
 REFUSED: dict[str, tuple[type[Exception], str]] = {
-    "checksum record of the last group never written, its data was": (RefusedError, "1 committed transactions follow"),
+    "checksum record of the last group never written, its data was": (RefusedError, "1 committed transaction follows"),
     "one byte changed in a group in the middle of the log": (RefusedError, "2 committed transactions follow"),
     "next log file exists, file number wrong": (RefusedError, "next log file is not usable"),
     "control files of a newer release": (UnsupportedError, r"release 10\.15"),

@@ -128,7 +128,7 @@ def test_valid_records_behind_the_end_are_named() -> None:
     report = verify.verify(DerbyDatabase(damaged_of(FIVE, case)))
     found = next(one for one in report.findings if one.code == "DRB-LOG-002")
     assert found.severity == findings.ERROR
-    assert "14 valid records, 2 of them commits" in found.message
+    assert "14 valid records, 2 commits among them" in found.message
     assert "(1,42612)" in found.message
     analysis = info.gather(DerbyDatabase(damaged_of(FIVE, case))).analysis
     assert analysis is not None

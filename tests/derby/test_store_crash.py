@@ -139,6 +139,6 @@ def test_torn_pages_are_mended_from_their_copies() -> None:
     page[4096 + 80 : 4096 + 200] = bytes(120)
     torn = MemoryStorage({**files, "seg0/c30.dat": bytes(page)})
     assert {one.code for one in verify(DerbyDatabase(torn)).findings} >= {"DRB-PAGE-001"}
-    assert any("1 pages were torn" in note for note in recover(torn).notes)
+    assert any("1 page was torn" in note for note in recover(torn).notes)
     assert COPIES not in torn.contents()
     assert reopened(torn) == {"t": {b"a": b"1", b"b": b"2" * 100}}

@@ -40,7 +40,7 @@ from engine.derby.format.page import (
     sealed,
     stored_checksum,
 )
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 NO_PAGE = -1
 HAS_DEALLOCATED = 0x1
@@ -116,7 +116,7 @@ def decode(data: bytes) -> AllocationPage:
     """The allocation page that fills ``data``; FormatError when checksum or content is wrong."""
     length = data[container.LENGTH_OFFSET] if len(data) > container.LENGTH_OFFSET else 0
     if length not in (0, container.HEADER_SIZE):
-        raise FormatError("an allocation page has a container header of a strange size", found=f"{length} bytes")
+        raise FormatError("an allocation page has a container header of a strange size", found=plural(length, "byte"))
     start = container.HEADER_OFFSET
     # The container header is written alone at times, so the page checksum leaves it out.
     computed = checksum_of(data[:start] + bytes(length) + data[start + length :])
@@ -126,7 +126,7 @@ def decode(data: bytes) -> AllocationPage:
     if header.page_format != ALLOCATION:
         raise FormatError("not an allocation page", expected=f"format id {ALLOCATION}", found=str(header.page_format))
     if len(data) < start + length + _EXTENT.size + CHECKSUM_SIZE:
-        raise FormatError("an allocation page is too short", found=f"{len(data)} bytes")
+        raise FormatError("an allocation page is too short", found=plural(len(data), "byte"))
     next_page, next_offset = _CHAIN.unpack_from(data, HEADER_SIZE)
     extent = Extent(*_EXTENT.unpack_from(data, start + length))
     # Those pages have a third bit set, which would be read as the unfilled map.
@@ -161,7 +161,7 @@ def encode(page: AllocationPage, page_size: int) -> bytes:
     for bits in (page.free, page.unfilled):
         end = at + _BITS.size + len(bits.data)
         if end > page_size - CHECKSUM_SIZE:
-            raise FormatError("the maps of an allocation page do not fit", found=f"{end} bytes")
+            raise FormatError("the maps of an allocation page do not fit", found=plural(end, "byte"))
         _BITS.pack_into(out, at, bits.bits)
         out[at + _BITS.size : end] = bits.data
         at = end
@@ -203,5 +203,5 @@ def _read_bits(data: bytes, at: int) -> tuple[BitSet, int]:
     start = at + _BITS.size
     end = start + (bits + 7) // 8
     if bits < 0 or end > limit:
-        raise FormatError("a map runs past the end of its page", found=f"{bits} bits")
+        raise FormatError("a map runs past the end of its page", found=plural(bits, "bit"))
     return BitSet(bits, data[start:end]), end

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 INT = struct.Struct(">i")
 LONG = struct.Struct(">q")
@@ -57,7 +57,9 @@ class FieldCursor:
         start = self.position
         if length < 0 or start + length > self.end:
             raise FormatError(
-                "a field runs past the end", expected=f"{length} bytes", found=f"{self.end - start} bytes left"
+                "a field runs past the end",
+                expected=plural(length, "byte"),
+                found=plural(self.end - start, "byte"),
             )
         self.position = start + length
         return start
@@ -140,7 +142,7 @@ class FieldCursor:
         """A cint that announces items of at least one byte each, checked against the bytes that remain."""
         value = self.cint()
         if value > self.remaining():
-            raise FormatError("a count is larger than the bytes left", found=f"{value}, {self.remaining()} bytes left")
+            raise FormatError("a count is larger than the bytes left", found=f"{value} of {self.remaining()}")
         return value
 
     def byte_array(self) -> bytes:
@@ -205,6 +207,6 @@ def put_string(out: bytearray, value: str) -> None:
     """Append a string."""
     raw = value.encode("utf-8")
     if len(raw) > 0xFFFF:
-        raise FormatError("a string is too long", expected="65535 bytes at most", found=f"{len(raw)} bytes")
+        raise FormatError("a string is too long", expected="65535 bytes at most", found=plural(len(raw), "byte"))
     out += _SHORT.pack(len(raw))
     out += raw

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 VARBIT = 88
 LOCATION = 90
@@ -50,7 +50,9 @@ def decode_varbit(column: bytes) -> bytes:
         start, length = 1, first & 0x1F
     if not first & _SHORT_LENGTH or len(column) != start + length:
         raise FormatError(
-            "a column of bytes has another length", expected=f"{start + length} bytes", found=f"{len(column)} bytes"
+            "a column of bytes has another length",
+            expected=plural(start + length, "byte"),
+            found=plural(len(column), "byte"),
         )
     return column[start:]
 

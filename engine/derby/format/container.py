@@ -30,7 +30,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 FORMAT_ID = 116
 DROPPED = 1
@@ -111,7 +111,7 @@ def number_of(name: str) -> tuple[bool, int] | None:
 def decode_header(data: bytes) -> ContainerHeader:
     """The header that fills the 80 bytes of ``data``; FormatError when it is foreign or fails its checksum."""
     if len(data) != HEADER_SIZE:
-        raise FormatError("not a container header", expected=f"{HEADER_SIZE} bytes", found=f"{len(data)} bytes")
+        raise FormatError("not a container header", expected=f"{HEADER_SIZE} bytes", found=plural(len(data), "byte"))
     format_id, *fields, checksum = _LAYOUT.unpack(data)
     if format_id != FORMAT_ID:
         raise FormatError("not a container header", expected=f"format id {FORMAT_ID}", found=str(format_id))
@@ -143,5 +143,6 @@ def header_in(data: bytes) -> ContainerHeader:
     end = HEADER_OFFSET + HEADER_SIZE
     # The byte in front says how long the header is; a page without one has 0 there.
     if len(data) < end or data[LENGTH_OFFSET] != HEADER_SIZE:
-        raise FormatError("no container header in page 0", expected=f"{end} bytes", found=f"{len(data)} bytes")
+        found = plural(len(data), "byte")
+        raise FormatError("no container header in page 0", expected=plural(end, "byte"), found=found)
     return decode_header(data[HEADER_OFFSET:end])

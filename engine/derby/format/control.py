@@ -25,7 +25,7 @@ import zlib
 from typing import NamedTuple
 
 from engine.derby.format.instant import NONE
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 FORMAT_ID = 128
 OBSOLETE_VERSION = 9
@@ -53,7 +53,7 @@ class Control(NamedTuple):
 def decode(data: bytes) -> Control:
     """The control file in ``data``; FormatError when it is short, foreign or fails its checksum."""
     if len(data) < SIZE:
-        raise FormatError("the control file is too short", expected=f"{SIZE} bytes", found=f"{len(data)} bytes")
+        raise FormatError("the control file is too short", expected=f"{SIZE} bytes", found=plural(len(data), "byte"))
     format_id, obsolete, checkpoint, major, minor, build, flags, spare, spare_long, checksum = _LAYOUT.unpack(
         data[:SIZE]
     )

@@ -13,7 +13,7 @@ from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import container, page, registry, transaction
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import GROUP_NAMES, Record
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 FieldValue: TypeAlias = str | int | bool | list["FieldValue"] | dict[str, "FieldValue"] | None
 Fields: TypeAlias = list[tuple[str, FieldValue]]
@@ -81,7 +81,7 @@ def images(record: Record) -> list[row.DecodedRow | row.RowField]:
     elif not isinstance(operation, page.Delete) or operation.logical:
         found += [row.read_row(cursor) for _ in range(row_count(operation))]
     if cursor.remaining():
-        raise FormatError("bytes are left over in the data of a record", found=f"{cursor.remaining()} bytes")
+        raise FormatError("bytes are left over in the data of a record", found=plural(cursor.remaining(), "byte"))
     return found
 
 

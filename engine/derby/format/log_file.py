@@ -20,7 +20,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 FORMAT_ID = 128
 OBSOLETE_VERSION = 9
@@ -60,7 +60,7 @@ def decode(data: bytes) -> LogFileHeader:
     """The header at the start of ``data``; FormatError when it is short or foreign."""
     if len(data) < HEADER_SIZE:
         raise FormatError(
-            "the log file is shorter than its header", expected=f"{HEADER_SIZE} bytes", found=f"{len(data)} bytes"
+            "the log file is shorter than its header", expected=f"{HEADER_SIZE} bytes", found=plural(len(data), "byte")
         )
     format_id, obsolete, number, previous_end = _HEADER.unpack_from(data)
     if format_id != FORMAT_ID or obsolete != OBSOLETE_VERSION:

@@ -30,7 +30,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 STORED = 117
 ALLOCATION = 118
@@ -97,7 +97,7 @@ def stored_checksum(data: bytes) -> int:
 def read_page_header(data: bytes) -> PageHeader:
     """The header of a page of either format."""
     if len(data) < HEADER_SIZE + CHECKSUM_SIZE:
-        raise FormatError("a page is too short", found=f"{len(data)} bytes")
+        raise FormatError("a page is too short", found=plural(len(data), "byte"))
     if data[4] > 1:
         raise FormatError("a page flag is neither 0 nor 1", found=str(data[4]))
     return PageHeader(*_HEADER.unpack_from(data))
@@ -157,7 +157,7 @@ def encode(page: StoredPage, page_size: int) -> bytes:
         middle = row.offset + len(row.record)
         end = middle + len(row.slack)
         if end > limit:
-            raise FormatError("the rows of a page do not fit", expected=f"{limit} bytes", found=f"{end} bytes")
+            raise FormatError("the rows of a page do not fit", expected=f"{limit} bytes", found=plural(end, "byte"))
         out[row.offset : middle] = row.record
         out[middle:end] = row.slack
         at = page_size - CHECKSUM_SIZE - SLOT_SIZE * (slot + 1)

@@ -39,7 +39,7 @@ from engine.derby.format.codec import FieldCursor
 from engine.derby.format.log_file import OVERHEAD, wrap
 from engine.derby.format.operations import transaction
 from engine.derby.format.operations.registry import Operation, read_operation, write_operation
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 FORMAT_ID = 129
 _FRONT = struct.Struct(">HH")
@@ -106,7 +106,7 @@ class Record(NamedTuple):
 def decode_body(instant: int, body: bytes) -> Record:
     """The record whose body is ``body``; FormatError when a byte is left over or missing."""
     if len(body) < _FRONT.size:
-        raise FormatError("a log record is too short", found=f"{len(body)} bytes")
+        raise FormatError("a log record is too short", found=plural(len(body), "byte"))
     format_id, group = _FRONT.unpack_from(body)
     if format_id != FORMAT_ID:
         raise FormatError("not a log record", expected=f"format id {FORMAT_ID}", found=str(format_id))
@@ -124,7 +124,7 @@ def decode_body(instant: int, body: bytes) -> Record:
         else:
             data = cursor.byte_array()
     if cursor.remaining():
-        raise FormatError("bytes are left over after a log record", found=f"{cursor.remaining()} bytes")
+        raise FormatError("bytes are left over after a log record", found=plural(cursor.remaining(), "byte"))
     return Record(
         instant=instant,
         length=len(body),

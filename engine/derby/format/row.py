@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 DELETED = 0x01
 OVERFLOW = 0x02
@@ -166,7 +166,7 @@ def decode_row(data: bytes) -> DecodedRow:
     cursor = FieldCursor(data)
     row = read_row(cursor)
     if cursor.remaining():
-        raise FormatError("bytes are left over after a row", found=f"{cursor.remaining()} bytes")
+        raise FormatError("bytes are left over after a row", found=plural(cursor.remaining(), "byte"))
     return row
 
 

@@ -39,6 +39,7 @@ from engine.derby.page_copies import PageCopies, mend
 from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.undo import Undo, UndoResult
 from engine.derby.xact_table import XactTable
+from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
@@ -234,16 +235,16 @@ class _Recovery:
         """All steps; whatever is open is closed in any case."""
         try:
             if self._analysis.after.torn_commits:
-                self.notes.append(
-                    f"the last write to the log is torn; {self._analysis.after.torn_commits} commits in it, which "
-                    "nobody was told of, are undone"
-                )
+                torn = plural(self._analysis.after.torn_commits, "commit is", "commits are")
+                self.notes.append(f"the last write to the log is torn; {torn} undone that nobody was told of")
             loss = self._options.accept_loss or self._options.derby_default
             check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
             # Nothing is written before the interlock; only a page store of this program has copies to mend from.
             mended = mend(self._database.storage) if self._copies is not None else 0
             if mended:
-                self.notes.append(f"{mended} pages were torn by an interrupted write, their copies are used")
+                self.notes.append(
+                    f"{plural(mended, 'page was', 'pages were')} torn by an interrupted write and mended from copies"
+                )
             # Stale bytes after the end of a clean log are zeroed too: after the next crash they might pass for records.
             forced = self._options.force_checkpoint or self._analysis.after.other_bytes
             done = self._already_clean() if self._analysis.clean and not forced else self._run()

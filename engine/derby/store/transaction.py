@@ -27,7 +27,7 @@ from engine.derby.store.locks import LockName, Locks
 from engine.derby.store.split import make_room
 from engine.derby.store.tables import DEFAULT_PAGE_BYTES, StoreTable, StoreTables
 from engine.derby.store.write_path import Core
-from engine.errors import DamageError, UsageError
+from engine.errors import DamageError, UsageError, plural
 
 _ALL_TABLES = ""
 
@@ -131,8 +131,8 @@ class StoreTransaction:
         """
         table = self._locked(name, key, exclusive=True)
         if len(key) > table.index.longest_key:
-            longest = f"{table.index.longest_key} bytes at most"
-            raise UsageError("the key is too long", expected=longest, found=f"{len(key)} bytes")
+            longest = f"{plural(table.index.longest_key, 'byte')} at most"
+            raise UsageError("the key is too long", expected=longest, found=plural(len(key), "byte"))
         with self._core.latch:
             entry = table.index.find(key)
             if entry is None or entry.deleted:

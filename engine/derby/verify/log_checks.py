@@ -29,7 +29,7 @@ from engine.derby.presence import ContainerNotes
 from engine.derby.recovery.start import Start, find_start
 from engine.derby.verify.findings import NOTE, DerbyFinding, finding
 from engine.derby.xact_table import XactTable
-from engine.errors import DamageError
+from engine.errors import DamageError, plural
 from engine.events import Listener
 
 _STEP = 1024
@@ -185,7 +185,8 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
     # One finding for the end, the worst that holds.
     if after.commits:
         message = (
-            f"{end.reason}; after it {after.records} valid records, {after.commits} of them commits, "
+            f"{end.reason}; after it {plural(after.records, 'valid record')}, "
+            f"{plural(after.commits, 'commit')} among them, "
             f"from {instant.show(after.first)} to {instant.show(after.last)}"
         )
         findings.append(finding("DRB-LOG-002", message, file=path, at=end.stopped_at))
@@ -195,7 +196,7 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
         message = f"the log ends in a torn write: {end.reason}"
         findings.append(finding("DRB-LOG-001", message, file=path, at=end.stopped_at))
     elif after.other_bytes:
-        message = f"bytes stand after the end of the log ({after.records} valid records among them)"
+        message = f"bytes stand after the end of the log ({plural(after.records, 'valid record')} among them)"
         findings.append(finding("DRB-LOG-009", message, file=path, at=end.append))
     # An obstacle names its file already.
     if end.obstacle is None:
@@ -210,7 +211,7 @@ def _open_transactions(table: XactTable) -> list[DerbyFinding]:
     findings = []
     for one in table.losers():
         kind = "internal transaction" if one.internal else "transaction"
-        message = f"{kind} {one.number} is not ended; {len(one.instants)} records"
+        message = f"{kind} {one.number} is not ended; {plural(len(one.instants), 'record')}"
         findings.append(finding("DRB-REC-001", message, at=one.first))
     for one in table.in_doubt():
         findings.append(finding("DRB-REC-002", f"transaction {one.number} is prepared, not ended", at=one.first))

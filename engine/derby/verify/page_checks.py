@@ -27,7 +27,7 @@ from engine.derby.format import row as rows
 from engine.derby.format.container import ContainerKey
 from engine.derby.page_versions import PageVersions, VersionRange
 from engine.derby.verify.findings import DerbyFinding, finding
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.events import Listener
 from engine.storage.base import ReadFile
 
@@ -171,7 +171,7 @@ class _Container:
         # 0 means unknown, on pages of very old releases.
         stated = decoded.header.deleted_plus_one
         if stated not in (0, deleted + 1):
-            message = f"the page states {stated - 1} deleted rows and has {deleted}"
+            message = f"the page states {plural(stated - 1, 'deleted row')} and has {deleted}"
             self._report("DRB-PAGE-006", message, number)
         return decoded.header.version
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter, join_two_part_key, pack, split_two_part_key, unpack
 from engine.format.entry_types import (
     BINS,
@@ -281,7 +281,7 @@ def _read_slots(body: bytes, reader: ByteReader, n_entries: int, layout: _SlotLa
         end = pos + length
         # A compact LSN and a state have to follow the key.
         if length < 0 or end + 5 > len(body):
-            raise FormatError("slot runs past the end of the entry", expected=f"a key of {length} bytes")
+            raise FormatError("slot runs past the end of the entry", expected=f"a key of {plural(length, 'byte')}")
         key = body[pos:end]
         lsn, pos = _read_slot_lsn(body, end, base_file)
         state = body[pos]

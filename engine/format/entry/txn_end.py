@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter, pack, unpack
 from engine.format.fields import Shape, shape
 from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
@@ -62,7 +62,7 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     if version >= MASTER_TERM:
         term, pos = unpack(body, pos)
     if pos != len(body):
-        raise FormatError("bytes left over at the end of the entry", expected="0", found=f"{len(body) - pos} bytes")
+        raise FormatError("bytes are left over after the entry", expected="0", found=plural(len(body) - pos, "byte"))
     return TxnEnd(last_lsn, txn_id, time, master, dtvlsn, term)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.bytecursor import pack, unpack
 from engine.format.entry.ln import (
     HAS_ABORT_DATA,
@@ -88,7 +88,9 @@ def _decode_common(body: bytes, version: int) -> LN | None:
         pos += length
         # A slice that is cut short would pass for shorter data.
         if pos > len(body):
-            raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{len(data)}")
+            raise FormatError(
+                "data runs past the end of the entry", expected=plural(length, "byte"), found=f"{len(data)}"
+            )
     elif length != -1:
         raise FormatError("data length", expected="-1 or more", found=str(length))
     fields = (
@@ -221,7 +223,7 @@ def plain_fields(data: bytes, at: int, end: int, version: int, transactional: bo
         _, pos = unpack(data, pos)
     length, pos = unpack(data, pos)
     if length < -1 or pos + max(length, 0) > end:
-        raise FormatError("data runs past the end of the entry", expected=f"{length} bytes", found=f"{end - pos}")
+        raise FormatError("data runs past the end of the entry", expected=plural(length, "byte"), found=f"{end - pos}")
     return flags, db_id, txn_id, length, pos
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import JetoolError
+from engine.errors import JetoolError, plural
 from engine.events import SILENT, Listener
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
@@ -142,7 +142,8 @@ def _problem(env: str) -> str:
         with Environment(env, EnvironmentConfig(read_only=True)) as opened:
             tail = opened.engine.tail
             if tail is not None and tail.commits_at_risk:
-                return f"{tail.commits_at_risk} committed transactions stand after damage in the last file"
+                stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
+                return f"{stand} after damage in the last file"
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     # Walks the whole tree: damage below any node shows here.

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from engine.db.database import Database
 from engine.db.environment import Environment
-from engine.errors import JetoolError, NotFoundError, UsageError
+from engine.errors import JetoolError, NotFoundError, UsageError, plural
 from engine.events import Listener, counted
 from engine.pipeline.load import staging
 from engine.pipeline.load.bulk import LoadResult, ReadTotals
@@ -96,7 +96,7 @@ def merge_into(
                 seen = state.records + state.refused
                 counted(listener, "merge", seen, total, seen)
     except JetoolError as error:
-        error.consequence = f"{state.records} records are in the database and durable"
+        error.consequence = f"{plural(state.records, 'record is', 'records are')} in the database and durable"
         error.hint = "remove the cause and run the same command with --resume"
         raise
     found = state.found

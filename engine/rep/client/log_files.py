@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from engine.errors import plural
 from engine.rep.client.call import Call
 from engine.rep.client.connection import Address, Network
 from engine.rep.frames import DisconnectedError, PeerError
@@ -118,7 +119,7 @@ class RemoteLog:
         bad = [name for name in names if _NAME.fullmatch(name) is None or name.endswith(_MARKER)]
         base = [name.rpartition("/")[2] for name in names]
         if bad or len(set(base)) != len(base) or not names:
-            found = repr(bad[0][:80]) if bad else f"{len(names)} names"
+            found = repr(bad[0][:80]) if bad else plural(len(names), "name")
             raise PeerError(f"{self._call.peer} lists what is no log", expected="log files, each once", found=found)
         self._listed = dict.fromkeys(names, -1)
         return sorted(names, key=lambda name: name.rpartition("/")[2])
@@ -147,7 +148,9 @@ class RemoteLog:
         call.send(LOG_FILES, self.version, FileReq(name=name))
         start = call.receive(LOG_FILES, self.version, FileStart)
         if start.name != name or start.length != size:
-            raise PeerError(f"{call.peer} sends another file", expected=f"{name}, {size} bytes", found=str(start)[:200])
+            raise PeerError(
+                f"{call.peer} sends another file", expected=f"{name}, {plural(size, 'byte')}", found=str(start)[:200]
+            )
         digests = [hashlib.new(kind, usedforsecurity=False) for kind in _DIGESTS.values()]
         left = size
         while left:

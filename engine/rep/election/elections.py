@@ -22,7 +22,7 @@ import threading
 import time
 from typing import Final
 
-from engine.errors import JetoolError, NotFoundError, RefusedError
+from engine.errors import JetoolError, NotFoundError, RefusedError, plural
 from engine.rep.election.ballot import Ballot
 from engine.rep.election.links import Link, Links, VoterMessage
 from engine.rep.election.messages import LeaderBeat, Summons, Vote, VoteRequest
@@ -114,10 +114,12 @@ class Elections:
         needed = self.voters // 2 + 1
         found = ", ".join(["this one", *reached])
         if len(reached) + 1 >= needed:
-            return RefusedError("no master is elected yet", found=f"{found} are there, {needed} votes are needed")
+            return RefusedError(
+                "no master is elected yet", found=f"{found} are there, {plural(needed, 'vote is', 'votes are')} needed"
+            )
         return RefusedError(
             "no master is elected",
-            expected=f"{needed} of {self.voters} nodes",
+            expected=f"{needed} of {plural(self.voters, 'node')}",
             found=found + (f" ({lost})" if lost is not None else ""),
         )
 

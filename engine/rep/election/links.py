@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.rep import messages
 from engine.rep.election.messages import LONGEST, FrameKind, Said, VoterJoin, decode, decode_join, encode, encode_join
 from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError, address_text
@@ -197,7 +197,8 @@ class Links:
         try:
             voters = decode_join(_expect(channel, FrameKind.JOIN)).voters
             if voters != self.voters:
-                why = f"{mine!r} knows {self.voters} voters, {name!r} knows {voters}: start both with all --peers"
+                known = plural(self.voters, "voter")
+                why = f"{mine!r} knows {known}, {name!r} knows {voters}: start both with all --peers"
                 channel.send(Message.FAILED, messages.encode_text(why))
                 raise PeerError(f"{channel.peer} was turned away", found=why)
             channel.send(FrameKind.JOIN, encode_join(VoterJoin(self.voters, mine)))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.election.rank import Rank, VoterState
 from engine.rep.frames import Frame
@@ -105,7 +105,7 @@ def decode_join(payload: bytes) -> VoterJoin:
     reader.finish()
     # The name is shown to operators and looked up among the voters.
     if not 0 < join.voters <= MOST_VOTERS or not join.name.isprintable():
-        raise FormatError(f"{join.voters} voters, or the name {join.name!r}, are not possible")
+        raise FormatError(f"{plural(join.voters, 'voter')}, or the name {join.name!r}, are not possible")
     return join
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, NamedTuple
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry.group_db import GroupNode, encode_group_node, read_group_node
 from engine.rep.wire.entries import LONGEST_ENTRY, WireEntry, read_entry, write_entry
@@ -77,7 +77,7 @@ def _write_providers(writer: ByteWriter, providers: tuple[Provider, ...]) -> Byt
     for node, room in providers:
         record = encode_group_node(node)
         if len(record) > room:
-            raise FormatError("record of a member", expected=f"up to {room} bytes", found=str(len(record)))
+            raise FormatError("record of a member", expected=f"up to {plural(room, 'byte')}", found=str(len(record)))
         writer.i32(room).raw(record.ljust(room, b"\0"))
     return writer
 

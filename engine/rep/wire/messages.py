@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.wire.values import AnyValue
 
@@ -149,7 +149,7 @@ class Table:
         """
         kind = self._kind(op, version, client)
         if len(body) > kind.LIMIT:
-            raise FormatError(f"{kind.__name__} is too long", expected=f"{kind.LIMIT} bytes", found=str(len(body)))
+            raise FormatError(f"{kind.__name__} is too long", expected=plural(kind.LIMIT, "byte"), found=str(len(body)))
         reader = ByteReader(body)
         try:
             values = {name: value.read(reader) for name, value, since in kind.COLUMNS if version >= since}
@@ -182,5 +182,5 @@ def encode_frame(sent: Message, version: int) -> bytes:
                 raise FormatError(f"{kind.__name__}: {name} cannot travel", found=str(error)) from error
     body = writer.getvalue()
     if len(body) > kind.LIMIT:
-        raise FormatError(f"{kind.__name__} is too long", expected=f"{kind.LIMIT} bytes", found=str(len(body)))
+        raise FormatError(f"{kind.__name__} is too long", expected=plural(kind.LIMIT, "byte"), found=str(len(body)))
     return FRAME.pack(kind.OP, len(body)) + body

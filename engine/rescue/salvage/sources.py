@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import JetoolError, UsageError
+from engine.errors import JetoolError, UsageError, plural
 from engine.events import SILENT, Listener
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import LogFiles, list_log_files
@@ -75,7 +75,8 @@ def problem_of(env: str) -> str:
         with Environment(env, EnvironmentConfig(read_only=True)) as opened:
             tail = opened.engine.tail
             if tail is not None and tail.commits_at_risk:
-                return f"{tail.commits_at_risk} committed transactions stand after damage in the last file"
+                stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
+                return f"{stand} after damage in the last file"
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     # Walks the whole tree: damage below any node shows here.

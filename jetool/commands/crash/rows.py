@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.errors import plural
 from jetool.output.shape import Field, Row, Shape, Style, to_text
 
 CRASH: Final = Shape(
@@ -51,6 +52,9 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     shown = {name: to_text(kind, value, style) for name, kind, value in row}
     if rec == "case":
         verdict = "ok    " if shown["passed"] == "yes" else "FAILED"
+        # Of a crash that was not compared nobody has counted the records.
+        number = next(value for name, _, value in row if name == "records")
+        records = "- records" if number is None else plural(number, "record")
         problem = "" if shown["problem"] == "-" else f"  {shown['problem']}"
-        return f"{verdict}  {shown['lsn']:<21}  {shown['type']:<14}  {shown['records']} records{problem}"
+        return f"{verdict}  {shown['lsn']:<21}  {shown['type']:<14}  {records}{problem}"
     return "\n".join(f"  {name.replace('_', ' '):<14} {value}" for name, value in shown.items())

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from engine.errors import UnsupportedError, UsageError
+from engine.errors import UnsupportedError, UsageError, plural
 from engine.inspect.follow import follow
 from engine.inspect.parallel import map_small
 from engine.inspect.selection import Selection
@@ -181,7 +181,7 @@ def print_stats(run: Run, storage: Storage, files: LogFiles, selection: Selectio
     harmful = [seen for seen in counted.damages if not is_harmless(seen, files.end_file())]
     if harmful:
         run.messages.warning(
-            f"{len(harmful)} stretches of damage were stepped over and are not counted",
+            f"{plural(len(harmful), 'stretch', 'stretches')} of damage stepped over and not counted",
             hint=f"jetool verify {storage.root}",
         )
     return exits.FINDINGS if harmful else exits.DONE

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, plural
 from engine.events import Listener
 from engine.format.codecs import decode_body
 from engine.format.describe import describe, describe_slots
@@ -356,7 +356,7 @@ class LineRenderer:
         compared = f"expected {damage.expected}, found {damage.found}"
         text = f"{REASONS[damage.reason]}{what} ({compared})"
         if damage.length:
-            text += f"; {damage.length} bytes skipped"
+            text += f"; {plural(damage.length, 'byte')} skipped"
             text += f", next entry {format_lsn(damage.next_lsn)}" if damage.has_next else ""
             text += f" by {damage.found_by}" if damage.has_next else f", up to the {damage.found_by}"
         return f"{shown:<17} BAD {damage.path}: {text}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from engine.errors import plural
 from engine.pipeline.fleet.profile import DAMAGED, ROLLING_BACK, UNREADABLE, Profile
 from engine.pipeline.inventory import short_names
 from engine.version import VERSION
@@ -56,7 +57,7 @@ def _damage(profile: Profile) -> Iterator[str]:
     """What makes an environment damaged."""
     stretches = profile.damage_count - len(profile.missing)
     if stretches:
-        yield "1 place of damage" if stretches == 1 else f"{stretches} places of damage"
+        yield f"{plural(stretches, 'place')} of damage"
     if profile.missing:
         # The name of the first; all stand in the report.
         first, more = profile.missing[0], len(profile.missing) - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.errors import plural
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE
 from engine.format.lsn import file_of
 from engine.format.versions import JE_RELEASES
@@ -168,7 +169,7 @@ def log_map(found: Survey) -> str:
             shown.append(">")
         else:
             shown.append("=" if all(number in there for number in numbers) else ".")
-    return "".join(shown) if group == 1 else f"{''.join(shown)} ({group} numbers each)"
+    return "".join(shown) if group == 1 else f"{''.join(shown)} ({plural(group, 'number')} each)"
 
 
 def _checkpoint(found: Survey) -> Any:

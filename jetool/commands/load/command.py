@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.errors import plural
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
@@ -64,7 +65,5 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     )  # fmt: skip
     run.out.document(LOADED, LOADED.row(row))
     if rejects is not None:
-        run.messages.warning(
-            f"{found.rejected} records were rejected", file=rejects, consequence="they were not loaded"
-        )
+        run.messages.warning(f"{plural(found.rejected, 'record')} rejected", file=rejects, consequence="not loaded")
     return exits.FINDINGS if found.rejected + done.refused else exits.DONE

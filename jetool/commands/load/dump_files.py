@@ -12,7 +12,7 @@ import click
 from engine.catalog.naming import DatabaseOptions
 from engine.db.database import Database
 from engine.db.environment import Environment
-from engine.errors import JetoolError, NotFoundError, StorageError
+from engine.errors import JetoolError, NotFoundError, StorageError, plural
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
 from jetool.app import exits
@@ -130,19 +130,23 @@ def _load(
         env.sync()
     # A JetoolError too, but with the disk gone another sync would only fail again.
     except StorageError as error:
-        error.consequence = f"{count.records} records were written, the last of them perhaps not to the disk"
+        error.consequence = f"{plural(count.records, 'record')} written, the last perhaps not to the disk"
         error.hint = f"{error.hint}; jetool dbs {env.home} --count says how many records are there"
         raise
     except JetoolError as error:
         # What the message counts as loaded must be durable.
         env.sync()
-        before = f"{count.records} records before it were loaded" if count.records else "no record was loaded"
+        before = (
+            f"{plural(count.records, 'record was', 'records were')} loaded before it"
+            if count.records
+            else "no record was loaded"
+        )
         error.consequence = f"{error.consequence}; {before}" if error.consequence else before
         raise
     # The open batch is rolled back; those before it are complete and stay.
     except KeyboardInterrupt:
         env.sync()
-        run.messages.notice(f"{count.records} records were loaded before the interruption, and stay")
+        run.messages.notice(f"loaded before the interruption, and kept: {plural(count.records, 'record')}")
         raise
 
 

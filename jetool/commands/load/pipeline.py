@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
-from engine.errors import NotFoundError, RefusedError
+from engine.errors import NotFoundError, RefusedError, plural
 from engine.log.files import list_log_files
 from engine.storage.beside import access_of
 from engine.storage.disk import DiskStorage
@@ -168,7 +168,7 @@ def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
     if size is None or size >= splits.SMALL_BYTES:
         return "spark"
     run.messages.notice(
-        "the source is small: read without Spark", found=f"{size} bytes", hint="--engine spark reads it with Spark"
+        "the source is small: read without Spark", found=plural(size, "byte"), hint="--engine spark reads it with Spark"
     )
     return "local"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from engine.errors import UsageError
+from engine.errors import UsageError, plural
 from engine.format.lsn import format_lsn
 from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import vlsn_ends
@@ -86,7 +86,7 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
     lost, changed = done.tail.commits_at_risk, done.result.changed
     if changed:
         run.messages.warning(
-            f"{len(changed)} damaged entries before the last file were read as they are",
+            f"{plural(len(changed), 'damaged entry', 'damaged entries')} before the last file: read as they are",
             file=changed[0].file,
             lsn=changed[0].lsn,
             consequence="records that they hold, or that they committed, may be lost or wrong",
@@ -94,15 +94,18 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
         )
     if not lost:
         return exits.DATA_GIVEN_UP if changed else exits.DONE
-    word = "would be" if run.dry_run else "were"
     run.messages.warning(
-        f"{lost} committed transactions {word} given up",
+        f"{plural(lost, 'committed transaction')} {_done(run, lost)} given up",
         file=f"{env}/{done.tail.last_file.path}",
         lsn=format_lsn(done.tail.end_lsn),
         found=done.tail.after.in_words(),
-        consequence=f"{done.tail.given_up_bytes} bytes {word} cut off",
+        consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
     )
     return exits.DATA_GIVEN_UP
+
+
+def _done(run: Run, count: int) -> str:
+    return "would be" if run.dry_run else "was" if count == 1 else "were"
 
 
 def _vlsns(env: str) -> tuple[int, int]:

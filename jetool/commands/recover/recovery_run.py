@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
-from engine.errors import RefusedError
+from engine.errors import RefusedError, plural
 from engine.events import Listener
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.files import list_log_files
@@ -165,11 +165,12 @@ def _interlock(env: str, tail: Tail) -> RefusedError:
     damage = tail.damage
     lsn = tail.end_lsn if damage is None else damage.lsn
     after = tail.after
+    stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
     return RefusedError(
-        f"{tail.commits_at_risk} committed transactions stand after a bad entry",
+        f"{stand} after a bad entry",
         file=f"{env}/{tail.last_file.path if damage is None else damage.path}",
         lsn=format_lsn(lsn),
-        found=f"{tail.given_up_bytes} bytes from there to the end of the log; {after.in_words()}",
+        found=f"{plural(tail.given_up_bytes, 'byte')} from there to the end of the log; {after.in_words()}",
         consequence="recovery would cut them away, as JE does without a word; nothing was changed",
         hint=f"restore the file from a copy, or give them up: jetool recover {env} --accept-loss (the bytes are saved)",
         figures={

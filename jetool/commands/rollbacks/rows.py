@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from engine.errors import plural
 from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.rollback_report import RollbackReport, RolledBackLN, matchpoint_vlsn
@@ -135,7 +136,7 @@ def prediction_text(row: Row, style: Style) -> str:
 def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: bool, keys: bool) -> list[_Event]:
     lns = report.lns.get(period.start_lsn, [])
     ids = sorted(period.active_txn_ids or ())
-    start = f"RollbackStart: {len(lns)} records of {len(ids)} transactions"
+    start = f"RollbackStart: {plural(len(lns), 'record')} of {plural(len(ids), 'transaction')}"
     if txns:
         start += f" ({', '.join(map(str, ids))})"
     # Only a top-level period is finished by recovery; a nested one went with the one around it.

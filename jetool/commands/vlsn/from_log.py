@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from engine.errors import plural
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.vlsn_map import FileVlsns, find_gaps, gaps_of_file, map_file
 from engine.log.damage import is_harmless
@@ -104,6 +105,8 @@ def _read(run: Run, env: str, read_file: Callable[[Storage, int, LogFile], FileV
     damaged = [seen for result in found for seen in result.damages if not is_harmless(seen, files.end_file())]
     if damaged:
         run.messages.warning(
-            f"{len(damaged)} stretches of damage were stepped over", hint=f"jetool verify {env}", file=env
+            f"{plural(len(damaged), 'stretch', 'stretches')} of damage stepped over",
+            hint=f"jetool verify {env}",
+            file=env,
         )
     return found, bool(damaged)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 CREATE = 1
 DROP = 2
@@ -67,7 +67,7 @@ def read_container(cursor: FieldCursor) -> ContainerOperation:
     # R-DRB-33: only a creation must be repeatable without the file.
     header = cursor.byte_array() if kind == CREATE else None
     if header is not None and len(header) != CREATION_HEADER_SIZE:
-        raise FormatError("a creation has no whole container header", expected="80 bytes", found=f"{len(header)} bytes")
+        raise FormatError("a creation without a whole header", expected="80 bytes", found=plural(len(header), "byte"))
     return ContainerOperation(segment, container, version, kind, header)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from engine.derby.format import codec, instant
 from engine.derby.format.codec import FieldCursor
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 NULL_ID = 0
 BTREE_UNDO_ID = 95
@@ -78,7 +78,7 @@ def write_global_id(out: bytearray, value: GlobalId | None) -> None:
     codec.put_int(out, value.format_id)
     for part in (value.global_part, value.branch_part):
         if len(part) > 255:
-            raise FormatError("a part of a global transaction id is too long", found=f"{len(part)} bytes")
+            raise FormatError("a part of a global transaction id is too long", found=plural(len(part), "byte"))
         out.append(len(part))
         out += part
 

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from engine.errors import plural
+
 _READ_BYTES: Final = 8 << 20
 _LOOK_BYTES: Final = 1 << 16
 _NEWLINE: Final = b"\n"
@@ -169,7 +171,7 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
 
 
 def _columns(row: Any) -> str:
-    return f"{row.actual_columns} columns, expected {row.expected_columns}"
+    return f"{plural(row.actual_columns, 'column')}, expected {row.expected_columns}"
 
 
 def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> ParsedLines:
@@ -186,7 +188,7 @@ def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, 
             continue
         if len(fields) != len(names):
             column = min(len(fields), len(names)) + 1
-            bad.append(BadLine(row, column, f"{len(fields)} columns, expected {len(names)}"))
+            bad.append(BadLine(row, column, f"{plural(len(fields), 'column')}, expected {len(names)}"))
             continue
         rows.append(row)
         found.append(fields)
