@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from engine.errors import JetoolError
 from engine.events import Listener, counted
+from engine.pipeline.executors import ExecutorWatch, stopped
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -65,17 +67,32 @@ def run(
             # Also what is no Exception: the waiting thread raises it again.
             outcome.error = error
 
+    executors = ExecutorWatch(context)
     thread = InheritableThread(target=work, name=step)
     # A JVM that never answers must not keep this process from ending.
     thread.daemon = True
     thread.start()
     try:
-        _watch(context, thread, group, step, listener, records)
+        _watch(context, thread, group, step, listener, records, executors)
+    except JetoolError:
+        _cancel(context, thread, group)
+        raise
+    except Exception as error:
+        _cancel(context, thread, group)
+        told = stopped(context, error)
+        if told is None:
+            raise
+        raise told from error
     except BaseException:
         _cancel(context, thread, group)
         raise
-    if outcome.error is not None:
-        raise outcome.error
+    failed = outcome.error
+    if failed is not None:
+        foreign = isinstance(failed, Exception) and not isinstance(failed, JetoolError)
+        told = stopped(context, failed) if foreign else None
+        if told is None:
+            raise failed
+        raise told from failed
     return outcome.values[0]
 
 
@@ -113,6 +130,7 @@ def _watch(
     step: str,
     listener: Listener,
     records: Tally | None,
+    executors: ExecutorWatch,
 ) -> None:
     """Report finished tasks until the thread is done. The total grows as Spark plans more stages."""
     seen: dict[int, _StageProgress] = {}
@@ -121,6 +139,8 @@ def _watch(
     while not ended:
         thread.join(_POLL_S)
         ended = not thread.is_alive()
+        if not ended:
+            executors.check()
         # Spark forgets finished stages; what was seen of them stays.
         seen |= {stage: found for stage in _stages(context, group) if (found := _seen(context, stage)) is not None}
         done, total = sum(stage.done for stage in seen.values()), sum(stage.total for stage in seen.values())

@@ -252,6 +252,11 @@ def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
     found = failures.summary(text)
     if "Could not parse Master URL" in text or "Master must either" in text:
         return UsageError("Spark does not know such a master", found=conf.get("spark.master"), hint="see --help")
+    # A cluster that nobody answers for ends the context while it starts, which leaves an error of the JVM's own.
+    master = conf.get("spark.master", "")
+    if settings.needs_package(master) and ("are unresponsive" in log or "SparkEnv$.get() is null" in text):
+        hint = "see whether the master runs, and whether its address and port are right"
+        return JobError("no Spark master answers", found=master, consequence=_UNCHANGED, hint=hint)
     if "IllegalArgument" in text:
         return UsageError("Spark does not accept a setting", found=found, consequence=_UNCHANGED)
     return JobError("Spark did not start", found=found, consequence=_UNCHANGED, hint=_MEMORY)

@@ -324,7 +324,7 @@ class TestBadEnvironments:
         (tmp_path / "je.properties").write_text("")
         result = dump(tmp_path)
         assert result.code == 4
-        assert "1 other files" in result.err
+        assert "1 other file" in result.err
 
     def test_newer_log_version(self, tmp_path: Path) -> None:
         body = encode_file_header(FileHeader(1795167777586, 0, 0, 27), 17)

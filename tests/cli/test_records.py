@@ -175,7 +175,7 @@ def test_a_reader_that_misses_committed_work_does_not_end_with_0(words: tuple[st
     env = named("je-18.3.20/corrupt-middle").path / "env"
     result = run(words[0], env, *words[1:])
     assert result.code == 1
-    assert "3 committed transactions are among them" in result.err
+    assert "3 committed transactions among them" in result.err
     assert result.out
 
 

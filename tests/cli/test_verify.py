@@ -195,7 +195,7 @@ def test_nothing_there(tmp_path: Path, command: tuple[str, ...]) -> None:
     for name, told in (
         ("missing", "no such directory"),
         ("empty", "an empty directory"),
-        ("other", "1 other files"),
+        ("other", "1 other file"),
         ("file", "not a directory"),
     ):
         result = run(*command, tmp_path / name, "--json")

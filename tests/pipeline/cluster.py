@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and two workers, on the loopback address."""
+"""A standalone Spark cluster on this machine: a master and workers, on the loopback address."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextmanager
-def standalone(directory: Path) -> Iterator[str]:
+def standalone(directory: Path, workers: int = 2) -> Iterator[str]:
     """Start it, give its URL, stop it.
 
     Arguments:
         directory: an empty one; logs and the workers' files go there.
+        workers: how many, each with one core and 1 GiB.
     """
     started: list[subprocess.Popen[bytes]] = []
     try:
         master = _start(directory, "master", started, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         url = _told(master, r"(spark://127\.0\.0\.1:[1-9]\d*)")
-        for name in ("worker1", "worker2"):
+        for name in (f"worker{number + 1}" for number in range(workers)):
             words = ("--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--work-dir", str(directory / name))
             worker = _start(directory, name, started, *words, "--webui-port", "0", url)
             _told(worker, "Successfully registered with master")

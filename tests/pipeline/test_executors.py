@@ -1,0 +1,68 @@
+"""A cluster without executors ends the job with words, by a deadline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.pipeline.executors import TIMEOUT
+from tests import harness
+from tests.pipeline.cluster import standalone
+from tests.tools import needs
+
+# Both kinds end the same way: the cluster tries for ever.
+NOT_THERE = {
+    "more memory than any worker has": "spark.executor.memory=64g",
+    "executors that end at once": "spark.executor.extraJavaOptions=-XX:NewSize=abc",
+}
+
+ENDED = """
+from engine.errors import JobError
+from engine.pipeline.session import open_session
+from engine.pipeline.settings import Settings
+
+def work():
+    context._jsc.sc().stop()
+    return context.parallelize([1], 1).count()
+
+with open_session(Settings(conf=(("spark.driver.memory", "512m"),), quick=True)) as session:
+    context = session.context
+    try:
+        session.run(work, "work")
+    except JobError as error:
+        print(error.what, "|", error.hint)
+"""
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    needs("Spark", "Java")
+    with standalone(tmp_path_factory.mktemp("cluster"), workers=1) as url:
+        yield url
+
+
+@pytest.mark.xdist_group("executors")
+@pytest.mark.parametrize("setting", NOT_THERE.values(), ids=NOT_THERE)
+def test_no_executor_comes(setting: str, master: str, tmp_path: Path, corpus: Path) -> None:
+    env = corpus / "je" / "je-18.3.20" / "corrupt-middle" / "env"
+    rows = tmp_path / "out"
+    conf = ("--conf", setting, "--conf", f"{TIMEOUT}=3s", "--conf", "spark.driver.memory=512m")
+    words = (sys.executable, "-m", "jetool", "fleet", "report", env, "--parquet", rows, "--master", master, *conf)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200, env=harness.environment())
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "error: the cluster has started no executor: expected at least one within 3 s" in done.stderr
+    assert f"found none, at {master}" in done.stderr
+    assert not rows.exists()
+
+
+def test_an_application_that_the_cluster_ends(tmp_path: Path) -> None:
+    needs("Spark", "Java")
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED],
+        capture_output=True, text=True, timeout=200, env=harness.environment(TMPDIR=str(tmp_path)),
+    )  # fmt: skip
+    assert done.stdout.startswith("the cluster has ended the application before the job was done | the logs of"), done
