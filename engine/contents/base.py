@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 Json: TypeAlias = Any
 # As deep as texts of others may nest: Python's own parser gives up at its limit of recursion, which others may raise.
@@ -102,7 +102,7 @@ def parse_json(text: bytes) -> Json:
     whole = text.decode("utf-8")
     found, end = _DECODER.raw_decode(whole)
     if end != len(whole):
-        raise ValueError(f"{len(whole) - end} characters after a JSON text")
+        raise ValueError(f"{plural(len(whole) - end, 'character')} after a JSON text")
     if b"\\ud" in text or b"\\uD" in text:
         # A lone surrogate could not be printed.
         json.dumps(found, ensure_ascii=False).encode("utf-8")
@@ -147,7 +147,7 @@ class Fields:
     def raw(self, count: int) -> bytes:
         """So many bytes. Raises FormatError when there are fewer."""
         if not 0 <= count <= self.left:
-            raise FormatError("field of a record", expected=f"{count} bytes", found=f"{self.left}")
+            raise FormatError("field of a record", expected=plural(count, "byte"), found=f"{self.left}")
         self.at += count
         return self.data[self.at - count : self.at]
 
@@ -178,4 +178,4 @@ class Fields:
     def finish(self) -> None:
         """Raise FormatError when something is left."""
         if self.left:
-            raise FormatError("record", expected="its end", found=f"{self.left} bytes more")
+            raise FormatError("record", expected="its end", found=f"{plural(self.left, 'byte')} more")

@@ -14,7 +14,7 @@ from engine.contents.base import parse_json
 from engine.contents.journals import BYTES, STAR_MANAGER, decode_journal
 from engine.contents.operations import NAMES, may_skip
 from engine.db.environment import Environment
-from engine.errors import FormatError, JetoolError
+from engine.errors import FormatError, JetoolError, plural
 from engine.events import SILENT, Listener, Progress
 from engine.journals.extents import IdRange, JournalExtent, JournalExtents, Passage
 from engine.journals.reading import JournalReader, RawJournal
@@ -157,7 +157,7 @@ def _of_keys(extent: JournalExtent) -> Iterator[JournalFinding]:
             HOLE, f"{hole.length} journals are missing in database {extent.name}", extent.name, hole.first, hole.last
         )
     if extent.wrong_keys:
-        text = f"database {extent.name} has {extent.wrong_keys} keys that are no ids"
+        text = f"database {extent.name} has {plural(extent.wrong_keys, 'key')} that {'is' if extent.wrong_keys == 1 else 'are'} no ids"
         yield _finding(WRONG_KEY, text, extent.name, stops=False)
 
 
@@ -238,7 +238,7 @@ def _look(tally: _Tally, database: str, raw: RawJournal, product: str | None) ->
     try:
         code, payload = decode_journal(raw.value)
     except FormatError:
-        text = f"journal {raw.id} has {len(raw.value)} bytes, less than the code of an operation"
+        text = f"journal {raw.id} has {plural(len(raw.value), 'byte')}, less than the code of an operation"
         tally.add(_finding(PAYLOAD, text, database, raw.id, raw.id))
         return
     if payload.padding:
