@@ -157,7 +157,7 @@ def _of_keys(extent: JournalExtent) -> Iterator[JournalFinding]:
             HOLE, f"{hole.length} journals are missing in database {extent.name}", extent.name, hole.first, hole.last
         )
     if extent.wrong_keys:
-        text = f"database {extent.name} has {plural(extent.wrong_keys, 'key')} that {'is' if extent.wrong_keys == 1 else 'are'} no ids"
+        text = f"database {extent.name} has {plural(extent.wrong_keys, 'key')} without an id"
         yield _finding(WRONG_KEY, text, extent.name, stops=False)
 
 
