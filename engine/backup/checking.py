@@ -144,7 +144,7 @@ class Checking:
                     digest.update(piece)
                     self.read_bytes += len(piece)
                 if handle.size() != file.size_bytes:
-                    return (f"{file.stored} has {handle.size()} bytes, not {file.size_bytes}",)
+                    return (f"{file.stored} is of size {handle.size()}, not {file.size_bytes}",)
         except JetoolError as error:
             return (str(error),)
         if digest.hexdigest() != file.sha256:

@@ -11,7 +11,7 @@ import click
 from engine.backup.describing import Origin
 from engine.backup.manifest import Manifest
 from engine.backup.taking import BackupPlan, Taken, plan, take
-from engine.errors import JetoolError, UsageError
+from engine.errors import JetoolError, UsageError, plural
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address, SocketNetwork
@@ -138,13 +138,14 @@ def _code(run: Run, env: str, taken: Taken) -> int:
     codes = [exits.DONE, _recovery_code(run, env, taken.problem)]
     if taken.gone:
         run.messages.notice(
-            f"{len(taken.gone)} log files were deleted before they were copied", file=f"{env}/{taken.gone[0]}",
+            f"log files deleted before they were copied: {len(taken.gone)}", file=f"{env}/{taken.gone[0]}",
             consequence="what was in use of them is in later files; points of time that need them cannot be restored",
         )  # fmt: skip
     if taken.commits_after:
         codes.append(exits.DATA_GIVEN_UP)
+        stand = plural(taken.commits_after, "committed transaction stands", "committed transactions stand")
         run.messages.warning(
-            f"{taken.commits_after} committed transactions stand after a bad entry and are not in the backup",
+            f"{stand} after a bad entry: not in the backup",
             file=env, hint=f"jetool verify --tail {env}; jetool salvage {env} takes them out",
         )  # fmt: skip
     return exits.worst(codes)
