@@ -110,7 +110,7 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
                 stream.row(FOUND.rec, _row(found, finding))
             stream.end(_summary(env, done))
     if done.unnamed:
-        run.messages.notice(f"{done.unnamed} more findings about single journals are not listed")
+        run.messages.notice(f"findings about single journals that are not listed: {done.unnamed}")
     if any(finding.kind == UNREADABLE for finding in done.findings):
         return exits.INCOMPLETE
     return exits.FINDINGS if done.findings or unseen else exits.DONE

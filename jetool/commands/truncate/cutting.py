@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from engine.errors import RefusedError
+from engine.errors import RefusedError, plural
 from engine.format.lsn import format_lsn
 from engine.rescue import truncation
 from engine.rescue.points import Point
@@ -76,9 +76,9 @@ def say_what_went(run: Run, env: str, done: CutDone) -> int:
         run.messages.notice("nothing stands after that point; nothing was changed", file=env)
     if not plan.content.commits:
         return exits.DONE
-    word = "would be" if run.dry_run else "were"
+    word = "would be" if run.dry_run else "was" if plan.content.commits == 1 else "were"
     run.messages.warning(
-        f"{plan.content.commits} committed transactions {word} cut off",
+        f"{plural(plan.content.commits, 'committed transaction')} {word} cut off",
         file=f"{env}/{plan.cut_file.path}",
         lsn=format_lsn(plan.cut.end_lsn),
         found=", ".join(part for part in (_durable_text(plan), _damage_text(plan)) if part) or None,
@@ -122,7 +122,7 @@ def _require_consent(run: Run, env: str, plan: TruncationPlan) -> None:
     if plan.content.commits and not run.yes:
         words = ", ".join(part for part in (vlsns_text(plan), _durable_text(plan), _damage_text(plan)) if part)
         raise RefusedError(
-            f"{plan.content.commits} committed transactions would be cut off",
+            f"{plural(plan.content.commits, 'committed transaction')} would be cut off",
             file=env,
             lsn=format_lsn(plan.cut.end_lsn),
             found=words or None,
