@@ -8,13 +8,14 @@ from typing import Final
 import click
 
 from engine.contents.operations import DORIS
+from engine.errors import plural
 from engine.journals.compare import Comparison, NodeJournals, NodeStanding, compare_nodes
 from engine.journals.extents import Epochs, read_epochs
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.journal.group import JOURNAL_EXITS, Journals, journal, open_journals, product_option
-from jetool.output.shape import Field, Row, Shape, counted
+from jetool.output.shape import Field, Row, Shape
 
 SAME: Final = "same"
 START: Final = "start"
@@ -134,7 +135,7 @@ def _steps(opened: list[Journals], found: Comparison, verdicts: list[str]) -> li
     if set(verdicts) <= {START, SAME}:
         return ["nothing: all frontends have the same journals"]
     steps = ["stop all frontends, and keep a copy of each meta directory"]
-    lost = [f"{opened[one.node].home}: {counted(one.own, 'journal')}" for one in found.nodes
+    lost = [f"{opened[one.node].home}: {plural(one.own, 'journal')}" for one in found.nodes
             if one.own and one.node != found.start]  # fmt: skip
     if lost:
         steps.append(f"look at what only others have, since it will be lost ({'; '.join(lost)}): jetool journal show")
