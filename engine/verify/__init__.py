@@ -17,6 +17,8 @@ Modules:
 * ``repairs``: is a repair unfinished? Then the log on disk is neither the one before it nor the one after it
 * ``report``: findings: what is wrong, with a code that stays the same, and what to do about it
 * ``rollbacks``: rollback periods and the INVISIBLE bit, which no checksum covers
+* ``secondary``: a secondary against its primary, without the key creator of the application
+* ``secondary_rules``: the rules that ``verify --secondary`` checks
 * ``space``: checking utilization: the FileSummaryLN of each log file against the file and against the trees
 * ``space_rules``: the rules that ``verify --space`` checks
 * ``stream_gaps``: VLSNs that are missing in the log, from what the bulk check has counted of each file

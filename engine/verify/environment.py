@@ -18,7 +18,7 @@ from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
-from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
+from engine.verify import log, log_rules, record_rules, rep_rules, secondary_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, verify_log
 from engine.verify.lost import LostFile
 from engine.verify.repairs import RULE as REPAIR_RULE
@@ -39,6 +39,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "data": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-DATA")),
     "space": space_rules.RULES,
     "rep": rep_rules.REP_RULES,
+    "secondary": secondary_rules.RULES,
 }
 # What every level says first.
 ALWAYS: Final = (REPAIR_RULE,)

@@ -103,7 +103,18 @@ class Verbs(Protocol):
     def undo(self, run: Run, /, *, env: str, force: bool) -> int:
         """Take back what a repair changed."""
 
-    def verify(self, run: Run, /, *, env: str, quick: bool, full: bool, strict: bool, **asked: bool) -> int:
+    def verify(
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        secondaries: tuple[str, ...],
+        quick: bool,
+        full: bool,
+        strict: bool,
+        **asked: bool,
+    ) -> int:
         """Check, and print findings."""
 
 

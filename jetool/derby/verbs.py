@@ -175,11 +175,15 @@ def undo(run: Run, *, env: str, force: bool) -> int:
     return undo_database(run, DiskStorage(env), force=force)
 
 
-def verify(run: Run, /, *, env: str, quick: bool, full: bool, strict: bool, **asked: bool) -> int:
+def verify(
+    run: Run, /, *, env: str, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
+) -> int:
     """Check control files and log, and every page unless only the log is asked for."""
     from jetool.commands.verify.rows import OF_PAGES
     from jetool.derby.verify import verify_database
 
+    if secondaries:
+        raise kinds.not_for(kinds.DERBY, "--secondary")
     for level in _TREE_LEVELS:
         if asked[level]:
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")

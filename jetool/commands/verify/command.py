@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from engine.errors import NotFoundError, UsageError
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 from engine.verify import trees
@@ -37,6 +38,7 @@ _REP: Final = "rep"
     examples=(
         ("Is the log whole", "jetool verify /data/env"),
         ("Can every record be found and read", "jetool verify /data/env --full"),
+        ("Does an index agree with its database", "jetool verify /data/env --secondary people.city:people"),
         ("For a pipeline: JUnit, warnings count too", "jetool verify /data/env --strict --format junit"),
     ),
     exits={
@@ -58,10 +60,19 @@ _REP: Final = "rep"
 @click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
 @click.option("--space", "space", is_flag=True, help="The figures that the cleaner goes by, against log and trees.")
 @click.option("--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group.")
+@click.option(
+    "--secondary",
+    "secondaries",
+    multiple=True,
+    metavar="NAME:PRIMARY",
+    help="Every entry of a secondary leads to a record of its primary. Repeatable.",
+)
 @click.option("--quick", is_flag=True, help="The last file only: --tail.")
 @click.option("--full", is_flag=True, help="All of it.")
 @click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
-def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **asked: bool) -> int:
+def verify(
+    run: Run, /, env: str, *, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
+) -> int:
     """Check an environment and print findings with stable codes. Without a level, --log and --tail are checked.
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
@@ -72,6 +83,10 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN index is looked
     up in the log.
 
+    --secondary takes the word of the operator that NAME is a secondary database (an index) of PRIMARY: the log does not
+    say it. Each of its entries has to lead to a record, and to expire with it. Which entries are missing only the key
+    creator of the application could tell. By itself it checks nothing else.
+
     Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
 
@@ -80,19 +95,22 @@ def verify(run: Run, /, env: str, *, quick: bool, full: bool, strict: bool, **as
     """
     storage = DiskStorage(env)
     levels: list[str] = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
-    # ``--rep`` alone does not ask for the log.
-    levels = list(LEVELS) if full else levels or ([] if asked["rep"] else list(DEFAULT))
+    # ``--rep`` alone does not ask for the log, nor does ``--secondary``.
+    levels = list(LEVELS) if full else levels or ([] if asked["rep"] or secondaries else list(DEFAULT))
     files = list_log_files(storage)
     report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
     # Where recovery has failed once it would fail again for the index.
     if (asked["rep"] or full) and not _is_lost(report, levels):
         report = _with_replication(run, env, report)
+    entries = None
+    if secondaries and not _is_lost(report, levels):
+        report, entries = _with_secondaries(run, env, report, secondaries)
     rules = (*ALWAYS, *(rule for level in report.checked for rule in RULES[level]))
     found = run.out.findings([(rule.code, rule.title) for rule in rules], [env])
     for finding in report.findings:
         found.add(JeFindingView(finding))
     code = _exit_code(report, files, levels, strict=strict)
-    found.end(summary_row(report), [env] if code == exits.INCOMPLETE else [])
+    found.end(summary_row(report, entries), [env] if code == exits.INCOMPLETE else [])
     return code
 
 
@@ -129,3 +147,32 @@ def _with_replication(run: Run, env: str, report: Report) -> Report:
         checked=(*report.checked, _REP),
         not_checked=tuple(word for word in report.not_checked if word != NOT_REPLICATION),
     )
+
+
+def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...]) -> tuple[Report, int]:
+    """The report with what is wrong with secondaries, and how many entries they have."""
+    from engine.verify.secondary import check_secondary
+    from jetool.app.opening import open_to_read
+
+    entries = 0
+    with open_to_read(run, env) as found:
+        names = found.database_names(internal=True)
+        # All of them before the first is read: the names are what the operator has typed.
+        for name, primary in [_names_of(word, names, env) for word in wanted]:
+            checked = check_secondary(found, name, primary, run.listener)
+            entries += checked.entries
+            report = report._replace(findings=(*report.findings, *checked.findings))
+    return report._replace(checked=(*report.checked, "secondary")), entries
+
+
+def _names_of(word: str, names: list[str], env: str) -> tuple[str, str]:
+    """The two databases of NAME:PRIMARY. A name may have colons of its own."""
+    parts = word.split(":")
+    splits = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
+    if not splits:
+        raise UsageError("--secondary takes NAME:PRIMARY", found=word)
+    known = [split for split in splits if split[0] in names and split[1] in names]
+    if known:
+        return known[0]
+    missing = next(name for name in splits[0] if name not in names)
+    raise NotFoundError(f"no database of the name {missing!r}", file=env, hint=f"jetool dbs {env} lists them")

@@ -23,13 +23,15 @@ _TREES: Final = (
     Field("nodes", "int", "tree nodes checked", optional=True),
     Field("records", "int", "records that the trees lead to", optional=True),
 )
+_SECONDARIES: Final = (Field("entries_of_secondaries", "int", "entries whose records were looked up", optional=True),)
 _PAGES: Final = (
     Field("containers", "int", "Derby: containers checked", optional=True),
     Field("pages", "int", "Derby: pages checked", optional=True),
     Field("rows", "int", "Derby: rows checked", optional=True),
 )
-SUMMARY: Final = Shape("summary", "What was checked.", (*CHECKED, *_TREES, *_PAGES))
+SUMMARY: Final = Shape("summary", "What was checked.", (*CHECKED, *_TREES, *_SECONDARIES, *_PAGES))
 OF_LOG: Final = SUMMARY._replace(fields=CHECKED)
+OF_SECONDARIES: Final = SUMMARY._replace(fields=_SECONDARIES)
 OF_TREES: Final = SUMMARY._replace(fields=(*CHECKED, *_TREES))
 OF_PAGES: Final = SUMMARY._replace(fields=(*CHECKED, *_PAGES))
 
@@ -48,10 +50,15 @@ class JeFindingView:
         self.environment: str | None = None
 
 
-def summary_row(report: Report) -> Row:
-    """The summary of a report."""
+def summary_row(report: Report, entries: int | None) -> Row:
+    """The summary of a report.
+
+    Arguments:
+        entries: of secondaries that were checked; None: there was none to check.
+    """
     counts = (report.count(ERROR), report.count(WARNING), report.count(NOTE))
     read = (report.files, report.entries, report.checked_bytes, report.checked, report.not_checked)
-    if report.nodes is None:
-        return OF_LOG.row((*counts, *read))
-    return OF_TREES.row((*counts, *read, report.databases, report.nodes, report.records))
+    row = OF_LOG.row((*counts, *read))
+    if report.nodes is not None:
+        row = OF_TREES.row((*counts, *read, report.databases, report.nodes, report.records))
+    return row if entries is None else [*row, *OF_SECONDARIES.row((entries,))]
