@@ -231,6 +231,8 @@ REDO_LNS: Final = LNS - MAP_LNS - DUP_COUNT_LNS
 UNDO_LNS: Final = REDO_LNS & TRANSACTIONAL
 # LNs that followers get: they tell to which group a log belongs.
 STREAM_LNS: Final = LNS & _with(STREAM)
+# Those of users' databases among them.
+STREAM_RECORDS: Final = USER_LNS & STREAM_LNS
 
 # Nodes and deltas of nodes.
 NODE_ENTRIES: Final = _family(NODE)

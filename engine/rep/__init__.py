@@ -6,7 +6,8 @@ the command line only.
 Modules:
 
 * ``acks``: acknowledgements
-* ``client``: clients of real nodes of JE: looking at groups
+* ``changes``: what changes in a running group of JE, transaction by transaction
+* ``client``: clients of real nodes of JE: looking at groups, copies
 * ``election``: elections of a master, by Raft
 * ``feeder``: the master's side of one replica: syncup, the stream, acknowledgements, files
 * ``frames``: frames between two nodes of jetool

@@ -157,7 +157,7 @@ def test_mutated_files_with_right_checksums(chance: random.Random, file: object)
     try_file(bytes(whole[1:]), file.number)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("target", ["fuzz_bodies", "fuzz_reader", "fuzz_wire", "fuzz_lines"])
+@pytest.mark.parametrize("target", ["fuzz_bodies", "fuzz_reader", "fuzz_wire", "fuzz_lines", "fuzz_changes"])
 def test_coverage_guided(target: str, tmp_path: Path) -> None:
     """A short run of the libFuzzer targets; FUZZ_SECONDS makes it longer."""
     needs("atheris")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.errors import FormatError
+from engine.rep.changes.assembly import Assembler
+from engine.rep.changes.database_names import DatabaseNames
+from engine.rep.changes.position import Torn
+from engine.rep.changes.transactions import Transaction, name_records
+from engine.rep.frames import PeerError
 from engine.rep.wire.copying import LOG_FILES
 from engine.rep.wire.election_lines import ACCEPTOR, LEARNER
-from engine.rep.wire.entries import meaning
+from engine.rep.wire.entries import WireEntry, meaning
 from engine.rep.wire.feeder import FEEDER, AlternateMatchpoint, Commit, Entry
 from engine.rep.wire.group_lines import GROUP, MONITOR, STATE
 from engine.rep.wire.inbox import Inbox
@@ -43,6 +48,35 @@ def try_stream(data: bytes) -> list[Message]:
         again.feed(frame)
         assert again.message(table, version) == message
     return found
+
+
+def try_changes(data: bytes) -> int:
+    """Assemble a stream of a feeder, and read all changes; the log version of the stream is in the first byte.
+
+    Returns:
+        How many changes there were.
+    """
+    inbox, assembler = Inbox(from_client=False), Assembler(Torn(1 + data[0] % 3), 0, data[0] % 20, 700)
+    names, count, started = DatabaseNames({}), 0, False
+    try:
+        for at in range(1, len(data), 251):
+            inbox.feed(data[at : at + 251])
+            entries = [one for one in inbox.stream(9) if isinstance(one, WireEntry)]
+            if entries and not started:
+                started = True
+                assembler.start(entries[0].vlsn)
+            for gathered in assembler.take(entries):
+                records = name_records(gathered)
+                done, _ = names.apply([record for _, record in records])
+                changes = {vlsn: change for (vlsn, _), change in zip(records, done, strict=True)}
+                transaction = Transaction(gathered.point, 0, gathered, names, changes, torn=gathered.torn)
+                count += sum(1 for _ in transaction.changes(internal=True))
+                assembler.release(gathered)
+    except (FormatError, PeerError):
+        pass
+    finally:
+        assembler.close()
+    return count
 
 
 def try_lines(data: bytes) -> list[TextMessage]:
@@ -99,3 +133,15 @@ def write_lines(directory: Path) -> None:
                     seen.add(kind)
                     head = bytes((which + 130 * client,))
                     (directory / f"line-{index:03}-{client}").write_bytes(head + rest)
+
+
+def write_changes(directory: Path) -> None:
+    """Seeds: what feeders streamed in small recordings, from the first entry on."""
+    from tests.rep.wire.recordings import Player, files, read
+
+    for index, path in enumerate(files()):
+        recording = read(path)
+        if recording.meta["service"] == FEEDER.service and path.stat().st_size < 30_000:
+            played = [one for one in Player(recording).play() if isinstance(one.what, Entry | Commit)]
+            if played:
+                (directory / f"changes-{index:03}").write_bytes(b"\x10" + b"".join(one.raw for one in played[1:]))

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from engine.errors import FormatError, NotFoundError
 from engine.rep.client.connection import Address, Connection, Network
 from engine.rep.frames import DisconnectedError, PeerError, address_text
+from engine.rep.wire.batches import Arrived
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import NO_CHECK, Envelope, LineTable, Refused, TextMessage
 from engine.rep.wire.messages import Message, Table
@@ -118,6 +119,22 @@ class Call:
             found = f"{type(message).__name__} {getattr(message, 'text', '')}".rstrip()
             raise PeerError(f"{self.peer} answers something else", expected=expected, found=found)
         return message
+
+    def stream(self, version: int, silence_s: float) -> list[Arrived]:
+        """The messages of a stream that have come, at least one; entries without their messages.
+
+        Arguments:
+            silence_s: the longest time in which nothing may come.
+
+        Raises:
+            DisconnectedError: nothing came. PeerError: what came makes no sense.
+        """
+        try:
+            while not (found := self._inbox.stream(version)):
+                self._feed(time.monotonic() + silence_s)
+        except FormatError as error:
+            raise self._nonsense(error) from error
+        return found
 
     def raw(self, most: int) -> bytes:
         """Bytes without a frame, at least one and at most so many."""

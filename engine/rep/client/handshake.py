@@ -51,6 +51,10 @@ _CLOSE_ENOUGH_MS: Final = 2
 _NUMBERS: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.", re.ASCII)
 
 
+class NameInUseError(PeerError):
+    """The master still has a node of that name."""
+
+
 class Feeding(NamedTuple):
     """What was agreed with a master, whose next message is about the place to start at.
 
@@ -187,5 +191,9 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _refused(call: Call, answer: object) -> PeerError:
-    return PeerError(f"{call.peer} refuses to feed this node", found=str(getattr(answer, "text", answer)))
+def _refused(call: Call, answer: object) -> PeerError | UnsupportedError:
+    text = f"{call.peer} refuses to feed this node"
+    found = str(getattr(answer, "text", answer))
+    if isinstance(answer, JEVersionsReject):
+        return UnsupportedError(text, found=found, hint="the group has moved on from the release that jetool speaks")
+    return (NameInUseError if isinstance(answer, DuplicateNodeReject) else PeerError)(text, found=found)

@@ -10,6 +10,7 @@ from typing import Final
 
 from engine.errors import FormatError
 from engine.rep.wire import services
+from engine.rep.wire.batches import Arrived, split_stream
 from engine.rep.wire.lines import LONGEST_LINE, Envelope, LineTable, TextMessage
 from engine.rep.wire.messages import FRAME, Message, Table
 from engine.rep.wire.services import Status
@@ -82,6 +83,19 @@ class Inbox:
             return None
         found = table.decode(op, bytes(self._bytes[FRAME.size : end]), version, client=self._from_client)
         del self._bytes[:end]
+        return found
+
+    def stream(self, version: int) -> list[Arrived]:
+        """All whole messages that a feeder has sent by now, entries without their messages.
+
+        Raises:
+            FormatError: as ``message``.
+        """
+        if len(self._bytes) >= FRAME.size and len(self._bytes) < FRAME.size + FRAME.unpack_from(self._bytes)[1]:
+            # A long one that comes in many pieces: whether it may be so long, and not its bytes again and again.
+            return split_stream(bytes(self._bytes[: FRAME.size]), version)[0]
+        found, taken = split_stream(bytes(self._bytes), version)
+        del self._bytes[:taken]
         return found
 
     def line(self, table: LineTable) -> tuple[Envelope, TextMessage] | None:

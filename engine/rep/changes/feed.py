@@ -1,0 +1,284 @@
+"""One connection with a master: places in its stream, then entries and heartbeats (je-ha-protocol.md 8 to 10).
+
+What would end the master is not possible here: the first question is for an entry, each further one for a lower VLSN,
+none is above the master's last once it has said which that is, and the stream begins at a VLSN that an answer has shown
+to be there. After that only answers to heartbeats leave.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import JetoolError, NotFoundError
+from engine.rep.changes.position import CommitPoint, Position
+from engine.rep.client.handshake import Feeding
+from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.feeder import (
+    AVAILABLE,
+    DEFAULT,
+    FEEDER,
+    NOW,
+    AlternateMatchpoint,
+    Entry,
+    EntryNotFound,
+    EntryRequest,
+    Heartbeat,
+    HeartbeatResponse,
+    ProtocolError,
+    SecurityFailureResponse,
+    ShutdownRequest,
+    ShutdownResponse,
+    StartStream,
+)
+
+BEGIN: Final = "begin"
+LATEST: Final = "now"
+# Versions below know no types of requests.
+_TYPED_REQUESTS: Final = 7
+_FIRST: Final = 1
+_NO_SYNCUP: Final = -1
+_SILENCE_S: Final = 30.0
+
+
+class LostPositionError(JetoolError):
+    """The master does not have the place any more at which the stream is to go on."""
+
+    exit_code = 7
+    kind = "lost_position"
+
+
+class RewrittenError(JetoolError):
+    """The group's history is another one than the one that was handed out."""
+
+    exit_code = 7
+    kind = "rewritten"
+
+
+class LongHistoryError(PeerError):
+    """The master takes VLSN 1 for too far away to send what comes after it (je-ha-protocol.md 8.1)."""
+
+
+class BehindError(PeerError):
+    """The node calls itself master and ends before what others have."""
+
+
+class Batch(NamedTuple):
+    """What has come.
+
+    Attributes:
+        txn_end_vlsn: of a heartbeat: the last transaction end of the master; 0 where none was among it.
+    """
+
+    entries: list[WireEntry]
+    txn_end_vlsn: int
+
+
+class Feed:
+    """A connection after the handshake.
+
+    Arguments:
+        joined: the handshake; its call is this one's from now on.
+
+    Attributes:
+        uuid: of the group.
+        log_version: what the feeder writes entries anew in.
+    """
+
+    def __init__(self, joined: Feeding) -> None:
+        self._call = joined.call
+        self._version = joined.version
+        self.peer = joined.call.peer
+        self.uuid = joined.uuid
+        self.log_version = joined.log_version
+        self._asked: int | None = None
+
+    def close(self) -> None:
+        """End it."""
+        self._call.close()
+
+    def begin(self, wanted: str | int) -> int:
+        """Start a stream that nothing was read of before.
+
+        Arguments:
+            wanted: ``BEGIN``, ``LATEST`` or a VLSN.
+
+        Returns:
+            The VLSN that it starts at.
+
+        Raises:
+            LongHistoryError: the master refuses VLSN 1; VLSN 2 can be had, over another connection.
+            LostPositionError: the master does not have the VLSN any more.
+            NotFoundError: it does not have it yet.
+        """
+        if self._version < _TYPED_REQUESTS:
+            start = self._untyped(wanted)
+        elif wanted == LATEST:
+            # Whatever is asked for, the answer is the last one.
+            start = self._entry(_FIRST, NOW).vlsn + 1
+        else:
+            vlsn = _FIRST if wanted == BEGIN else int(wanted)
+            answer = self._ask(vlsn, AVAILABLE)
+            if vlsn == _FIRST and answer is None:
+                raise LongHistoryError(f"{self.peer} does not send its first entry")
+            if not isinstance(answer, WireEntry):
+                raise PeerError(f"{self.peer} has no stream", found=type(answer).__name__)
+            if answer.vlsn > vlsn and wanted != BEGIN:
+                raise self._lost(vlsn, f"the first is {answer.vlsn}")
+            if answer.vlsn < vlsn - 1:
+                raise _not_yet(vlsn, answer.vlsn)
+            # It may be the one after the last.
+            start = max(answer.vlsn, vlsn)
+        self._start(start)
+        return start
+
+    def go_on(self, position: Position, *, may_retract: bool) -> CommitPoint | None:
+        """Start the stream again at a position.
+
+        Arguments:
+            may_retract: the position may move backward, where the group has another history.
+
+        Returns:
+            The newest commit of the position that the group has, when that is not its last one.
+
+        Raises:
+            LostPositionError: the master does not have the place any more.
+            RewrittenError: it has another one there, and the position may not move.
+            BehindError: it ends before that, and the position may not move.
+        """
+        last = position.last
+        if last is None:
+            self._start(self._begun(position.torn.start))
+            return None
+        answer = self._ask(last.vlsn, DEFAULT)
+        if answer is None:
+            raise self._lost(last.vlsn, "it is gone")
+        common = last
+        if isinstance(answer, AlternateMatchpoint) or not last.is_same(answer):
+            if not may_retract:
+                raise self._other_history(last, answer)
+            common = self._common(position, answer)
+        # The stream may begin only where the master has an entry.
+        if common.restart < common.vlsn and not isinstance(self._ask(common.restart, DEFAULT), WireEntry):
+            raise self._lost(common.restart, "it is gone; a transaction began there that was open at the last commit")
+        self._start(common.restart)
+        return common if common is not last else None
+
+    def receive(self, done_vlsn: int) -> Batch:
+        """Wait for what comes next; heartbeats are answered.
+
+        Arguments:
+            done_vlsn: the last commit that was handed out.
+
+        Raises:
+            DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
+            PeerError: the master says what makes no sense.
+        """
+        entries: list[WireEntry] = []
+        txn_end = 0
+        for one in self._call.stream(self._version, _SILENCE_S):
+            if isinstance(one, WireEntry):
+                entries.append(one)
+            elif isinstance(one, Heartbeat):
+                txn_end = max(txn_end, one.txn_end_vlsn)
+                response = HeartbeatResponse(syncup_vlsn=_NO_SYNCUP, txn_end_vlsn=done_vlsn)
+                self._call.send(FEEDER, self._version, response)
+            elif isinstance(one, ShutdownRequest):
+                self._call.send(FEEDER, self._version, ShutdownResponse())
+                raise DisconnectedError(f"{self.peer} is being shut down")
+            elif isinstance(one, SecurityFailureResponse | ProtocolError):
+                raise PeerError(f"{self.peer} has ended the stream", found=one.text)
+            else:
+                raise PeerError(f"{self.peer} says what makes no sense in a stream", found=type(one).__name__)
+        return Batch(entries, txn_end)
+
+    def _common(self, position: Position, answer: WireEntry | AlternateMatchpoint) -> CommitPoint:
+        """The newest commit of a position that the master has, too."""
+        # After an alternate nothing above it is asked for.
+        below = answer.entry.vlsn + 1 if isinstance(answer, AlternateMatchpoint) else answer.vlsn
+        for point in reversed(position.commits):
+            if point.vlsn >= below:
+                continue
+            found = self._ask(point.vlsn, DEFAULT)
+            if isinstance(found, WireEntry) and point.is_same(found):
+                return point
+            if found is None:
+                break
+        oldest = position.commits[0].vlsn
+        raise self._lost(position.commits[-1].vlsn, f"the history is another one since before VLSN {oldest}")
+
+    def _begun(self, start: int) -> int:
+        """The start of a stream of which nothing has come yet; it may be the VLSN after the last one."""
+        if self._version < _TYPED_REQUESTS:
+            answer = self._ask(start, DEFAULT)
+        else:
+            answer = self._entry(start, AVAILABLE)
+        found = answer.entry.vlsn if isinstance(answer, AlternateMatchpoint) else answer.vlsn if answer else start + 1
+        if found > start:
+            raise self._lost(start, "it is gone")
+        if found < start - 1:
+            raise BehindError(f"{self.peer} ends before VLSN {start}", found=f"VLSN {found}")
+        return start
+
+    def _untyped(self, wanted: str | int) -> int:
+        """A start by the one type of request that older masters know."""
+        if wanted == LATEST:
+            # Far above everything: the answer is the last place that others could go on from.
+            alternate = self._ask((1 << 62), DEFAULT)
+            if not isinstance(alternate, AlternateMatchpoint):
+                raise PeerError(f"{self.peer} does not say where its stream ends")
+            return alternate.entry.vlsn + 1
+        vlsn = _FIRST if wanted == BEGIN else int(wanted)
+        answer = self._ask(vlsn, DEFAULT)
+        if answer is None:
+            raise self._lost(vlsn, "it is gone")
+        if isinstance(answer, AlternateMatchpoint):
+            raise _not_yet(vlsn, answer.entry.vlsn)
+        return answer.vlsn
+
+    def _entry(self, vlsn: int, kind: int) -> WireEntry:
+        answer = self._ask(vlsn, kind)
+        if not isinstance(answer, WireEntry):
+            raise PeerError(f"{self.peer} has no stream", found=type(answer).__name__)
+        return answer
+
+    def _ask(self, vlsn: int, kind: int) -> WireEntry | AlternateMatchpoint | None:
+        # Its reader goes backward only: another order would end the master.
+        assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)
+        self._asked = vlsn
+        typed = kind if self._version >= _TYPED_REQUESTS else None
+        self._call.send(FEEDER, self._version, EntryRequest(vlsn=vlsn, kind=typed))
+        answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound)
+        if isinstance(answer, AlternateMatchpoint):
+            return answer
+        return answer.entry if isinstance(answer, Entry) else None
+
+    def _start(self, vlsn: int) -> None:
+        self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
+
+    def _lost(self, vlsn: int, why: str) -> LostPositionError:
+        return LostPositionError(
+            f"{self.peer} does not have VLSN {vlsn} any more",
+            found=why,
+            consequence="what came after it cannot be had as a stream",
+            hint="jetool backup copies the group; then begin anew with --from now, and another state file",
+        )
+
+    def _other_history(self, last: CommitPoint, answer: WireEntry | AlternateMatchpoint) -> JetoolError:
+        if isinstance(answer, AlternateMatchpoint):
+            return BehindError(
+                f"{self.peer} ends before the last durable commit",
+                expected=f"VLSN {last.vlsn}",
+                found=f"VLSN {answer.entry.vlsn}",
+                hint="a master that is about to step down does so; was the group restored from a backup?",
+            )
+        return RewrittenError(
+            f"{self.peer} has another commit at VLSN {last.vlsn}",
+            consequence="what was handed out as durable was taken back by the group; nothing more was handed out",
+            hint="was it restored from a backup? Begin anew with another state file, or add --fast for retractions",
+        )
+
+
+def _not_yet(vlsn: int, found: int) -> NotFoundError:
+    text = f"the group has not come to VLSN {vlsn} yet"
+    return NotFoundError(text, found=f"its last is {found}", hint="add --from now for what comes next")

@@ -1,0 +1,157 @@
+"""How far a stream is: the last commit that was handed out, and what it takes to go on from exactly there.
+
+* ``restart``: a transaction that was open at that commit has records before it. The stream begins again at the first of
+  them, and whatever ends up to the commit is not handed out twice.
+* The last few thousand commits, so that after a fork the newest one that both histories have can be found. A commit is
+  told by VLSN, transaction and the master that wrote it; its time is another one on each node (je-ha-protocol.md 6.4).
+* The names of databases, and what takes the operations of the last transactions back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import COMMIT
+from engine.rep.changes.database_names import NamedDatabase, Undo
+from engine.rep.wire.entries import WireEntry
+
+REMEMBERED: Final = 2000
+_VERSION: Final = 1
+_MOST: Final = (1 << 63) - 1
+
+
+class CommitPoint(NamedTuple):
+    """A commit.
+
+    Attributes:
+        dtvlsn: what it says to be durable; 0 or less where it does not.
+        restart: the VLSN to read from for all that was not over then.
+    """
+
+    vlsn: int
+    txn_id: int
+    master_id: int
+    dtvlsn: int
+    restart: int
+
+    def is_same(self, entry: WireEntry) -> bool:
+        """Whether an entry is this commit.
+
+        Raises:
+            FormatError: it is malformed.
+        """
+        if entry.vlsn != self.vlsn or entry.type_number != COMMIT:
+            return False
+        end = entry.record()
+        assert isinstance(end, TxnEnd)
+        known = end.dtvlsn > 0 and self.dtvlsn > 0
+        return (end.id, end.master_id) == (self.txn_id, self.master_id) and (not known or end.dtvlsn == self.dtvlsn)
+
+
+class Torn(NamedTuple):
+    """What is known of transactions that began before the stream did.
+
+    Attributes:
+        start: the VLSN that the stream began at.
+        ends: transactions that have ended since.
+        newest_txn: the newest one seen until enough of them had.
+    """
+
+    start: int
+    ends: int = 0
+    newest_txn: int = 0
+
+
+class Position:
+    """A place in the stream of a group; changes as transactions are handed out.
+
+    Arguments:
+        group: its name.
+        uuid: its identity, as two signed numbers.
+        torn: where the stream began.
+        commits: the last commits that were handed out, oldest first.
+        names: of databases.
+        undos: VLSNs of commits that did something to names, with what takes it back.
+    """
+
+    def __init__(
+        self, group: str, uuid: tuple[int, int], torn: Torn, commits: list[CommitPoint],
+        names: dict[int, NamedDatabase], undos: list[tuple[int, Undo]],
+    ) -> None:  # fmt: skip
+        self.group = group
+        self.uuid = uuid
+        self.torn = torn
+        self.commits: deque[CommitPoint] = deque(commits, REMEMBERED)
+        self.names = names
+        self.undos = undos
+
+    @property
+    def last(self) -> CommitPoint | None:
+        """The last commit that was handed out."""
+        return self.commits[-1] if self.commits else None
+
+    @property
+    def restart(self) -> int:
+        """The VLSN to read from."""
+        return self.commits[-1].restart if self.commits else self.torn.start
+
+    def as_json(self) -> dict[str, Any]:
+        """The position as plain values."""
+        return {
+            "version": _VERSION,
+            "group": self.group,
+            "uuid": list(self.uuid),
+            "torn": list(self.torn),
+            "commits": [list(point) for point in self.commits],
+            "names": [[db_id, *found] for db_id, found in sorted(self.names.items())],
+            "undos": [[vlsn, [[db_id, found] for db_id, found in undo.items()]] for vlsn, undo in self.undos],
+        }
+
+
+def position_of(value: Any) -> Position:
+    """A position from its plain values.
+
+    Raises:
+        FormatError: they are not those of a position.
+    """
+    try:
+        if value["version"] != _VERSION:
+            raise FormatError("version of a position", expected=str(_VERSION), found=str(value["version"])[:80])
+        commits = [CommitPoint(*map(_number, point)) for point in value["commits"]]
+        high, low = map(_number, value["uuid"])
+        position = Position(
+            _text(value["group"]), (high, low), Torn(*map(_number, value["torn"])), commits,
+            {_number(db_id): _database(found) for db_id, *found in value["names"]},
+            [
+                (_number(vlsn), {_number(db_id): None if found is None else _database(found) for db_id, found in undo})
+                for vlsn, undo in value["undos"]
+            ],
+        )  # fmt: skip
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError("a position in a stream", expected="its fields", found=str(error)[:200]) from error
+    vlsns = [point.vlsn for point in commits]
+    if vlsns != sorted(set(vlsns)) or any(point.restart not in range(1, point.vlsn + 2) for point in commits):
+        raise FormatError("commits of a position", expected="rising VLSNs", found=str(vlsns[:5]))
+    return position
+
+
+def _database(found: Any) -> NamedDatabase:
+    name, duplicates = found
+    if duplicates is not None and not isinstance(duplicates, bool):
+        raise ValueError(duplicates)
+    return NamedDatabase(_text(name), duplicates)
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MOST + 1:
+        raise ValueError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value

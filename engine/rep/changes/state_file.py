@@ -1,0 +1,89 @@
+"""A position in a file: replaced as a whole, synced before it counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine.errors import FormatError, RefusedError
+from engine.rep.changes.position import Position, position_of
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+
+PART: Final = ".part"
+# A million names of databases and more; a file that is longer is something else.
+_MOST_BYTES: Final = 256 << 20
+
+
+class StateFile:
+    """The file.
+
+    Arguments:
+        storage: its directory.
+        name: its name there.
+    """
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self._name = name
+
+    @staticmethod
+    def at(path: str) -> StateFile:
+        """The file of a path."""
+        place = os.path.abspath(path)
+        return StateFile(DiskStorage(os.path.dirname(place)), os.path.basename(place))
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        return f"{self._storage.root}/{self._name}"
+
+    def read(self) -> tuple[Position, Mapping[str, Any]] | None:
+        """The position and what else was saved with it; None when there is no file.
+
+        Raises:
+            RefusedError: the file is something else.
+            StorageError: it cannot be read.
+        """
+        found = self._storage.stat(self._name)
+        if found is None:
+            return None
+        try:
+            if found.is_directory or found.size_bytes > _MOST_BYTES:
+                raise FormatError(
+                    "a state file", expected=f"a file of up to {_MOST_BYTES} bytes", found="another thing"
+                )
+            file = self._storage.open(self._name)
+            try:
+                value = json.loads(file.read(0, found.size_bytes))
+            finally:
+                file.close()
+            return position_of(value), value.get("more", {})
+        except (ValueError, RecursionError, FormatError) as error:
+            raise RefusedError(
+                "the file does not hold the state of a stream",
+                file=self.path,
+                found=str(error)[:200],
+                consequence="nothing was read from the group",
+                hint="name the file that jetool stream --state has written",
+            ) from error
+
+    def write(self, position: Position, more: Mapping[str, Any] | None = None) -> None:
+        """Replace the file.
+
+        Raises:
+            StorageError: it cannot be written; the old one stands.
+        """
+        value = position.as_json() | ({"more": dict(more)} if more else {})
+        data = json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+        file = self._storage.open_rw(self._name + PART, create=True)
+        try:
+            file.truncate(0)
+            file.write(0, data)
+            file.sync()
+        finally:
+            file.close()
+        self._storage.rename(self._name + PART, self._name)
+        self._storage.sync_directory()

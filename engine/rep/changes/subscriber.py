@@ -1,0 +1,342 @@
+"""The stream itself, over as many connections and masters as it takes.
+
+Everything that has come and was not handed out is forgotten with a connection: the next one goes on at the position,
+which is that of the last transaction that was handed out. So a new master, a cut in the middle of a message and a start
+from a file are one thing.
+
+* *Durable* (the default): a transaction is handed out when a later Commit says that a majority has it. Then no election
+  takes it back, and a master that does not have it is none for long.
+* *Fast*: at once. Where the next master has another history, a ``Retraction`` says from which commit on what was handed
+  out does not count, and the transactions of the new history follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError, plural
+from engine.rep.changes.assembly import MEMORY_BYTES, Assembler, Gathered
+from engine.rep.changes.database_names import DatabaseNames, NameChange, NamedDatabase, Undo
+from engine.rep.changes.feed import BehindError, Feed, LongHistoryError
+from engine.rep.changes.position import Position, Torn
+from engine.rep.changes.transactions import Transaction, name_records
+from engine.rep.client.call import ServiceError
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.handshake import NameInUseError, join
+from engine.rep.client.looking import MASTER, GroupLook, look
+from engine.rep.frames import DisconnectedError, PeerError
+
+# The group database: the one database whose id is the same everywhere (je-ha-protocol.md 14).
+_GROUP_DATABASE: Final = -257
+KNOWN: Final = {_GROUP_DATABASE: NamedDatabase("_jeRepGroupDB", duplicates=False)}
+_UNKNOWN_UUID: Final = (0, 0)
+_SECOND: Final = 2
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 8.0
+_CLOCK_MS: Final = 2000
+# A master logs what is durable some two seconds after the last commit (je-ha-protocol.md 9).
+_DTVLSN_WAIT_S: Final = 15.0
+# Of so many entries the mean length counts.
+_FEW_ENTRIES: Final = 100
+# What a master may do that does not have the stream, or not now: another one is looked for.
+_PASSING: Final = (DisconnectedError, ServiceError, NameInUseError, BehindError)
+
+
+class StalledError(JetoolError):
+    """What is not read yet grows: the master has to keep its files for it."""
+
+    exit_code = 7
+    kind = "stalled"
+
+
+class NoMasterError(JetoolError):
+    """No master was found for too long."""
+
+    exit_code = 7
+    kind = "disconnected"
+
+
+class Retraction(NamedTuple):
+    """The group has another history: what was handed out after a commit does not count.
+
+    Attributes:
+        to_vlsn: the commit; what is up to it stands.
+        from_vlsn: the last commit that was handed out.
+        commits: how many are taken back.
+    """
+
+    to_vlsn: int
+    from_vlsn: int
+    commits: int
+
+
+class Quiet(NamedTuple):
+    """Nothing is to be handed out now.
+
+    Attributes:
+        caught_up: everything that the master has committed has come, and nothing of it is held back.
+    """
+
+    caught_up: bool
+
+
+Event = Transaction | Retraction | Quiet
+
+
+class Settings(NamedTuple):
+    """How to follow a group.
+
+    Attributes:
+        group: its name; None to take it from the nodes.
+        durable: hand out only what no election takes back.
+        timeout_s: of each step before the stream.
+        patience_s: how long a master may be missing.
+        hold_bytes: how much the part that is not read yet may grow.
+        memory_bytes: how much of it is kept in memory.
+        force: also a release of JE that was never tried.
+    """
+
+    group: str | None = None
+    durable: bool = True
+    timeout_s: float = 10.0
+    patience_s: float = 300.0
+    hold_bytes: int = 1 << 30
+    memory_bytes: int = MEMORY_BYTES
+    force: bool = False
+
+
+class Subscriber:
+    """Follows a group.
+
+    Arguments:
+        network: how to get to its nodes.
+        addresses: of one node or more; the others are found.
+        settings: how.
+        begin: a position to go on from, or where a new stream begins: ``feed.BEGIN``, ``feed.LATEST`` or a VLSN.
+        notice: hears what a person may want to know: the text, and what was found.
+
+    Attributes:
+        position: of the last event that was handed out; None before the first connection of a new stream.
+        entries: how many have come.
+        connections: how many there were.
+    """
+
+    def __init__(
+        self, network: Network, addresses: Sequence[Address], settings: Settings, begin: Position | str | int,
+        notice: Callable[[str, str], None],
+    ) -> None:  # fmt: skip
+        self._network = network
+        self._addresses = list(addresses)
+        self._settings = settings
+        self._begin = begin
+        self._notice = notice
+        self.position: Position | None = None
+        self.entries = 0
+        self.connections = 0
+        self._bytes = 0
+        self._names = DatabaseNames(KNOWN)
+        self._held: deque[Gathered] = deque()
+        self._least_unread: int | None = None
+        self._fresh = False
+        self._missing_since = 0.0
+        if isinstance(begin, Position):
+            self.position = begin
+            self._names = DatabaseNames(KNOWN | begin.names)
+
+    def events(self) -> Iterator[Event]:
+        """Transactions, retractions and quiet moments, without end. Closing the iterator leaves the group.
+
+        After an event ``position`` is that after it: whoever saves it does so once the event is dealt with.
+
+        Raises:
+            NotFoundError: no node answers, or the place to begin at is not there yet.
+            LostPositionError, RewrittenError: as ``Feed``.
+            StalledError: the caller is slower than the group.
+            NoMasterError: there was no master for too long.
+            PeerError, RefusedError, UnsupportedError: the group is another one, or refuses this node.
+        """
+        self._missing_since = time.monotonic()
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                feed = self._connect()
+                try:
+                    yield from self._follow(feed)
+                finally:
+                    feed.close()
+            except _PASSING as error:
+                problem: JetoolError = error
+            except NotFoundError as error:
+                # At the beginning somebody may have mistyped; later all nodes may be down for a while.
+                if self.position is None:
+                    raise
+                problem = error
+            now = time.monotonic()
+            if not self._missing_since:
+                self._missing_since, pause = now, _FIRST_PAUSE_S
+                self._notice("the stream was cut and goes on", str(problem))
+            if now - self._missing_since + pause > self._settings.patience_s:
+                raise NoMasterError(
+                    f"no master for {self._settings.patience_s:g} s",
+                    found=str(problem),
+                    consequence="the position is kept",
+                    hint="jetool group show says which nodes answer; run it again and it goes on",
+                ) from problem
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _connect(self) -> Feed:
+        found = look(self._network, self._addresses, self._settings.group, self._settings.timeout_s)
+        if self.position is not None and found.group != self.position.group:
+            raise RefusedError(
+                "the nodes are of another group than the stream", expected=self.position.group, found=found.group
+            )
+        # Any of them leads back, whichever was named.
+        self._addresses = list(dict.fromkeys([*self._addresses, *(node.address for node in found.nodes)]))
+        address = _master(found)
+        if address is None:
+            raise DisconnectedError(f"group {found.group} has no master now")
+        feed = self._joined(address, found.group)
+        if self.position is not None:
+            return feed
+        begin = self._begin if isinstance(self._begin, str | int) else 0
+        try:
+            try:
+                start = feed.begin(begin)
+            except LongHistoryError:
+                feed.close()
+                feed = self._joined(address, found.group)
+                start = feed.begin(_SECOND)
+        except BaseException:
+            feed.close()
+            raise
+        self.position = Position(found.group, feed.uuid, Torn(start), [], KNOWN, [])
+        self._fresh = True
+        return feed
+
+    def _joined(self, address: Address, group: str) -> Feed:
+        uuid = self.position.uuid if self.position is not None else _UNKNOWN_UUID
+        joined = join(self._network, address, group, self._settings.timeout_s, force=self._settings.force, uuid=uuid)
+        self.connections += 1
+        if abs(joined.clock_ms) >= _CLOCK_MS:
+            self._notice("the master's clock is another one, and times are by it", f"{joined.clock_ms} ms ahead")
+        return Feed(joined)
+
+    def _follow(self, feed: Feed) -> Iterator[Event]:
+        position = self.position
+        assert position is not None
+        if self._fresh:
+            # The stream of ``feed.begin`` runs already.
+            self._fresh = False
+        else:
+            common = feed.go_on(position, may_retract=not self._settings.durable)
+            if common is not None:
+                yield self._retract(position, common.vlsn)
+        last = position.last
+        done = last.vlsn if last is not None else 0
+        assembler = Assembler(position.torn, done, feed.log_version, self._settings.memory_bytes)
+        assembler.start(position.restart)
+        self._held.clear()
+        unsaid_since = 0.0
+        try:
+            while True:
+                batch = feed.receive(done)
+                # Only now it is the master, and has what it takes to go on.
+                self._missing_since = 0.0
+                self.entries += len(batch.entries)
+                self._bytes += sum(len(entry.body) for entry in batch.entries)
+                try:
+                    self._held.extend(assembler.take(batch.entries))
+                    for transaction in self._deliverable(assembler):
+                        yield transaction
+                        done = transaction.point.vlsn
+                except FormatError as error:
+                    raise PeerError(f"{feed.peer} sends a stream that makes no sense", found=str(error)) from error
+                position.torn = assembler.torn
+                if batch.txn_end_vlsn:
+                    self._check_lag(batch.txn_end_vlsn - assembler.last_vlsn)
+                    unsaid_since = self._check_durability(assembler, unsaid_since)
+                    # Of the master's own commits the last one is never said to be durable.
+                    waiting = any(not gathered.is_empty for gathered in self._held)
+                    yield Quiet(not waiting and batch.txn_end_vlsn <= assembler.last_vlsn)
+        finally:
+            assembler.close()
+
+    def _deliverable(self, assembler: Assembler) -> Iterator[Transaction]:
+        """What may be handed out, in the order of the commits; the position moves with each."""
+        position = self.position
+        assert position is not None
+        while self._held:
+            gathered = self._held[0]
+            point = gathered.point
+            if self._settings.durable and point.vlsn > assembler.durable:
+                return
+            self._held.popleft()
+            changes: dict[int, NameChange] = {}
+            undo: Undo = {}
+            if gathered.named:
+                records = name_records(gathered)
+                found, undo = self._names.apply([record for _, record in records])
+                changes = {vlsn: change for (vlsn, _), change in zip(records, found, strict=True)}
+            assert gathered.commit is not None
+            position.commits.append(point)
+            if undo:
+                position.names = self._names.all()
+                oldest = position.commits[0].vlsn
+                position.undos = [one for one in position.undos if one[0] >= oldest]
+                position.undos.append((point.vlsn, undo))
+            yield Transaction(point, gathered.commit[1].time, gathered, self._names, changes, torn=gathered.torn)
+            assembler.release(gathered)
+
+    def _retract(self, position: Position, to_vlsn: int) -> Retraction:
+        last = position.last
+        assert last is not None
+        count = 0
+        while position.commits[-1].vlsn > to_vlsn:
+            position.commits.pop()
+            count += 1
+        while position.undos and position.undos[-1][0] > to_vlsn:
+            self._names.take_back(position.undos.pop()[1])
+        position.names = self._names.all()
+        return Retraction(to_vlsn, last.vlsn, count)
+
+    def _check_lag(self, unread: int) -> None:
+        """Leave a group that would have to keep more and more files for a caller that does not keep up."""
+        least = min(self._least_unread, unread) if self._least_unread is not None else unread
+        self._least_unread = max(least, 0)
+        if self.entries < _FEW_ENTRIES:
+            return
+        grown = (unread - self._least_unread) * self._bytes // self.entries
+        if grown > self._settings.hold_bytes:
+            raise StalledError(
+                "what is written to is slower than the group",
+                expected=f"up to {plural(self._settings.hold_bytes, 'byte')} more to be read",
+                found=f"about {grown}",
+                consequence="the connection was ended, since the master keeps its files for it; the position is kept",
+                hint="run it again once there is room; --max-hold allows more",
+            )
+
+    def _check_durability(self, assembler: Assembler, since: float) -> float:
+        """Commits of old groups do not say what is durable; waiting for it would be waiting for ever."""
+        if assembler.durable > 0 or all(gathered.is_empty for gathered in self._held):
+            return 0.0
+        now = time.monotonic()
+        if since and now - since > _DTVLSN_WAIT_S:
+            raise RefusedError(
+                "the commits of this group do not say what is durable",
+                consequence="nothing could ever be handed out",
+                hint="add --fast, which hands out what is not durable yet and reports forks",
+            )
+        return since or now
+
+
+def _master(found: GroupLook) -> Address | None:
+    """Where the master is: of several nodes that say so, the one that most nodes follow."""
+    votes = Counter(node.said.master for node in found.nodes if node.said is not None and node.said.master)
+    masters = [node for node in found.nodes if node.state == MASTER]
+    if masters:
+        return max(masters, key=lambda node: votes[node.name]).address
+    return next((node.address for node in found.nodes if node.name == found.elected), None)

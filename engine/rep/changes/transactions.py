@@ -1,0 +1,145 @@
+"""Transactions and their changes, as they are handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.format.bytecursor import split_two_part_key
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import NameLN
+from engine.format.entry_types import DEL_DUP_LNS, DELETIONS, INSERTIONS, NAME_LNS, REPLACEMENTS, STREAM_RECORDS
+from engine.rep.changes.database_names import DatabaseNames, NameChange
+from engine.rep.changes.position import CommitPoint
+from engine.rep.frames import PeerError
+from engine.rep.wire.entries import WireEntry
+
+# Names that begin so are JE's own.
+INTERNAL_PREFIX: Final = "_je"
+INSERT: Final = "insert"
+UPDATE: Final = "update"
+DELETE: Final = "delete"
+# Logs of before version 8 do not say whether the record was there.
+PUT: Final = "put"
+DATABASE_OPERATIONS: Final = ("create", "remove", "truncate", "rename", "update_config")
+OPERATIONS: Final = (INSERT, UPDATE, DELETE, PUT, *(f"{word}_database" for word in DATABASE_OPERATIONS))
+# Makes a record without the detour through its constructor, which counts where there are millions.
+_new_tuple: Final = tuple.__new__
+_WORDS: Final = (
+    dict.fromkeys(INSERTIONS, INSERT)
+    | dict.fromkeys(REPLACEMENTS, UPDATE)
+    | dict.fromkeys(DELETIONS | DEL_DUP_LNS, DELETE)
+)
+
+
+class Change(NamedTuple):
+    """One change of a transaction.
+
+    Attributes:
+        op: a word of ``OPERATIONS``.
+        db: the name of the database, after the change; None: not known.
+        key, data: of a record; the data is None for a deletion, and both are None for changes of databases.
+        expiration: days since 1970, or minus hours; 0 for none.
+        old_name: of a database that was renamed, where it is known.
+    """
+
+    vlsn: int
+    op: str
+    db_id: int
+    db: str | None
+    key: bytes | None
+    data: bytes | None
+    expiration: int
+    old_name: str | None
+
+
+class Transaction:
+    """A transaction that has committed.
+
+    Arguments:
+        point: its commit.
+        time_ms: when, by the clock of the node that it came from.
+        torn: records of it may stand before the place at which the stream began.
+        entries: its records in their order, and nothing else.
+        names: databases by id, as this transaction leaves them.
+        name_changes: what it did to names, by VLSN.
+    """
+
+    def __init__(
+        self, point: CommitPoint, time_ms: int, entries: Iterable[WireEntry], names: DatabaseNames,
+        name_changes: dict[int, NameChange], *, torn: bool,
+    ) -> None:  # fmt: skip
+        self.point = point
+        self.time_ms = time_ms
+        self.torn = torn
+        self._entries = entries
+        self._names = names
+        self._name_changes = name_changes
+
+    def changes(self, *, internal: bool = False) -> Iterator[Change]:
+        """Its changes, until the next transaction is asked for.
+
+        Arguments:
+            internal: those of JE's own databases, too.
+
+        Raises:
+            PeerError: the master has sent what makes no sense.
+        """
+        try:
+            yield from self._changes(internal=internal)
+        except FormatError as error:
+            what = f"a change of transaction {self.point.txn_id} makes no sense"
+            raise PeerError(what, found=str(error)) from error
+
+    def _changes(self, *, internal: bool) -> Iterator[Change]:
+        names = self._names
+        for entry in self._entries:
+            vlsn, type_number, _, _ = entry
+            if type_number in STREAM_RECORDS:
+                record = entry.record()
+                assert isinstance(record, LN)
+                found = names.get(record.db_id)
+                if found is None:
+                    name, duplicates = None, None
+                else:
+                    name, duplicates = found
+                    if name.startswith(INTERNAL_PREFIX) and not internal:
+                        continue
+                key, data = record.key, record.data
+                word = _WORDS.get(type_number) or (DELETE if data is None else PUT)
+                if duplicates:
+                    key, data = _split(key, data)
+                yield _new_tuple(Change, (vlsn, word, record.db_id, name, key, data, record.expiration, None))
+            elif type_number in NAME_LNS:
+                change = self._name_changes[vlsn]
+                if internal or not change.name.startswith(INTERNAL_PREFIX):
+                    word = f"{change.operation}_database"
+                    yield Change(
+                        vlsn=vlsn, op=word, db_id=change.db_id, db=change.name, key=None, data=None, expiration=0,
+                        old_name=change.old,
+                    )  # fmt: skip
+
+
+def name_records(entries: Iterable[WireEntry]) -> list[tuple[int, LN]]:
+    """What a transaction does to names, with the VLSN of each.
+
+    Raises:
+        FormatError: an entry is malformed.
+    """
+    found = []
+    for entry in entries:
+        if entry.type_number in NAME_LNS:
+            record = entry.record()
+            if not isinstance(record, LN) or not isinstance(record.content, NameLN):
+                raise FormatError("a name in the stream", expected="a NameLN", found=type(record).__name__)
+            found.append((entry.vlsn, record))
+    return found
+
+
+def _split(key: bytes, data: bytes | None) -> tuple[bytes, bytes | None]:
+    """Key and data item of a record among duplicates, where both are in the stored key."""
+    try:
+        return split_two_part_key(key)
+    except (FormatError, IndexError):
+        return key, data

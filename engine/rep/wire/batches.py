@@ -1,0 +1,91 @@
+"""Messages of a stream by the thousand: entries straight from the bytes, without a message for each.
+
+General twin: ``messages.Table.decode``, which decides wherever a frame is not plainly an Entry or a Commit as
+je-ha-protocol.md 5.3 and 6 have them. What an EXTERNAL node has no use for, whether a Commit awaits an
+acknowledgement and how it was synced, is checked and left out.
+
+======  =====  ===================================================
+offset  type   frame of an Entry; a Commit has 2 bytes more at 6
+======  =====  ===================================================
+0       i16    operation code
+2       i32    length of the body
+6       u8     type of the entry
+7       i32    log version
+11      i32    length of its body
+15      i64    VLSN
+23             the body
+======  =====  ===================================================
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from engine.errors import FormatError
+from engine.format.entry_types import ENTRY_TYPES
+from engine.format.versions import NEWEST_VERSION
+from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.feeder import FEEDER, WRITE_NO_SYNC, Commit, Entry
+from engine.rep.wire.messages import FRAME, Message
+
+Arrived = WireEntry | Message
+_HEAD: Final = Struct("<BiiQ")
+_FRAME_BYTES: Final = FRAME.size
+# needsAck and sync policy.
+_COMMIT_BYTES: Final = 2
+_SINCE: Final = {kind.number: kind.since for kind in ENTRY_TYPES if kind.replicable}
+# Makes a record without the detour through its constructor, which counts where there are millions.
+_new_tuple: Final = tuple.__new__
+
+
+def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
+    """The whole messages at the beginning of what a feeder has sent.
+
+    Arguments:
+        data: begins with a frame.
+        version: of the protocol.
+
+    Returns:
+        Entries for the messages that carry them while a stream runs, the others as they are; the bytes that they took.
+
+    Raises:
+        FormatError: the feeder sends no such message, or it is malformed or too long.
+    """
+    found: list[Arrived] = []
+    at, end = 0, len(data)
+    while end - at >= _FRAME_BYTES:
+        op, length = FRAME.unpack_from(data, at)
+        body = at + _FRAME_BYTES
+        after = body + length
+        if op in (Entry.OP, Commit.OP) and 0 <= length <= Entry.LIMIT:
+            if after > end:
+                break
+            entry = _entry(data, body + _COMMIT_BYTES if op == Commit.OP else body, after)
+            plain = op == Entry.OP or (length >= _COMMIT_BYTES and data[body] <= 1 and data[body + 1] <= WRITE_NO_SYNC)
+            if entry is not None and plain:
+                found.append(entry)
+                at = after
+                continue
+        limit = FEEDER.limit(op, version, client=False)
+        # Before anything of that length is awaited.
+        if not 0 <= length <= limit:
+            raise FormatError(f"message {op} of {FEEDER.service}", expected=f"0..{limit} bytes", found=str(length))
+        if after > end:
+            break
+        message = FEEDER.decode(op, data[body:after], version, client=False)
+        found.append(message.entry if isinstance(message, Entry | Commit) else message)
+        at = after
+    return found, at
+
+
+def _entry(data: bytes, at: int, end: int) -> WireEntry | None:
+    """The entry that takes these bytes; None where the twin has to say what is wrong with it."""
+    if end - at < _HEAD.size:
+        return None
+    type_number, log_version, length, vlsn = _HEAD.unpack_from(data, at)
+    at += _HEAD.size
+    since = _SINCE.get(type_number)
+    if since is None or not since <= log_version <= NEWEST_VERSION or length != end - at or not 0 < vlsn < 1 << 63:
+        return None
+    return _new_tuple(WireEntry, (vlsn, type_number, log_version, data[at:end]))

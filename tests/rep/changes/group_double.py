@@ -1,0 +1,277 @@
+"""A group of JE nodes as a network: entries of recordings, any master, cuts at any byte.
+
+An AssertionError says when a client does what would stop a master (je-ha-protocol.md section 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+from engine.format.entry.group_db import GroupNode, RepGroup
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import TXN_ENDS
+from engine.rep.client.connection import Address
+from engine.rep.frames import DisconnectedError
+from engine.rep.wire import feeder as f
+from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.feeder import FEEDER
+from engine.rep.wire.group_lines import GROUP, STATE, GroupResponse, Members, StateResponse
+from engine.rep.wire.inbox import Inbox
+from engine.rep.wire.lines import Envelope, Refused, TextMessage
+from engine.rep.wire.messages import Message
+from engine.rep.wire.node_state import NODE_STATE, NodeStateRequest, NodeStateResponse
+from engine.rep.wire.values import NameIdPair
+from tests.rep.wire.recordings import HOME, Player, read
+
+NAME = "WIREGRP"
+UUID = (11, 22)
+HOST = "localhost"
+
+
+@cache
+def recorded_entries(path: str) -> tuple[WireEntry, ...]:
+    """The entries that a recorded feeder streamed, without gaps, by VLSN."""
+    found: dict[int, WireEntry] = {}
+    streaming = False
+    for played in Player(read(HOME / path)).play():
+        streaming = streaming or isinstance(played.what, f.StartStream)
+        if streaming and isinstance(played.what, f.Entry | f.Commit):
+            found[played.what.entry.vlsn] = played.what.entry
+    vlsns = sorted(found)
+    assert vlsns == list(range(vlsns[0], vlsns[-1] + 1))
+    return tuple(found[vlsn] for vlsn in vlsns)
+
+
+@dataclass
+class NodeDouble:
+    """One node: its log from the first VLSN on."""
+
+    name: str
+    port: int
+    entries: list[WireEntry]
+
+    @property
+    def first(self) -> int:
+        return self.entries[0].vlsn
+
+    @property
+    def last(self) -> int:
+        return self.entries[-1].vlsn
+
+    def at(self, vlsn: int) -> WireEntry:
+        return self.entries[vlsn - self.first]
+
+    @property
+    def last_sync(self) -> WireEntry:
+        return next(entry for entry in reversed(self.entries) if entry.type_number in TXN_ENDS)
+
+
+@dataclass
+class GroupDouble:
+    """The group.
+
+    Attributes:
+        nodes: its nodes.
+        master: the name of the master; empty for none.
+        cut_after: bytes that each stream may carry, one after the other; then no limit.
+        batch: entries that a stream sends at once.
+        quiet: called at each heartbeat of a stream, when all entries are sent.
+        on_connect: called at each connection.
+        refuse: given instead of an answer to a message of the handshake.
+        long_history: VLSN 1 is not sent.
+        clock_ms: by how much their clocks are ahead.
+        beats: a heartbeat after each batch, too.
+    """
+
+    nodes: list[NodeDouble]
+    master: str
+    group: str = NAME
+    protocol: int = 9
+    je_version: str = "18.3.20"
+    cut_after: list[int] = field(default_factory=list)
+    batch: int = 7
+    quiet: Callable[[], None] = lambda: None
+    on_connect: Callable[[], None] = lambda: None
+    refuse: Callable[[Message], Message | None] = lambda message: None
+    down: set[str] = field(default_factory=set)
+    long_history: bool = False
+    clock_ms: int = 0
+    beats: bool = False
+    streams: list[StreamConnection] = field(default_factory=list)
+
+    def connect(self, address: Address, deadline: float) -> StreamConnection:
+        self.on_connect()
+        node = next((node for node in self.nodes if node.port == address[1]), None)
+        if node is None or node.name in self.down:
+            raise DisconnectedError(f"{address[0]}:{address[1]} cannot be reached", found="Connection refused")
+        return StreamConnection(self, node)
+
+    def node(self, name: str) -> NodeDouble:
+        return next(node for node in self.nodes if node.name == name)
+
+    @property
+    def members(self) -> Members:
+        nodes = (
+            GroupNode(node.name, at + 1, 3, 1, True, False, HOST, node.port, -1, 0, 1, "18.3.20")
+            for at, node in enumerate(self.nodes)
+        )
+        return Members(RepGroup(self.group, *UUID, 3, 1, 3, "7.5.0"), tuple(nodes))
+
+
+class StreamConnection:
+    """One connection: what the client sends is answered at once, a stream when the client waits."""
+
+    def __init__(self, group: GroupDouble, node: NodeDouble) -> None:
+        self._group = group
+        self._node = node
+        self._inbox = Inbox(from_client=True)
+        self._out = b""
+        self._service: str | None = None
+        self._left: int | None = None
+        self._stream: Iterator[bytes] | None = None
+        self._asked: int | None = None
+        self.messages: list[Message] = []
+        self.ended = self.closed = False
+
+    def send(self, data: bytes, deadline: float) -> None:
+        if self.ended or self._node.name in self._group.down:
+            raise DisconnectedError("the connection has ended", found="reset")
+        self._inbox.feed(data)
+        if self._service is None:
+            self._service = self._inbox.service()
+            known = self._service != FEEDER.service or self._group.master == self._node.name
+            self._out += b"\0" if known else b"\3"
+            if self._service == FEEDER.service and known:
+                self._group.streams.append(self)
+                self._left = self._group.cut_after.pop(0) if self._group.cut_after else None
+        if self._service in (STATE.service, GROUP.service):
+            table = STATE if self._service == STATE.service else GROUP
+            while (line := self._inbox.line(table)) is not None:
+                self._out += table.encode(*self._line(line[0]), client=False)
+        elif self._service == NODE_STATE.service:
+            while (message := self._inbox.message(NODE_STATE, 1)) is not None:
+                assert isinstance(message, NodeStateRequest)
+                self._out += NODE_STATE.encode(self._state(), 1, client=False)
+        elif self._service == FEEDER.service:
+            while (message := self._inbox.message(FEEDER, self._group.protocol)) is not None:
+                self.messages.append(message)
+                self._answer(message)
+        else:
+            self.ended = True
+
+    def receive(self, deadline: float) -> bytes:
+        group = self._group
+        if self._service == FEEDER.service and (group.master != self._node.name or self._node.name in group.down):
+            self.ended = True
+        if self._left == 0 or (self.ended and not self._out):
+            self.ended = True
+            raise DisconnectedError("the connection has ended", found="reset")
+        if not self._out and self._stream is not None:
+            data = next(self._stream)
+            self._out += data
+        assert self._out, "the server waits, and so does the client"
+        most = len(self._out) if self._left is None else min(self._left, len(self._out))
+        data, self._out = self._out[:most], self._out[most:]
+        if self._left is not None:
+            self._left -= most
+        return data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _line(self, asked: Envelope) -> tuple[Envelope, TextMessage]:
+        group, node = self._group, self._node
+        envelope = Envelope(asked.version, group.group, -(1 << 31))
+        if asked.group != group.group:
+            return envelope, Refused(problem="GROUP_MISMATCH", text="Group name mismatch")
+        if self._service == GROUP.service:
+            return envelope, GroupResponse(members=group.members)
+        state = "MASTER" if group.master == node.name else "REPLICA" if group.master else "UNKNOWN"
+        return envelope, StateResponse(node=node.name, master=group.master or "n1", joined_ms=1, state=state)
+
+    def _state(self) -> NodeStateResponse:
+        group, node = self._group, self._node
+        state = "MASTER" if group.master == node.name else "REPLICA" if group.master else "UNKNOWN"
+        return NodeStateResponse(
+            node=node.name, group=group.group, master=group.master or "n1", je_version=group.je_version, joined_ms=1,
+            state=state, commit_vlsn=node.last_sync.vlsn, master_commit_vlsn=0, feeders=1, log_version=17,
+            app_state=b"", load="0.5",
+        )  # fmt: skip
+
+    def _answer(self, message: Message) -> None:
+        group, node = self._group, self._node
+        refusal = group.refuse(message)
+        if refusal is not None:
+            self._say(refusal)
+            self.ended = True
+        elif isinstance(message, f.ReplicaProtocolVersion):
+            self._say(f.FeederProtocolVersion(version=group.protocol, node=NameIdPair(node.name, 1)))
+        elif isinstance(message, f.ReplicaJEVersions):
+            least = "7.5.0" if group.protocol >= 7 else None
+            self._say(f.FeederJEVersions(je_version=group.je_version, log_version=16, min_je_version=least))
+        elif isinstance(message, f.NodeGroupInfo):
+            if message.group != group.group or (message.uuid_high, message.uuid_low) not in ((0, 0), UUID):
+                self._say(f.NodeGroupInfoReject(text="another group, or another uuid"))
+                self.ended = True
+                return
+            assert message.node_type == "EXTERNAL"
+            given = NameIdPair(message.node.name, (1 << 31) - 1)
+            self._say(f.NodeGroupInfoOK(uuid_high=UUID[0], uuid_low=UUID[1], node=given))
+        elif isinstance(message, f.SNTPRequest):
+            now = message.originate_ms + self._group.clock_ms
+            self._say(f.SNTPResponse(originate_ms=message.originate_ms, receive_ms=now, transmit_ms=now))
+        elif isinstance(message, f.EntryRequest):
+            self._requested(message)
+        elif isinstance(message, f.StartStream):
+            assert self._asked is not None, "StartStream first stops a master"
+            assert node.first <= message.vlsn <= node.last + 1, "outside of the range stops a master"
+            assert message.filter in (b"", None)
+            self._stream = self._streamed(message.vlsn)
+        else:
+            assert isinstance(message, f.HeartbeatResponse | f.ShutdownResponse), message
+            assert self._stream is not None
+
+    def _requested(self, message: f.EntryRequest) -> None:
+        node, vlsn = self._node, message.vlsn
+        assert self._stream is None
+        first_request, self._asked = self._asked is None, vlsn if self._asked is None else self._asked
+        assert first_request or vlsn < self._asked, "a request that does not descend stops a master"
+        self._asked = vlsn
+        kind = message.kind or f.DEFAULT
+        if vlsn == 1 and self._group.long_history and kind != f.NOW:
+            self._say(f.EntryNotFound())
+        elif kind == f.NOW or (kind == f.AVAILABLE and vlsn > node.last):
+            self._say(f.Entry(entry=node.at(node.last)))
+        elif vlsn < node.first:
+            self._say(f.Entry(entry=node.at(node.first)) if kind == f.AVAILABLE else f.EntryNotFound())
+        elif vlsn <= node.last:
+            self._say(f.Entry(entry=node.at(vlsn)))
+        else:
+            assert first_request, "a later request above the last stops a master"
+            self._say(f.AlternateMatchpoint(entry=node.last_sync))
+
+    def _streamed(self, vlsn: int) -> Iterator[bytes]:
+        node = self._node
+        yield self._heartbeat()
+        while True:
+            while vlsn <= node.last:
+                some = node.entries[vlsn - node.first :][: self._group.batch]
+                vlsn += len(some)
+                beat = self._heartbeat() if self._group.beats else b""
+                yield b"".join(self._frame(entry) for entry in some) + beat
+            self._group.quiet()
+            yield self._heartbeat()
+
+    def _heartbeat(self) -> bytes:
+        beat = f.Heartbeat(time_ms=5, txn_end_vlsn=self._node.last_sync.vlsn)
+        return FEEDER.encode(beat, self._group.protocol, client=False)
+
+    def _frame(self, entry: WireEntry) -> bytes:
+        is_commit = entry.type_number in TXN_ENDS and isinstance(entry.record(), TxnEnd) and entry.type_number == 17
+        message = f.Commit(needs_ack=False, sync_policy=f.NO_SYNC, entry=entry) if is_commit else f.Entry(entry=entry)
+        return FEEDER.encode(message, self._group.protocol, client=False)
+
+    def _say(self, message: Message) -> None:
+        self._out += FEEDER.encode(message, self._group.protocol, client=False)

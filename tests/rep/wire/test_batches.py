@@ -1,0 +1,84 @@
+"""Messages by the thousand give what one at a time gives, whatever the bytes are and however they come."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import FormatError
+from engine.rep.wire.feeder import FEEDER, Commit, Entry
+from engine.rep.wire.inbox import Inbox
+from engine.rep.wire.messages import encode_frame
+from tests.rep.wire.recordings import Player, files, read
+from tests.rep.wire.strategies import messages
+
+SENT = (Entry, Commit, *(kind for kind, client in FEEDER.classes() if not client and kind.SINCE <= 9))
+
+
+def one_by_one(pieces: list[bytes], version: int) -> tuple[list[object], bool]:
+    """The messages, and whether something made no sense."""
+    inbox, found = Inbox(from_client=False), []
+    try:
+        for piece in pieces:
+            inbox.feed(piece)
+            while (message := inbox.message(FEEDER, version)) is not None:
+                found.append(message.entry if isinstance(message, Entry | Commit) else message)
+    except FormatError:
+        return found, True
+    return found, False
+
+
+def by_the_thousand(pieces: list[bytes], version: int) -> tuple[list[object], bool]:
+    inbox, found = Inbox(from_client=False), []
+    try:
+        for piece in pieces:
+            inbox.feed(piece)
+            found += inbox.stream(version)
+    except FormatError:
+        return found, True
+    return found, False
+
+
+def test_recordings() -> None:
+    count = 0
+    for path in files():
+        recording = read(path)
+        if recording.meta["service"] != FEEDER.service or recording.sent(client=False)[:1] != b"\0":
+            continue
+        version = next((one.version for one in Player(recording).play() if one.version), 0)
+        data = recording.sent(client=False)[1:]
+        wanted = one_by_one([data], version)
+        assert by_the_thousand([data], version) == wanted
+        assert by_the_thousand([data[at : at + 37] for at in range(0, len(data), 37)], version) == wanted
+        count += len(wanted[0])
+    assert count > 2500
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_any_bytes(data: st.DataObject) -> None:
+    version = data.draw(st.integers(6, 9))
+    kinds = [kind for kind in SENT if version >= kind.SINCE]
+    sent = data.draw(st.lists(st.sampled_from(kinds).flatmap(lambda kind: messages(kind, version)), max_size=5))
+    stream = bytearray(b"".join(encode_frame(one, version) for one in sent))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, max(len(stream) - 1, 0)))
+        stream[at : at + 1] = data.draw(st.binary(max_size=2))
+    step = data.draw(st.integers(1, len(stream) + 1))
+    pieces = [bytes(stream[at : at + step]) for at in range(0, len(stream), step)]
+    found, wrong = by_the_thousand(pieces, version)
+    wanted, wanted_wrong = one_by_one(pieces, version)
+    assert wrong == wanted_wrong
+    # What came with the bytes that make no sense is not handed out.
+    assert found == wanted if not wrong else found == wanted[: len(found)]
+
+
+def test_a_long_message_in_small_pieces_is_not_looked_at_again_and_again() -> None:
+    inbox = Inbox(from_client=False)
+    head = (101).to_bytes(2, "little") + (50 << 20).to_bytes(4, "little")
+    inbox.feed(head)
+    for _ in range(800):
+        inbox.feed(bytes(1 << 16))
+        if len(inbox) < (50 << 20):
+            assert inbox.stream(9) == []
+    assert len(inbox) > 50 << 20
