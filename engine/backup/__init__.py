@@ -1,4 +1,4 @@
-"""Backups of environments: directories of backups, taking them, checking them.
+"""Backups of environments: directories of backups, taking them, checking them, making environments of them.
 
 * ``manifest``: the manifest of one backup: its files with sizes, SHA-256, LSNs and VLSNs
 * ``repository``: a directory of backups: log files stored once, and a manifest for each backup
@@ -7,4 +7,6 @@
 * ``describing``: the manifest of a copy
 * ``taking``: a backup of an environment, at rest or in use
 * ``checking``: sums, entries, recovery of the copy in memory
+* ``choosing``: which backup a point is restored from
+* ``restoring``: an environment made of a backup, whole or as it was at a point
 """

@@ -72,6 +72,7 @@ COMMANDS: Final = (
     ),
     CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
     CommandRow("backup", "Repair", "backup.command", "Backups of an environment or a running node: take, list, verify"),
+    CommandRow("restore", "Repair", "restore.command", "An environment made of a backup, whole or at a point"),
     CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
     CommandRow(
         "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"
@@ -124,7 +125,6 @@ _ELSEWHERE: Final = {
     "repair": "recover",
     "report": "fleet report",
     "reset": "group reset",
-    "restore": "undo",
     "restore-log": "undo",
     "revert": "undo",
     "rm": "delete",

@@ -20,7 +20,7 @@ from jetool.app.options import Run
 from jetool.commands.recover.recovery_run import COMMAND
 from jetool.output.shape import Field, Shape
 
-_UNDONE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean")
+_UNDONE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean", "restore")
 UNDONE: Final = Shape(
     "undone",
     "What was taken back.",

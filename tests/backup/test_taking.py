@@ -31,7 +31,7 @@ CASES = (
 
 @pytest.mark.parametrize("environment", environments("18.3.20", "7.5.11", "25.3.17", cases=CASES))
 def test_real_environments(environment: object) -> None:
-    source = DiskStorage(environment.path / "env")  # type: ignore[attr-defined]
+    source = DiskStorage(environment.path / "env")
     repository = Repository(MemoryStorage())
     taken = take(source, repository, "here")
     assert (taken.problem, taken.gone, taken.commits_after, taken.attempts) == (None, (), 0, 1)

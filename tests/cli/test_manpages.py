@@ -222,6 +222,7 @@ WALKS = {
     "Which node is the newest?": ("je-17/ha-rollback", [0, 0]),
     "The majority is lost for good": ("je-17/ha-rollback", [0, 0, 0, 0]),
     "Moving records into a new environment": ("je-17/txn-crash", [0, 0, 0]),
+    "Backups, and going back to a point": ("je-17/txn-crash", [0, 0, 0, 0, 0, 0]),
     "It was the wrong repair": ("je-17/torn-cut-mid", [0, 0]),
 }
 
@@ -241,6 +242,7 @@ def test_the_runbook_is_true(heading: str, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(GOLDEN / "je-17/ha-rollback", other)
     places = {"/data/env": env, "/data/old": env, "/data/node1": env, "/data/new": other, "/data/node2": other}
+    places |= {"/backup/env": tmp_path / "backups", "/data/restored": tmp_path / "restored"}
     found = []
     for call in calls_in(RUNBOOK):
         if call.heading == heading and call.in_block and call.words[0] not in ("fleet", "load", "node"):

@@ -1,0 +1,1 @@
+"""``jetool restore``: an environment made of a backup, and what it prints."""

@@ -1,0 +1,253 @@
+"""``jetool restore``: an environment made of a backup, whole or as it was at a point."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, ParamSpec
+
+import click
+
+from engine.backup.choosing import Chosen, choose
+from engine.backup.restoring import RestorePlan, finish, plan_restore, put_files, require_place, without_marker
+from engine.db.environment import Environment
+from engine.db.opening import LOCK_FILE
+from engine.errors import RefusedError, UsageError, plural
+from engine.format.lsn import format_lsn
+from engine.rep.group import check_name
+from engine.rep.reset import reset_group
+from engine.rescue.points import LSN, TIME, TXN, VLSN, Point
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.journal import MARKER as REPAIR_MARKER
+from engine.storage.saved_bytes import SavingStorage
+from jetool.app import exits, params
+from jetool.app.command import Outputs, command
+from jetool.app.interrupted import preview, settle
+from jetool.app.kinds import JE, require
+from jetool.app.opening import WRITER_BYTE, backup_directory, config_of, wait_for_lock
+from jetool.app.options import Run
+from jetool.commands.backup.finding import DEST_HELP, chosen_id, open_repository
+from jetool.commands.restore.rows import ALONE, MEMBER, NEW, RESTORED, restored_row
+
+COMMAND: Final = "restore"
+P = ParamSpec("P")
+
+
+def _check(_run: Run, *, standing: str, group: str | None, node: str | None, address: Any, **options: Any) -> None:
+    points = [f"--to-{kind}" for kind in (TIME, LSN, VLSN, TXN) if options[f"to_{kind}"] is not None]
+    if len(points) > 1:
+        raise UsageError("one point can be restored", found=" and ".join(points), hint="leave out all but one")
+    given = {"--group": group, "--node": node, "--address": address}
+    if standing == NEW:
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise UsageError("--as new needs the names of the new group and its node", expected=", ".join(missing))
+        check_name("group", str(group))
+        check_name("node", str(node))
+    elif any(value is not None for value in given.values()):
+        words = ", ".join(name for name, value in given.items() if value is not None)
+        raise UsageError("these name a new group, which is for --as new", found=words)
+
+
+def _points(function: Callable[P, int]) -> Callable[P, int]:
+    """The options that name a point."""
+    for name, kind, text in (
+        ("--to-txn", click.INT, "As it was after the Commit or Abort of this transaction."),
+        ("--to-vlsn", params.VLSN, "As it was with this VLSN as its last one."),
+        ("--to-lsn", params.LSN, "As it was before the entry at this LSN."),
+        ("--to-time", params.TIME, "As it was at this time: what had committed by then."),
+    ):
+        function = click.option(name, type=kind, help=text)(function)
+    return function
+
+
+@command(
+    COMMAND,
+    check=_check,
+    outputs=lambda: Outputs("document", (RESTORED,)),
+    features=("fields", "progress", "times", "lock", "cache", "write"),
+    examples=(
+        ("The newest backup, into a new directory", "jetool restore /backup/env /data/env"),
+        (
+            "As it was before the mistake, seen first",
+            "jetool restore /backup/env /data/env --to-time 2026-11-21T14:00:00Z -n",
+        ),
+        ("In the place of a damaged log, keeping what is right", "jetool restore /backup/env /data/env --delta --yes"),
+        (
+            "To live on as a group of its own",
+            "jetool restore /backup/fe /data/fe --as new --group FE2 --node fe9 --address fe9:9010",
+        ),
+    ),
+    exits={
+        exits.DONE: "restored, or would be",
+        exits.REFUSED: "the directory is not empty, or in use; files would go and --yes is missing; files that were in "
+        "use at the point are in no backup",
+        exits.NOT_FOUND: "no directory of backups, no such backup, no backup that goes as far as the point",
+        exits.UNSUPPORTED: "a log version that this program does not read",
+        exits.INCOMPLETE: "a stored file is damaged or cannot be read, or there is no room: run again, it goes on",
+    },
+)
+@click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
+@click.argument("target", type=params.DIRECTORY, metavar="ENV",
+                help="Where the environment is to be: a directory that does not exist, or an empty one.")  # fmt: skip
+@click.option("--backup", "made", metavar="ID", help="This backup, or latest.  [default: the newest; for a point, the"
+              " oldest that goes as far]")  # fmt: skip
+@_points
+@click.option("--delta", is_flag=True, help="In the place of a log that is there: files with the right digest stay.")
+@click.option("--as", "standing", type=click.Choice((MEMBER, NEW)), default=MEMBER,
+              help="Of a replicated one: the member that it was, or the only member of a new group."
+              "  [default: member]")  # fmt: skip
+@click.option("--group", metavar="NAME", help="With --as new, name of the new group.")
+@click.option("--node", metavar="NAME", help="With --as new, name of the node in it.")
+@click.option("--address", type=params.HOST, metavar="HOST:PORT", help="With --as new, where others find the node.")
+def restore(
+    run: Run, /, dest: str, target: str, made: str | None, delta: bool, standing: str, group: str | None,
+    node: str | None, address: tuple[str, int] | None, **points: Any,
+) -> int:  # fmt: skip
+    """Make an environment of a backup of the directory DEST, whole or as it was at a point.
+
+    A point is where a transaction ends: at the one that was asked for or before it, never within a rollback. What is
+    left is recovered in memory before anything is written. Every file is compared with its SHA-256 on the way. The last
+    one ends with an entry that makes whoever writes next begin a new file, so that no file of the backup ever goes on.
+
+    While files come, a marker keeps JE and jetool from opening the environment. A run that was stopped goes on when it
+    is run again. With --delta what has to go is saved first, and jetool undo brings it back.
+
+    A replicated environment is whatever member its configuration names: under the old name the same one, which catches
+    up with its group or is rolled back by it, under another name a new one. With --as new it becomes the only member of
+    a new group, as jetool group reset does, before anybody can open it.
+    """
+    repository, disk = open_repository(dest), DiskStorage(target, follow=False)
+    require(JE, disk, COMMAND)
+    if os.path.lexists(os.path.join(target, REPAIR_MARKER)):
+        (preview if run.dry_run else settle)(run, target)
+    require_place(disk, delta=delta)
+    point = _point(points)
+    chosen = choose(repository, chosen_id(repository, made) if made is not None else None, point, run.listener)
+    standing, name = _standing(chosen, standing, group)
+    asked = point.text if point is not None else None
+    _tell(run, chosen, target)
+    if run.dry_run:
+        plan = plan_restore(repository, chosen, disk, delta=delta, listener=run.listener)
+        row = restored_row(target, asked, plan, dry_run=True, standing=(standing, name), saved_in=None)
+        run.out.document(RESTORED, row)
+        return exits.DONE
+    disk.make_directory("")
+    with _saving(run, target, disk) as saving:
+        with _locked(run, disk):
+            plan = plan_restore(repository, chosen, disk, delta=delta, listener=run.listener)
+            _require_consent(run, target, plan, delta=delta)
+            storage = saving(plan)
+            put_files(repository, plan, storage, listener=run.listener)
+        # Nobody else opens it: the marker is there, and the reset takes the lock itself.
+        if standing == NEW and address is not None:
+            with Environment(without_marker(storage), config_of(run), run.listener) as opened:
+                reset_group(opened, str(group), str(node), *address)
+        with _locked(run, disk):
+            finish(storage)
+    row = restored_row(target, asked, plan, dry_run=False, standing=(standing, name), saved_in=saving.root)
+    run.out.document(RESTORED, row)
+    _tell_standing(run, chosen, target, standing)
+    return exits.DONE
+
+
+def _point(options: dict[str, Any]) -> Point | None:
+    for kind in (TIME, LSN, VLSN, TXN):
+        value = options[f"to_{kind}"]
+        if value is None:
+            continue
+        if kind == LSN:
+            if value.lsn is None:
+                raise UsageError("--to-lsn needs an LSN", found=str(value.symbol), hint="write 0xFILE/0xOFFSET")
+            value = value.lsn
+        return Point(kind, value, f"{kind}:{format_lsn(value) if kind == LSN else value}")
+    return None
+
+
+def _standing(chosen: Chosen, asked: str, group: str | None) -> tuple[str, str | None]:
+    """What the environment will be to which group."""
+    found = chosen.manifest.group
+    if found is None and asked == NEW:
+        raise UsageError("--as new is for replicated environments, and the backup is of none", found=chosen.manifest.id)
+    if asked == NEW:
+        return NEW, group
+    return (ALONE, None) if found is None else (MEMBER, found.name)
+
+
+def _tell(run: Run, chosen: Chosen, target: str) -> None:
+    for made, error in chosen.passed_over:
+        run.messages.notice(f"backup {made} was passed over", found=str(error))
+    cut = chosen.cut.cut if chosen.cut is not None else None
+    if cut is not None and cut.snapped:
+        run.messages.notice(f"the point is {cut.snapped}", file=target, lsn=format_lsn(cut.end_lsn))
+
+
+def _tell_standing(run: Run, chosen: Chosen, target: str, standing: str) -> None:
+    group = chosen.manifest.group
+    if standing == MEMBER and group is not None:
+        run.messages.notice(
+            f"it is the member of group {group.name} that its configuration names",
+            file=target,
+            consequence="under the name of the node that was backed up the same one: never start both",
+            hint="restore it with --as new for a group of its own",
+        )
+
+
+def _require_consent(run: Run, target: str, plan: RestorePlan, *, delta: bool) -> None:
+    going = [one.file.path for one in plan.files if not one.is_there] if delta and not plan.resumes else []
+    if not run.yes and delta and not plan.resumes and (plan.removed or going):
+        raise RefusedError(
+            f"the log that is there would be replaced: {plural(len(plan.removed), 'file')} go, {len(going)} come",
+            file=target,
+            consequence="nothing was changed",
+            hint="preview it with -n; add --yes to do it",
+        )
+
+
+class _Saving:
+    """Where the files that stood there before are saved; ``root`` is None when none was."""
+
+    def __init__(self, run: Run, target: str, disk: DiskStorage) -> None:
+        self._run = run
+        self._target = target
+        self._disk = disk
+        self.storage: SavingStorage | None = None
+        self.root: str | None = None
+
+    def __call__(self, plan: RestorePlan) -> Storage:
+        """The storage that the restore writes to."""
+        replaced = any(self._disk.stat(one.file.path) is not None for one in plan.files if not one.is_there)
+        backup = backup_directory(self._run, self._target) if plan.removed or replaced else None
+        # What a killed restore has left is nobody's, and there is nothing to take back.
+        if backup is None or plan.resumes:
+            return self._disk
+        self.storage, self.root = SavingStorage(self._disk, backup, COMMAND), backup.root
+        return self.storage
+
+
+@contextmanager
+def _saving(run: Run, target: str, disk: DiskStorage) -> Iterator[_Saving]:
+    saving = _Saving(run, target, disk)
+    try:
+        yield saving
+    except BaseException:
+        if saving.storage is not None:
+            # The marker stays until undo or the next command settles it.
+            saving.storage.interrupt()
+        raise
+    if saving.storage is not None:
+        saving.storage.finish({})
+        run.messages.notice(f"what stood there is saved in {saving.root}", hint=f"jetool undo {target} brings it back")
+
+
+@contextmanager
+def _locked(run: Run, disk: DiskStorage) -> Iterator[None]:
+    wait_for_lock(run, disk)
+    disk.open_rw(LOCK_FILE, create=True).close()
+    lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
+    try:
+        yield
+    finally:
+        lock.release()
