@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.db.memory import default_cache_bytes, share_of_free
+from engine.db.memory import default_cache_bytes, share_of_heap
 from engine.errors import NotFoundError, UsageError, plural
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
@@ -66,7 +66,7 @@ class EnvironmentConfig:
             commits without sync durable, or writes them out; 0 for never.
         cache_bytes: je.maxMemory: what nodes may take, during recovery too. Changed nodes beyond it are logged; where
             nothing can be logged, kept in the system's temporary directory. A share of the free memory unless it is
-            given (``engine.db.memory``); je.maxMemoryPercent is that share in per cent.
+            given (``engine.db.memory``); je.maxMemoryPercent is the share of a JVM's heap.
         cache_is_fixed: je.properties does not change it.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
@@ -180,7 +180,7 @@ class EnvironmentConfig:
             value = known.parse(name, text.strip())
             # JE takes a size, and where it is 0 the share.
             if name == _MEMORY_PERCENT:
-                changes.setdefault(known.field, share_of_free(int(str(value))))
+                changes.setdefault(known.field, share_of_heap(int(str(value))))
             elif name != _MEMORY or value:
                 changes[known.field] = value
         return replace(self, **changes)

@@ -2,6 +2,7 @@
 
 The cache is one per cent of the memory that is free, 64 MiB at least: 215 MB where 21 GB are free. A log that was
 written without a checkpoint is replayed in it; in a cache that is too small the same nodes are read again and again.
+je.maxMemoryPercent is a share of a JVM's heap, so here of a quarter of that memory: the usual 60 gives 3.2 GB of 21.
 In a container the limit of its control group (version 1 or 2) counts, less what its processes use.
 """
 
@@ -13,6 +14,8 @@ from typing import Final
 
 LEAST_CACHE_BYTES: Final = 64 << 20
 _DEFAULT_PER_CENT: Final = 1.0
+# A JVM that is not told otherwise takes a quarter of the memory for its heap.
+_HEAP_PARTS: Final = 4
 _MEMINFO: Final = "proc/meminfo"
 # Limit and use: of control groups of version 2 and of version 1.
 _GROUPS: Final = (
@@ -39,6 +42,11 @@ def share_of_free(per_cent: float) -> int:
     """So many per cent of the free memory; of the least cache where the system does not say, and never less than it."""
     free = free_bytes()
     return LEAST_CACHE_BYTES if free is None else max(int(free * per_cent / 100), LEAST_CACHE_BYTES)
+
+
+def share_of_heap(per_cent: float) -> int:
+    """What je.maxMemoryPercent means here: so many per cent of the heap that a JVM would take of the free memory."""
+    return share_of_free(per_cent / _HEAP_PARTS)
 
 
 def default_cache_bytes() -> int:

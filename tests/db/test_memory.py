@@ -53,11 +53,12 @@ def test_who_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 10 * GIB)
     plain = EnvironmentConfig()
     assert plain.with_params({"je.maxMemory": "123456789"}).cache_bytes == 123456789
-    assert plain.with_params({"je.maxMemoryPercent": "20"}).cache_bytes == 2 * GIB
+    assert plain.with_params({"je.maxMemoryPercent": "20"}).cache_bytes == GIB // 2
+    assert plain.with_params({"je.maxMemoryPercent": "60"}).cache_bytes == 3 * GIB // 2
     # JE takes the size where both are given, in whichever order; 0 is no size.
     assert plain.with_params({"je.maxMemory": "100000000", "je.maxMemoryPercent": "20"}).cache_bytes == 100_000_000
     assert plain.with_params({"je.maxMemoryPercent": "20", "je.maxMemory": "100000000"}).cache_bytes == 100_000_000
-    assert plain.with_params({"je.maxMemoryPercent": "20", "je.maxMemory": "0"}).cache_bytes == 2 * GIB
+    assert plain.with_params({"je.maxMemoryPercent": "20", "je.maxMemory": "0"}).cache_bytes == GIB // 2
     fixed = replace(plain, cache_bytes=GIB, cache_is_fixed=True)
     assert fixed.with_params({"je.maxMemory": "100000000", "je.maxMemoryPercent": "20"}).cache_bytes == GIB
 
