@@ -10,9 +10,9 @@ from tests.tools import needs
 
 needs("Spark")
 
-from tests.bench import load  # noqa: E402
-from tests.bench.load import Line  # noqa: E402
-from tests.harness import run  # noqa: E402
+from tests.bench import load
+from tests.bench.load import Line
+from tests.harness import run
 
 
 @pytest.mark.parametrize("order", ["shuffled", "ascending"])

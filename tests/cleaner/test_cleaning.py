@@ -14,6 +14,8 @@ from engine.cleaner.processing import FileReport
 from engine.cleaner.selection import Choice, CleaningLimits
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.ln import LN
 from engine.format.entry_types import UPD_LN
 from engine.format.lsn import file_of
 from engine.log.files import list_log_files
@@ -21,6 +23,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
 from tests.db.workload import open_env
+from tests.support.decoded import record_of
 
 ANY = CleaningLimits(min_utilization=90, min_file_utilization=50, min_age=1)
 VALUE = b"v" * 60
@@ -111,7 +114,7 @@ def test_a_checkpoint_says_that_files_go() -> None:
             clean_one(env, 1)
         taken = env.checkpoint(force=True)
         assert taken is not None
-        flags.append(env.engine.access.read(taken.ckpt_end_lsn).record().flags & 2)  # type: ignore[union-attr]
+        flags.append(record_of(env.engine.access.read(taken.ckpt_end_lsn), CkptEnd).flags & 2)
     assert [bool(flag) for flag in flags] == [False, True, False]
 
 
@@ -128,8 +131,8 @@ def test_live_records_are_logged_again_as_updates() -> None:
             assert lsn > old[key]
             entry = env.engine.access.read(lsn)
             assert entry.type_number == UPD_LN
-            record = entry.record()
-            assert (record.txn_id, record.prior_file) == (None, file_of(old[key]))  # type: ignore[union-attr]
+            record = record_of(entry, LN)
+            assert (record.txn_id, record.prior_file) == (None, file_of(old[key]))
 
 
 def cold_lsns(env: Environment) -> dict[bytes, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.cleaner.crash_points import CleaningRun, busy, updates
@@ -28,8 +30,7 @@ def test_crash_points_of_plain_updates() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("make", [busy, updates])
-def test_every_crash_point(make: object, seed: int) -> None:
-    run = make(seed)  # type: ignore[operator]
-    assert isinstance(run, CleaningRun)
+def test_every_crash_point(make: Callable[[int], CleaningRun], seed: int) -> None:
+    run = make(seed)
     run.go(80)
     assert run.points > 300

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine.cleaner.selection import CleaningLimits, FileFacts, choose, last_candidate, parse_file_ranges, percent
@@ -14,8 +16,8 @@ def files(*obsolete: int, total: int = 100) -> list[FileFacts]:
     return [FileFacts(number, total, bytes_) for number, bytes_ in enumerate(obsolete)]
 
 
-def chosen(facts: list[FileFacts], limits: CleaningLimits = LIMITS, newest: int = 1000, **how: object) -> int | None:
-    choice = choose(facts, limits, newest, **how).choice  # type: ignore[arg-type]
+def chosen(facts: list[FileFacts], limits: CleaningLimits = LIMITS, newest: int = 1000, **how: Any) -> int | None:
+    choice = choose(facts, limits, newest, **how).choice
     return None if choice is None else choice.number
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -115,10 +116,10 @@ def test_a_log_that_grows_while_it_is_read_is_named(env: Path, monkeypatch: pyte
     """A writer appends between the first and the last look of a reader."""
     reader = survey.survey
 
-    def writing(*words: object, **options: object) -> object:
+    def writing(*words: Any, **options: Any) -> object:
         with Environment(str(env)) as opened, opened.open_database("users") as users, opened.begin() as txn:
             users.put(b"k", b"v", txn)
-        return reader(*words, **options)  # type: ignore[arg-type]
+        return reader(*words, **options)
 
     monkeypatch.setattr("jetool.commands.info.command.survey", writing)
     moved = run("info", env)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,8 +71,8 @@ def test_the_command_line_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     seen: list[int] = []
     opened = Environment.__init__
 
-    def noted(self: Environment, *words: object, **named: object) -> None:
-        opened(self, *words, **named)  # type: ignore[arg-type]
+    def noted(self: Environment, *words: Any, **named: Any) -> None:
+        opened(self, *words, **named)
         seen.append(self.engine.config.cache_bytes)
 
     monkeypatch.setattr(Environment, "__init__", noted)

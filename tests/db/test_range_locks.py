@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine.catalog.naming import DatabaseOptions
@@ -68,12 +70,13 @@ def test_a_serializable_range_guards_its_last_gap_and_no_more(env: Environment) 
 
 def test_a_serializable_walk_backward_guards_what_it_began_behind(env: Environment) -> None:
     db = filled(env)
-    for walk, guarded, free in (
+    walks: tuple[tuple[dict[str, Any], tuple[bytes, ...], tuple[bytes, ...]], ...] = (
         ({"reverse": True}, (b"99", b"45", b"0a"), ()),
         ({"reverse": True, "start": b"3", "end": b"6"}, (b"33", b"55"), (b"66", b"99", b"2")),
-    ):
+    )
+    for walk, guarded, free in walks:
         reader = env.begin(isolation=Isolation.SERIALIZABLE)
-        before = list(db.items(txn=reader, **walk))  # type: ignore[arg-type]
+        before = list(db.items(txn=reader, **walk))
         for key in guarded:
             writer = env.begin()
             with pytest.raises(LockTimeoutError):
@@ -83,7 +86,7 @@ def test_a_serializable_walk_backward_guards_what_it_began_behind(env: Environme
             writer = env.begin()
             assert db.put(key, b"outside", writer)
             writer.commit()
-        assert list(db.items(txn=reader, **walk)) == before  # type: ignore[arg-type]
+        assert list(db.items(txn=reader, **walk)) == before
         reader.commit()
 
 

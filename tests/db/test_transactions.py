@@ -13,11 +13,13 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import RefusedError
+from engine.format.entry.ln import LN
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import DeadlockError, LockConflictError, LockTimeoutError
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability, Isolation, TxnState
 from tests.db.logs import entries
+from tests.support.decoded import record_of
 
 
 @pytest.fixture
@@ -64,12 +66,12 @@ def test_chain_and_abort_information(env: Environment, db: Database) -> None:
     db.put(b"a", b"two", txn)
     db.put(b"new", b"x", txn)
     found = [entry for entry in entries(env) if getattr(entry.record(), "txn_id", None) == txn.id]
-    first, second, third = (entry.record() for entry in found)
-    assert first.abort_lsn == second.abort_lsn != -1  # type: ignore[attr-defined]
-    assert first.abort_data == second.abort_data == b"old"  # type: ignore[attr-defined]
-    assert second.last_lsn == found[0].lsn  # type: ignore[attr-defined]
-    assert third.abort_lsn == -1  # type: ignore[attr-defined]
-    assert not third.abort_known_deleted  # type: ignore[attr-defined]
+    first, second, third = (record_of(entry, LN) for entry in found)
+    assert first.abort_lsn == second.abort_lsn != -1
+    assert first.abort_data == second.abort_data == b"old"
+    assert second.last_lsn == found[0].lsn
+    assert third.abort_lsn == -1
+    assert not third.abort_known_deleted
     txn.commit(Durability.NO_SYNC)
 
 

@@ -12,7 +12,7 @@ from engine.format.entry.ln_content import MapLN
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
-from engine.tree.in_node import root_in_memory
+from engine.tree.in_node import IN, root_in_memory
 from engine.tree.tree import find_bin
 from tests.db.logs import entries, node_flags
 
@@ -40,10 +40,10 @@ def test_no_checkpoint_means_no() -> None:
     """Row 5: without a checkpoint every level is logged NO."""
     env = deep_env()
     node = bin_of(env, b"0100")
-    current = node
+    current: IN | None = node
     while current is not None:
         assert env.engine.checkpointer.map.eviction_provisional(current) is NO
-        current = current.parent  # type: ignore[assignment]
+        current = current.parent
 
 
 def test_incomplete_adds_the_parent_and_says_yes() -> None:

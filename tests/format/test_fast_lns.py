@@ -50,7 +50,8 @@ def test_same_bytes(
     body = encode_user_ln(record)
     assert body == encode_body(number, 17, record)
     decoded = decode_body(number, 17, body)
-    assert (decoded.key, decoded.data) == (key, data)  # type: ignore[attr-defined]
+    assert isinstance(decoded, ln.LN)
+    assert (decoded.key, decoded.data) == (key, data)
     if tx:
         assert transaction_of(body, 0, 17) == txn
     # The same fields, read where they lie, with other bytes around.

@@ -11,14 +11,14 @@ from pathlib import Path
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS.parent)]
 
-from engine.errors import FormatError, UnsupportedError  # noqa: E402
-from engine.format.codecs import decode_body  # noqa: E402
-from engine.format.describe import describe, describe_slots  # noqa: E402
-from engine.format.entry.node import NodeRecord, decode_node  # noqa: E402
-from engine.format.header import has_vlsn  # noqa: E402
-from engine.log.check import check_file  # noqa: E402
-from engine.log.entry import Damage, LogEntry  # noqa: E402
-from tests.golden_logs import EXPECTED, golden_files, open_bytes, read, right_checksum  # noqa: E402
+from engine.errors import FormatError, UnsupportedError
+from engine.format.codecs import decode_body
+from engine.format.describe import describe, describe_slots
+from engine.format.entry.node import NodeRecord, decode_node
+from engine.format.header import has_vlsn
+from engine.log.check import check_file
+from engine.log.entry import Damage, LogEntry
+from tests.golden_logs import EXPECTED, golden_files, open_bytes, read, right_checksum
 
 NODES = (12, 13, 14, 15, 37)
 

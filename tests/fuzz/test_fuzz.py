@@ -22,7 +22,7 @@ from engine.format.entry.node import NodeRecord, Slot
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import BY_NUMBER
 from tests.fuzz.fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
-from tests.golden_logs import VERSIONS, golden_files
+from tests.golden_logs import VERSIONS, GoldenFile, golden_files
 from tests.tools import needs
 
 BODIES = golden_bodies()
@@ -146,15 +146,15 @@ def test_random_files(data: bytes, number: int, is_last: bool) -> None:
 
 @settings(max_examples=150)
 @given(st.randoms(use_true_random=False), st.sampled_from([f for f in golden_files() if len(f.data) < 21_000]))
-def test_mutated_files_with_right_checksums(chance: random.Random, file: object) -> None:
+def test_mutated_files_with_right_checksums(chance: random.Random, file: GoldenFile) -> None:
     """Damage inside bodies and headers that no checksum betrays: crafted files get through to the decoders."""
-    data = bytearray(file.data)  # type: ignore[attr-defined]
+    data = bytearray(file.data)
     for _ in range(chance.randint(1, 30)):
         at = chance.randrange(38, len(data))
         new = chance.choice(HOSTILE) if chance.random() < 0.5 else bytes((chance.randrange(256),))
         data[at : at + len(new)] = new
     whole = with_right_checksums(bytearray(b"\0") + data, chance)
-    try_file(bytes(whole[1:]), file.number)  # type: ignore[attr-defined]
+    try_file(bytes(whole[1:]), file.number)
 
 
 @pytest.mark.parametrize("target", ["fuzz_bodies", "fuzz_reader", "fuzz_wire", "fuzz_lines", "fuzz_changes"])

@@ -6,6 +6,7 @@ Inputs are golden logs with damage: flipped bytes, zeroed, cut, inserted, remove
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -96,8 +97,8 @@ def assert_agrees(found: FileCheck, items: list[LogEntry | Damage]) -> None:
 
 
 def assert_both_ways(data: bytes, *, number: int, is_last: bool, version: int = 26) -> list[LogEntry | Damage]:
-    options = {"number": number, "is_last": is_last, "version": version}
-    reader = open_bytes(data, **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"number": number, "is_last": is_last, "version": version}
+    reader = open_bytes(data, **options)
     items = list(reader.entries())
     assert_tiles(items, len(data))
     assert_entries_are_real(items, data, reader.version)
@@ -105,7 +106,7 @@ def assert_both_ways(data: bytes, *, number: int, is_last: bool, version: int = 
     at_start = [d for d in damages(items) if d.lsn == number << 32 and d.reason != "file-number"]
     assert (reader.header is None) == (bool(at_start) or (is_last and not data))
     for window in WINDOWS[:-1]:
-        assert list(open_bytes(data, window=window, **options).entries()) == items  # type: ignore[arg-type]
+        assert list(open_bytes(data, window=window, **options).entries()) == items
         assert check(data, window=window, **options) == check(data, **options)
     return items
 

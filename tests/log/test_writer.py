@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from engine.errors import JetoolError, RefusedError, StorageError
-from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader
 from engine.format.entry.trace import Trace, encode_trace
 from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN, make_lsn
@@ -19,6 +19,7 @@ from engine.log.writer import LogWriter
 from engine.storage.base import Storage
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
+from tests.support.decoded import record_of
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 TRACE = 24
@@ -55,7 +56,7 @@ def test_files_flip_and_link_back() -> None:
     assert len(headers) > 2
     for header in headers[1:]:
         before = [entry.lsn & 0xFFFFFFFF for entry in entries if entry.lsn >> 32 == (header.lsn >> 32) - 1]
-        assert header.record().last_entry_in_prev_file == before[-1]  # type: ignore[attr-defined]
+        assert record_of(header, FileHeader).last_entry_in_prev_file == before[-1]
     assert next(lsn & 0xFFFFFFFF for lsn in lsns if lsn >> 32 == 1) == 38
 
 
@@ -143,10 +144,10 @@ def test_a_file_appears_with_its_header_and_an_entry_durable() -> None:
     seen: list[tuple[str, str, dict[str, bytes], dict[str, bytes]]] = []
 
     def on_disk() -> tuple[dict[str, bytes], dict[str, bytes]]:
-        return tuple(  # type: ignore[return-value]
-            {path: data for path, data in found.items() if path.endswith(".jdb")}
-            for found in (storage.contents(), storage.image(CrashMode.NO_FSYNC).contents())
-        )
+        return logs(storage.contents()), logs(storage.image(CrashMode.NO_FSYNC).contents())
+
+    def logs(found: dict[str, bytes]) -> dict[str, bytes]:
+        return {path: data for path, data in found.items() if path.endswith(".jdb")}
 
     writer = make(storage, file_max=200)
     for number in range(40):

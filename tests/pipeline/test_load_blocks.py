@@ -12,23 +12,23 @@ from tests.tools import needs
 
 needs("Spark")
 
-import numpy as np  # noqa: E402
-import pyarrow as pa  # noqa: E402
+import numpy as np
+import pyarrow as pa
 
-from engine.format.entry.ln import EMBEDDED, LN  # noqa: E402
-from engine.format.entry.node import NodeRecord, Slot, encode_node  # noqa: E402
-from engine.format.entry_types import BIN_TYPE  # noqa: E402
-from engine.format.fast.ln import encode_user_ln  # noqa: E402
-from engine.format.header import HEADER  # noqa: E402
-from engine.pipeline.load.blocks import (  # noqa: E402
+from engine.format.entry.ln import EMBEDDED, LN
+from engine.format.entry.node import NodeRecord, Slot, encode_node
+from engine.format.entry_types import BIN_TYPE
+from engine.format.fast.ln import encode_user_ln
+from engine.format.header import HEADER
+from engine.pipeline.load.blocks import (
     BINBlock,
     LNBlock,
     checksums,
     packed_lengths,
 )
-from engine.pipeline.load.plan import Target  # noqa: E402
-from engine.pipeline.load.runs import Binary, first_of_equals, order_of  # noqa: E402
-from engine.tree.node_codec import common_prefix, compact_base  # noqa: E402
+from engine.pipeline.load.plan import Target
+from engine.pipeline.load.runs import Binary, first_of_equals, order_of
+from engine.tree.node_codec import common_prefix, compact_base
 
 LENGTHS = st.sampled_from([0, 1, 5, 16, 17, 100, 119, 120, 374, 375, 4200])
 VALUES = st.builds(lambda length, byte: bytes([byte]) * length, LENGTHS, st.integers(0, 255))

@@ -15,18 +15,18 @@ from tests.tools import needs
 
 needs("Spark")
 
-import pyarrow as pa  # noqa: E402
-from pyarrow import orc, parquet  # noqa: E402
+import pyarrow as pa
+from pyarrow import orc, parquet
 
-from engine.db.config import EnvironmentConfig  # noqa: E402
-from engine.db.environment import Environment  # noqa: E402
-from engine.errors import JobError  # noqa: E402
-from engine.format.tuples import long_key  # noqa: E402
-from engine.pipeline.load import database_merge, staging  # noqa: E402
-from engine.pipeline.session import Session  # noqa: E402
-from tests.golden_logs import GOLDEN  # noqa: E402
-from tests.harness import Result, run  # noqa: E402
-from tests.pipeline.loads import contents  # noqa: E402
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import JobError
+from engine.format.tuples import long_key
+from engine.pipeline.load import database_merge, staging
+from engine.pipeline.session import Session
+from tests.golden_logs import GOLDEN
+from tests.harness import Result, run
+from tests.pipeline.loads import contents
 
 
 @pytest.fixture

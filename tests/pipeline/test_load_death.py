@@ -15,15 +15,15 @@ from tests.tools import needs
 
 needs("Spark")
 
-import pyarrow as pa  # noqa: E402
-from pyarrow import parquet  # noqa: E402
+import pyarrow as pa
+from pyarrow import parquet
 
-from engine.db.config import EnvironmentConfig  # noqa: E402
-from engine.db.environment import Environment  # noqa: E402
-from engine.pipeline.load import staging  # noqa: E402
-from tests import harness  # noqa: E402
-from tests.harness import run  # noqa: E402
-from tests.pipeline.loads import contents  # noqa: E402
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.pipeline.load import staging
+from tests import harness
+from tests.harness import run
+from tests.pipeline.loads import contents
 
 RECORDS = 40_000
 

@@ -14,16 +14,16 @@ from tests.tools import needs
 
 needs("Spark")
 
-from engine.errors import JobError  # noqa: E402
-from engine.pipeline.load import runs as merge_module  # noqa: E402
-from engine.pipeline.load.runs import (  # noqa: E402
+from engine.errors import JobError
+from engine.pipeline.load import runs as merge_module
+from engine.pipeline.load.runs import (
     ERROR,
     FIRST,
     LAST,
     Merge,
     cuts_of,
 )
-from tests.pipeline.loads import runs_of  # noqa: E402
+from tests.pipeline.loads import runs_of
 
 RECORDS = st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=5)), max_size=400)
 

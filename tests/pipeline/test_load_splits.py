@@ -16,12 +16,12 @@ from tests.tools import needs
 
 needs("Spark")
 
-import pyarrow as pa  # noqa: E402
-from pyarrow import orc, parquet  # noqa: E402
+import pyarrow as pa
+from pyarrow import orc, parquet
 
-from engine.pipeline.load.input import columnar, endings, lines, splits  # noqa: E402
-from engine.pipeline.load.input.sources import Layout, layout_of  # noqa: E402
-from engine.pipeline.load.input.splits import Split  # noqa: E402
+from engine.pipeline.load.input import columnar, endings, lines, splits
+from engine.pipeline.load.input.sources import Layout, layout_of
+from engine.pipeline.load.input.splits import Split
 
 
 def ranges(path: Path, size: int) -> list[list[bytes]]:

@@ -12,19 +12,19 @@ from tests.tools import needs
 
 needs("Spark")
 
-from engine.catalog.naming import DatabaseOptions  # noqa: E402
-from engine.db.config import EnvironmentConfig  # noqa: E402
-from engine.db.environment import Environment  # noqa: E402
-from engine.errors import RefusedError, StorageError  # noqa: E402
-from engine.format.entry.file_header import FILE_HEADER_BYTES  # noqa: E402
-from engine.pipeline.load import staging  # noqa: E402
-from engine.pipeline.load.plan import TaskOutput  # noqa: E402
-from engine.pipeline.load.stitch import stitch  # noqa: E402
-from engine.storage.base import WriteFile  # noqa: E402
-from engine.storage.disk import DiskStorage  # noqa: E402
-from engine.storage.overlay import WrappedFile, WrappedStorage  # noqa: E402
-from tests.harness import run  # noqa: E402
-from tests.pipeline.loads import Records, contents, load, session_on, staged  # noqa: E402
+from engine.catalog.naming import DatabaseOptions
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import RefusedError, StorageError
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.pipeline.load import staging
+from engine.pipeline.load.plan import TaskOutput
+from engine.pipeline.load.stitch import stitch
+from engine.storage.base import WriteFile
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import WrappedFile, WrappedStorage
+from tests.harness import run
+from tests.pipeline.loads import Records, contents, load, session_on, staged
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.streams import check_index, open_alone, open_replicated, visible_stream
+from tests.support.decoded import record_of
 
 
 def test_a_new_group() -> None:
@@ -104,7 +105,7 @@ def test_a_transaction_that_a_crash_left_open_is_aborted_in_the_stream() -> None
         assert env.open_database("users").put(b"b", b"after")
     stream = visible_stream(storage)
     assert [e.type_name for e in stream.values()][-3:] == ["Abort", "INS_LN_TX", "Commit"]
-    assert stream[max(stream) - 2].record().id == txn.id  # type: ignore[union-attr]
+    assert record_of(stream[max(stream) - 2], TxnEnd).id == txn.id
 
 
 def test_vlsns_ascend_under_concurrent_writers() -> None:

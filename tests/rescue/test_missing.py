@@ -11,6 +11,7 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
+from engine.format.entry.ln import LN
 from engine.format.lsn import NULL_LSN
 from engine.rescue.missing import CLEANED, CUT, MISSING, MissingReport, find_missing
 from engine.storage.base import Storage
@@ -23,6 +24,7 @@ from tests.oracle.environments import named
 from tests.rescue.models import Modelled
 from tests.rescue.test_salvage import records_of, write
 from tests.rescue.test_truncation import damage
+from tests.support.decoded import record_of
 
 
 def unreadable(storage: Storage, state: State) -> set[tuple[str, Any]]:
@@ -86,8 +88,8 @@ def test_older_versions_are_found(tmp_path: Path) -> None:
         for key in report.keys:
             if key.older != NULL_LSN and not report.problem:
                 with Environment(str(env), EnvironmentConfig(read_only=True)) as opened:
-                    entry = opened.engine.access.read(key.older).record()
-                assert entry.key == key.key  # type: ignore[union-attr]
+                    older = record_of(opened.engine.access.read(key.older), LN)
+                assert older.key == key.key
                 found += 1
     assert found > 0
 

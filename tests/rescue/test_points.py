@@ -16,6 +16,7 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from tests.oracle.environments import named
 from tests.rescue.models import Modelled, entries_of, state_of
+from tests.support.decoded import record_of
 
 
 @cache
@@ -85,7 +86,7 @@ def test_a_transaction_is_the_last_that_stays() -> None:
 def test_a_time_is_before_the_first_end_after_it() -> None:
     storage = DiskStorage(named("je-18.3.20/txn-crash").path / "env")
     ends = [entry for entry in entries_of(storage) if entry.type_number in TXN_ENDS]
-    times = [entry.record().time for entry in ends]  # type: ignore[union-attr]
+    times = [record_of(entry, TxnEnd).time for entry in ends]
     middle = times[len(times) // 2]
     cut = cut_at(storage, TIME, middle)
     left = [entry for entry in entries_of(as_of(storage, cut.end_lsn)) if entry.type_number in TXN_ENDS]

@@ -18,6 +18,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
 from tests.db.workload import Workload, open_env
+from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments, named
 from tests.rep.streams import check_index, open_replicated
 from tests.rescue.models import Modelled, content, entries_of, state_of
@@ -76,8 +77,8 @@ CASES = (
 
 
 @pytest.mark.parametrize("environment", environments("18.3.20", cases=CASES))
-def test_real_environments(environment: object) -> None:
-    name = environment.name  # type: ignore[attr-defined]
+def test_real_environments(environment: Fixture) -> None:
+    name = environment.name
     entries = entries_of(in_memory(name))
     for lsn in (entries[len(entries) * 2 // 3].lsn, entries[-3].lsn):
         storage = in_memory(name)

@@ -7,6 +7,7 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, JetoolError, RefusedError
+from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.file_header import FileHeader, encode_file_header
 from engine.format.entry.markers import RestoreRequired, encode_restore_required
 from engine.format.entry_types import BY_NUMBER, COMMIT, FILE_HEADER
@@ -21,6 +22,7 @@ from engine.verify.log import verify_log
 from tests.db.logs import entries
 from tests.db.workload import State, contents, open_env
 from tests.scenarios.test_log_ends import jdb, logged, worked
+from tests.support.decoded import record_of
 
 HEADER = 38
 READ_ONLY = EnvironmentConfig(read_only=True)
@@ -287,7 +289,7 @@ def test_an_older_file_that_is_cut(length: int) -> None:
     """T-59, R-LOG-37: in the middle with later files present: refused, naming the file; nothing is changed."""
     files, found, _ = base()
     last_end = [entry.lsn for entry in found if entry.type_name == "CkptEnd"][-1]
-    first_active = next(entry for entry in found if entry.lsn == last_end).record().first_active_lsn  # type: ignore[attr-defined]
+    first_active = record_of(next(entry for entry in found if entry.lsn == last_end), CkptEnd).first_active_lsn
     if file_of(first_active) == int(max(files)[:8], 16):
         pytest.fail("the workload must leave recovery more than one file")
     victim = f"{file_of(first_active):08x}.jdb"

@@ -24,6 +24,7 @@ from engine.recovery.node_replay import logged_node
 from engine.storage.memory import MemoryStorage
 from tests.db.logs import entries
 from tests.db.workload import Workload, contents, open_env
+from tests.support.decoded import record_of
 
 READ_ONLY = EnvironmentConfig(read_only=True)
 
@@ -243,7 +244,7 @@ def test_ids_are_tracked_from_anywhere() -> None:
     end = found[-1].lsn + found[-1].total_bytes
     nodes = [e for e in found if isinstance(e.record(), NodeRecord)]
     for start in (nodes[0].lsn, nodes[len(nodes) // 2].lsn, nodes[-1].lsn):
-        expected = [e.record().node_id for e in nodes if e.lsn >= start]  # type: ignore[attr-defined]
+        expected = [record_of(e, NodeRecord).node_id for e in nodes if e.lsn >= start]
         seen = []
         for raw in forward(access, LogRange(start, end), TREE_NODE_ENTRIES):
             _, node_id = logged_node(raw)

@@ -12,6 +12,7 @@ from engine.format.entry.node import NodeRecord
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
 from tests.db.logs import entries, node_flags
+from tests.support.decoded import record_of
 
 
 def make(max_entries: int = 8, **options: bool) -> tuple[Environment, Database]:
@@ -83,7 +84,7 @@ def test_deltas_are_cumulative_and_read_back() -> None:
         fill(env, db, range(number, number + 1), b"delta %d" % number)
         env.checkpoint(force=True)
     slots = [
-        entry.record().slots  # type: ignore[attr-defined]
+        record_of(entry, NodeRecord).slots
         for entry in entries(env)
         if entry.type_name == "NewBINDelta" and entry.record()[0] == db.state.id
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from tests.txn.lockers import TestLocker, ask, until
 READ, WRITE, RANGE_READ, RANGE_WRITE, RANGE_INSERT = LockType
 
 
-def lockers(count: int, **options: int) -> list[TestLocker]:
-    return [TestLocker(number + 1, **options) for number in range(count)]  # type: ignore[arg-type]
+def lockers(count: int, **options: Any) -> list[TestLocker]:
+    return [TestLocker(number + 1, **options) for number in range(count)]
 
 
 def test_readers_then_a_writer() -> None:

@@ -7,6 +7,7 @@ with records of their own, small records embedded in their slots, duplicates, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
@@ -88,7 +89,7 @@ def soil(node: IN) -> None:
         node.no_delta = True
 
 
-def rewrite(storage: MemoryStorage, lsn: int, change: Callable[[Record], Record], *, flags: int | None = None) -> None:
+def rewrite(storage: MemoryStorage, lsn: int, change: Callable[[Any], Record], *, flags: int | None = None) -> None:
     """Change an entry of the log in place; it keeps its size and gets a right checksum."""
     entry = LogAccess(storage, list_log_files(storage).files).read(lsn)
     body = encode_body(entry.type_number, entry.version, change(decode_body(entry.type_number, 17, entry.body)))

@@ -116,7 +116,7 @@ def test_a_summary_that_cannot_be_read() -> None:
         assert node is not None
         index = next(i for i in range(len(node)) if node.is_live(i))
         lsn, name = node.lsns[index], f"{int.from_bytes(node.keys[index][:4], 'big'):08x}.jdb"
-    rewrite(storage, lsn, lambda record: record._replace(db_id=7))  # type: ignore[attr-defined]
+    rewrite(storage, lsn, lambda record: record._replace(db_id=7))
     (one,) = found(storage, SPACE)
     assert (one.code, one.lsn, one.severity) == ("JE-SPACE-004", lsn, WARNING)
     assert name in one.message

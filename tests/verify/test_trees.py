@@ -168,7 +168,7 @@ def change_node(name: str, **changes: Any) -> set[str]:
     """Rewrite a bottom node in the log and verify."""
     storage = sound()
     lsn = _nodes(storage, name)[4]
-    rewrite(storage, lsn, lambda record: record._replace(**changes))  # type: ignore[attr-defined]
+    rewrite(storage, lsn, lambda record: record._replace(**changes))
     return codes(storage, ("tree",))
 
 
@@ -202,7 +202,7 @@ def _root(storage: MemoryStorage, name: str) -> int:
 def test_root_without_its_flag_and_provisional_root() -> None:
     storage = sound()
     lsn = _root(storage, "large")
-    rewrite(storage, lsn, lambda record: record._replace(flags=0))  # type: ignore[attr-defined]
+    rewrite(storage, lsn, lambda record: record._replace(flags=0))
     assert codes(storage, ("tree",)) == {"JE-TREE-013"}
     storage = sound()
     rewrite(storage, _root(storage, "large"), lambda record: record, flags=0x80)
@@ -234,7 +234,7 @@ def test_a_delta_of_another_node() -> None:
         delta, other = node.delta_lsn, leaf(env, "d", 0).full_lsn
     assert delta != NULL_LSN
     assert codes(storage) == set()
-    rewrite(storage, delta, lambda record: record._replace(prev_full_lsn=other))  # type: ignore[attr-defined]
+    rewrite(storage, delta, lambda record: record._replace(prev_full_lsn=other))
     assert codes(storage, ("tree",)) == {"JE-TREE-016"}
 
 

@@ -6,6 +6,7 @@ files, crashes and recovers. The dict holds the LSN of every visible entry.
 
 from __future__ import annotations
 
+import random
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -66,7 +67,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(
         types=st.lists(TYPES, min_size=1, max_size=12), flip=st.booleans(), order=st.randoms(), late=st.integers(0, 3)
     )
-    def write(self, types: list[int], flip: bool, order: object, late: int) -> None:
+    def write(self, types: list[int], flip: bool, order: random.Random, late: int) -> None:
         if flip:
             self.lsn = make_lsn(file_of(self.lsn) + 1, 30)
         for type_number in types:
@@ -76,7 +77,7 @@ class IndexMachine(RuleBasedStateMachine):
             self.log.append(entry)
             self.visible[entry.vlsn] = entry
             self.pending.append(entry)
-        order.shuffle(self.pending)  # type: ignore[attr-defined]
+        order.shuffle(self.pending)
         while len(self.pending) > late:
             self.register()
 

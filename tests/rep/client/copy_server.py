@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.rep.client.connection import Address
 from engine.rep.frames import DisconnectedError
@@ -98,8 +99,8 @@ class CopyConnection:
             self._say(c.ServerVersion(version=min(message.version, server.version), node_id=1))
             self._version = min(message.version, server.version)
         elif isinstance(message, c.FeederInfoReq):
-            later = {"log_version": 26, "je_version": "25.3.17"} if self._version >= 3 else {}
-            self._say(c.FeederInfoResp(load=2, first_vlsn=1, last_vlsn=100, **later))  # type: ignore[arg-type]
+            later: dict[str, Any] = {"log_version": 26, "je_version": "25.3.17"} if self._version >= 3 else {}
+            self._say(c.FeederInfoResp(load=2, first_vlsn=1, last_vlsn=100, **later))
         elif isinstance(message, c.FileListReq):
             self._say(c.FileListResp(names=tuple(server.files)))
         elif isinstance(message, c.FileInfoReq) and message.name != c.END_OF_QUESTIONS:
