@@ -30,7 +30,8 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.storage.disk import DiskStorage
-from tests.derby.derby_java import HERE, JAR
+from tests.derby.derby_java import HERE
+from tests.tools import DERBY_JAR as JAR
 
 _FILE_BYTES: Final = 33_554_432
 _BATCH: Final = 100

@@ -221,6 +221,6 @@ def load(row: table.CommandRow) -> click.Command:
 
 
 if __name__ == "__main__":
-    table.COMMANDS += ROWS  # type: ignore[misc]
+    vars(table)["COMMANDS"] = (*table.COMMANDS, *ROWS)
     cli.load = load
     cli.main()

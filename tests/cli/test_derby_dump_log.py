@@ -219,7 +219,9 @@ FILTERS: list[tuple[list[str], Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "wanted"), FILTERS, ids=lambda value: " ".join(value) if value is list else "")
+@pytest.mark.parametrize(
+    ("options", "wanted"), FILTERS, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
 def test_filters(five: Path, options: list[str], wanted: Any) -> None:
     expected = [one for one in recorded(FIVE) if wanted(one)]
     assert expected

@@ -70,8 +70,9 @@ def test_put_get_delete_scan(store: Path) -> None:
     assert run("put", store, "k1", "again", "--db", "orders", "--no-overwrite").code == 3
     assert run("get", store, "k1", "--db", "orders", "--json").json()["records"] == [{"key": "6b31", "data": "7631"}]
     before = state_of(store)
-    for words in (("get", "k9", "--db", "orders"), ("get", "k1", "--db", "none"), ("delete", "k9", "--db", "orders")):
-        assert run(words[0], store, *words[1:], *(("-n",) if words[0] == "delete" else ())).code == 4
+    assert run("get", store, "k9", "--db", "orders").code == 4
+    assert run("get", store, "k1", "--db", "none").code == 4
+    assert run("delete", store, "k9", "--db", "orders", "-n").code == 4
     assert run("delete", store, "k1", "--db", "orders", "-n").code == 0
     assert state_of(store) == before
     gone = run("delete", store, "k1", "--db", "orders", "--json")
@@ -188,11 +189,11 @@ def test_a_store_that_another_process_has_open(store: Path) -> None:
             result = run(words[0], store, *words[1:], "--db", "orders")
             assert result.code == 3, words
             assert f"process {pid}" in result.err
-        for words in (("crash", "--in-place", "--yes"), ("checkpoint",), ("recover",)):
-            assert run(words[0], store, *words[1:]).code == 3, words
-        for words in (("get", "k1", "--db", "orders"), ("scan", "--db", "orders"), ("dbs",), ("info",)):
-            result = run(words[0], store, *words[1:])
-            assert result.code == 0, words
+        for command, *options in (("crash", "--in-place", "--yes"), ("checkpoint",), ("recover",)):
+            assert run(command, store, *options).code == 3, command
+        for command, *options in (("get", "k1", "--db", "orders"), ("scan", "--db", "orders"), ("dbs",), ("info",)):
+            result = run(command, store, *options)
+            assert result.code == 0, command
             assert str(pid) in result.err + result.text
     assert {path: state[2] for path, state in state_of(store).items() if not path.endswith(".lck")} == before
 

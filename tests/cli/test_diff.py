@@ -160,7 +160,7 @@ def test_a_prediction_as_text() -> None:
     assert "8 durable commits are more than the limit 3" in result.text
 
 
-def records(*words: object, code: int = exits.FINDINGS) -> dict[str, Any]:
+def records(*words: str | Path, code: int = exits.FINDINGS) -> dict[str, Any]:
     """The document of a comparison of records."""
     result = run("diff", *words, "--json")
     assert_valid("diff", result.out)

@@ -125,6 +125,7 @@ def test_the_short_way_prints_what_the_general_one_does(env: Path) -> None:
     """Most lines are made without ``describe``; they must not differ from it."""
     lines = LineRenderer(View(), Style())
     for item in Environment(env.name, env)._replace(path=env).read() if (env / "env").is_dir() else read(env):
+        assert isinstance(item, LogEntry)
         record = item.record()
         if isinstance(record, LN) and record.content is None and record.tail is None:
             assert lines.entry(item, record, "").endswith("  " + expected_words(lines, item, record))

@@ -60,7 +60,7 @@ def test_a_full_disk_stops_a_load(env: Path, tmp_path: Path, monkeypatch: pytest
     disk = SmallDisk(room)
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", disk.pwrite)
-        result = run("load", env, dump, "--db", "a", "--batch", BATCH)
+        result = run("load", env, dump, "--db", "a", "--batch", str(BATCH))
         again = run("put", env, "k", "v", "--db", "a", "--backup-dir", "none")
     assert (result.code, again.code) == (7, 7)
     assert "no space left on device" in result.err

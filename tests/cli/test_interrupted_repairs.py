@@ -99,7 +99,7 @@ class Work:
             self.repaired = self.result(run(*case.verb, self.env, *case.options, "--json").out)
         self._kept = tmp_path / "kept"
         shutil.copytree(self.root, self._kept)
-        self.words = ("undo", self.env) if case.undo else (*case.verb, self.env, *case.options)
+        self.words: tuple[str | Path, ...] = ("undo", self.env) if case.undo else (*case.verb, self.env, *case.options)
         if not case.undo:
             self.repaired = self.repair()
             self.reset()

@@ -18,6 +18,7 @@ from engine.format.entry_types import ENTRY_TYPES
 from engine.format.versions import HIGHEST_TYPE, JE_RELEASES
 from jetool.app import cli, manpages, manual, table
 from jetool.app.command import Command
+from jetool.app.manual import escape
 from tests import harness
 from tests.harness import REPOSITORY
 from tests.tools import needs
@@ -42,17 +43,17 @@ def test_every_command_has_a_page_with_all_that_help_says() -> None:
         page = (MAN / f"jetool-{name.replace(' ', '-')}.1").read_text()
         listed = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
         for option in (option for param in listed for option in param.opts):
-            assert manpages.escape(option) in page
+            assert escape(option) in page
         for _, line in command.examples:
-            assert f".nf\n{manpages.escape(line)}\n.fi" in page
+            assert f".nf\n{escape(line)}\n.fi" in page
         for code, text in command.exits.items():
-            assert f"\\fB{code}\\fR\n{manpages.escape(text[0].upper() + text[1:])}." in page
+            assert f"\\fB{code}\\fR\n{escape(text[0].upper() + text[1:])}." in page
 
 
 def test_page_of_the_program_lists_all_commands() -> None:
     page = (MAN / "jetool.1").read_text()
     for row in table.COMMANDS:
-        assert f"\\fBjetool\\-{manpages.escape(row.name)}\\fR(1)" in page
+        assert f"\\fBjetool\\-{escape(row.name)}\\fR(1)" in page
     for name in ("ADDRESSES", "ENVIRONMENT", "EXIT STATUS"):
         assert f".SH {name}\n" in page
 
@@ -99,7 +100,7 @@ def test_command_line_writes_and_checks(tmp_path: Path) -> None:
 
 
 def test_text_cannot_become_a_request() -> None:
-    assert manpages.escape(".SH x\n'y \\n -z") == "\\&.SH x\n\\(aqy \\en \\-z"
+    assert escape(".SH x\n'y \\n -z") == "\\&.SH x\n\\(aqy \\en \\-z"
 
 
 @pytest.mark.usefixtures("samples")
@@ -167,7 +168,7 @@ def test_references_lead_to_pages(path: Path) -> None:
 def test_the_log_page_has_every_type_version_and_bit() -> None:
     page = (MAN / "jetool-log.5").read_text()
     for one in ENTRY_TYPES:
-        name = manpages.escape(one.name.replace("_WITH_BEFORE_IMAGE", "_WITH_..."))
+        name = escape(one.name.replace("_WITH_BEFORE_IMAGE", "_WITH_..."))
         assert re.search(rf"^{one.number} +{re.escape(name)} +{one.family} ", page, re.MULTILINE), one
     for version, release in JE_RELEASES.items():
         assert re.search(rf"^{version} +{re.escape(release)} +{HIGHEST_TYPE[version]} ", page, re.MULTILINE)

@@ -185,7 +185,17 @@ def test_three_nodes_that_elect(tmp_path: Path, secret: Path) -> None:
 
 
 def test_options_of_elections(tmp_path: Path, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["node", "run", tmp_path / "n1", "--node", "n1", "--listen", address(), "--secret-file", secret]
+    words: list[str | Path] = [
+        "node",
+        "run",
+        tmp_path / "n1",
+        "--node",
+        "n1",
+        "--listen",
+        address(),
+        "--secret-file",
+        secret,
+    ]
     assert run(*words, "--elect", "--master").code == 2
     assert run(*words, "--priority", "1").code == 2
     assert run(*words, "--master", "--election-timeout", "1").code == 2

@@ -39,6 +39,9 @@ class Memory:
         self.data = b""
         self.flushed = 0
 
+    def open(self) -> None:
+        pass
+
     def write(self, data: bytes) -> None:
         self.data += data
 

@@ -68,7 +68,7 @@ def state(env: Path) -> dict[str, object]:
 def test_a_reader_changes_nothing(env: Path, command: tuple[str, ...]) -> None:
     before = state(env)
     name, *options = command
-    words = [name, options.pop(0), env, *options] if name == "vlsn" else [name, env, *options]
+    words: list[str | Path] = [name, options.pop(0), env, *options] if name == "vlsn" else [name, env, *options]
     result = run(*words)
     assert result.code in (exits.DONE, exits.FINDINGS), result.err
     assert result.out

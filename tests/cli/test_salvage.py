@@ -86,7 +86,7 @@ def test_records_keep_their_expiration(tmp_path: Path) -> None:
     assert run("salvage", copied, "--to", tmp_path / "out").code == 0
 
     def expirations(where: Path) -> dict[bytes, int]:
-        found = {}
+        found: dict[bytes, int] = {}
         from engine.tree.tree import bins
 
         with Environment(DiskStorage(where)) as opened:

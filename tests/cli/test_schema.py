@@ -53,10 +53,11 @@ def test_fields_become_properties() -> None:
     good = {"rec": "r", "plain": 1, "maybe": "x", "null": None, "lsns": ["0x0/0x0", None], "deep": [{"in": True}]}
     good["free"] = {"anything": 1}
     check.validate(good)
-    for bad in (
+    faults: tuple[dict[str, object], ...] = (
         {"rec": "s"}, {"plain": "1"}, {"maybe": "z"}, {"null": "zz"}, {"lsns": ["0x0"]}, {"lsns": None}, {"deep": [{}]},
         {"free": 1},
-    ):  # fmt: skip
+    )  # fmt: skip
+    for bad in faults:
         assert not check.is_valid({**good, **bad}), bad
 
 

@@ -60,7 +60,7 @@ def check(cuts: Cuts, step: int, look: Callable[[Environment], State] = contents
         changes: of the configuration with which the cuts are opened.
     """
     checked = 0
-    first = cuts.states and min(lsn for lsn in cuts.commits)
+    first = min(cuts.commits) if cuts.states else 0
     for lsn, end in cuts.ends[:: step or 1]:
         if lsn < first:
             continue

@@ -16,7 +16,7 @@ from engine.log.tail import find_end
 from engine.log.writer import LogWriter
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins, read_ln, slot_data
-from tests.db.workload import State, Workload, open_env
+from tests.db.workload import Workload, open_env
 
 FIRST_MS = 1_700_000_000_000
 
@@ -35,7 +35,7 @@ def later_log(version: int) -> dict[str, bytes]:
     return storage.contents()
 
 
-def timed_contents(env: Environment) -> State:
+def timed_contents(env: Environment) -> dict[str, dict[Any, Any]]:
     """Every record of every database: its data and when it was written."""
     found: dict[str, dict[Any, Any]] = {}
     for name in env.database_names():

@@ -129,7 +129,7 @@ def test_deferred_writes_keep_their_times(version: int) -> None:
     storage = MemoryStorage(later_log(version))
     with open_env(storage, create=False, clock=workload.clock) as env:
         write_deferred(env, workload)
-        later = {
+        later: dict[str, dict[Any, Any]] = {
             "deferred": {key: (data, at if version >= LN_KEY_FIRST else 0) for key, data, at in deferred_records()}
         }
         assert timed_contents(env) == later

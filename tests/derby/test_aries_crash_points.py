@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_interrupted_at_every_change_of_the_largest() -> None:
 @pytest.mark.parametrize("name", ["crash-ddl", "crash-five-transactions", "crash-mixed", "crash-log-files"])
 def test_cuts_interrupted_at_every_change(name: str) -> None:
     for cut in json_of(name, "cuts.json")["cuts"]:
-        assert assert_recovers_from_every_image(lambda cut=cut: cut_of(name, cut), cut["expected"]) >= 8
+        assert assert_recovers_from_every_image(partial(cut_of, name, cut), cut["expected"]) >= 8
 
 
 @pytest.mark.parametrize("torn_bytes", [pytest.param(1, marks=pytest.mark.slow), 1000])

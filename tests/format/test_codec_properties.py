@@ -41,10 +41,11 @@ def database(version: int) -> Records:
     def build(draw: st.DrawFn) -> db_tree.DatabaseImpl:
         db_id = draw(st.one_of(st.integers(-300, 10), LONG))
         root = draw(st.one_of(st.none(), st.tuples(st.one_of(st.none(), BYTES), LSN, U8)))
+        key, lsn, level = root or (None, NULL, 0)
         shares = st.lists(st.builds(db_tree.FileUtilization, *([LONG] * 9)), max_size=3).map(tuple)
         return db_tree.DatabaseImpl(
             db_id, draw(TEXT) if version >= 16 and db_id not in (0, 1) else None, root is not None,
-            *(root or (None, NULL, 0)), draw(U8), draw(st.one_of(st.none(), BYTES)), draw(st.one_of(st.none(), BYTES)),
+            key, lsn, level, draw(U8), draw(st.one_of(st.none(), BYTES)), draw(st.one_of(st.none(), BYTES)),
             draw(LONG), draw(LONG) if version < 8 else 0, draw(U8), draw(shares) if version < 16 else (),
             draw(TUPLE_OF_BYTES) if version >= 8 else (),
         )  # fmt: skip
@@ -145,8 +146,11 @@ def ln_flags(version: int, transactional: bool) -> tuple[Records, Records, Recor
     second = {16: 0x03, 19: 0x1F, 20: 0x3F, 25: 0x7F, 26: 0xFF}
     known = max((mask for since, mask in second.items() if since <= version), default=0)
     third = 0x01 if version >= 26 else 0
-    masked = tuple(U8.map(lambda value, mask=mask: value & mask) for mask in (first, known, third))
-    return masked[0], masked[1], masked[2]
+
+    def masked(mask: int) -> Records:
+        return U8.map(lambda value: value & mask)
+
+    return masked(first), masked(known), masked(third)
 
 
 def lns(version: int, number: int) -> Records:
@@ -164,6 +168,7 @@ def lns(version: int, number: int) -> Records:
         data = draw(st.one_of(st.none(), BYTES))
         content = draw(CONTENTS[number](version)) if number in CONTENTS else None
         if number == 11 and data is None:
+            assert content is not None
             content = content._replace(summary=None, offsets=())
         return LN(
             flags, flags2, flags3, draw(LONG),
@@ -319,11 +324,14 @@ def test_bodies_are_used_up(number: int, data: st.DataObject) -> None:
 @given(st.lists(st.integers(0, (1 << 32) - 1), max_size=20).map(sorted))
 def test_packed_offsets(offsets: list[int]) -> None:
     summary = lc.FileSummaryLN(NULL, lc.FileSummary(*[0] * 11), tuple(offsets))
-    record = LN(*[0] * 4, NULL, None, NULL, None, None, NULL, *[0] * 7, -1, None, b"", summary, b"\0" * 8, None)
+    record = LN(
+        0, 0, 0, 0, NULL, None, NULL, None, None, NULL, 0, 0, 0, 0, 0, 0, 0, -1, None, b"", summary, b"\0" * 8, None
+    )  # fmt: skip
     assert decode_body(11, 17, encode_body(11, 17, record)) == record
 
 
 def test_flags_are_the_numbers_of_the_description() -> None:
+    names: tuple[str, ...]
     names = ("ABORT_KNOWN_DELETED", "EMBEDDED", "HAS_ABORT_KEY", "HAS_ABORT_DATA", "HAS_ABORT_VLSN", "HAS_ABORT_LSN",
              "HAS_ABORT_EXPIRATION", "HAS_EXPIRATION")  # fmt: skip
     assert [getattr(ln_module, name) for name in names] == [1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80]

@@ -70,7 +70,8 @@ class Log:
 @given(st.data())
 def test_plain_entries_are_those_that_examine_calls_good(source: st.DataObject) -> None:
     log = Log(source)
-    pos, prev, last, found = 0, 0, log.last, {}
+    found: dict[int, list[int]] = {}
+    pos, prev, last = 0, 0, log.last
     while True:
         check = examine(log.data, pos, len(log.data), log.version, prev, at_end=True)
         header = check.header

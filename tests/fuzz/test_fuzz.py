@@ -124,9 +124,9 @@ SMALLEST = {
     )),
     "delta slots": (22, 8, OldDelta(1, -1, -1, (DeltaSlot(b"", 1, 0),) * COUNT)),
     "transactions": (28, 17, RollbackStart(1, 1, 1, (-11,) * COUNT)),
-    "offsets": (11, 17, LN(*[0] * 4, -1, None, -1, None, None, -1, *[0] * 7, -1, None, b"", FileSummaryLN(
+    "offsets": (11, 17, LN(0, 0, 0, 0, -1, None, -1, None, None, -1, 0, 0, 0, 0, 0, 0, 0, -1, None, b"", FileSummaryLN(
         -1, FileSummary(*[0] * 11), tuple(range(1000, 1000 + COUNT))), b"k" * 8, None)),
-    "scans": (20, 26, CkptEnd("x", *[1] * 14, (), (1000,) * COUNT)),
+    "scans": (20, 26, CkptEnd("x", 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, (), (1000,) * COUNT)),
 }  # fmt: skip
 
 

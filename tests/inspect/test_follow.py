@@ -165,7 +165,7 @@ def test_nothing_is_lost_between_the_last_look_and_a_new_file() -> None:
 
 def test_a_none_before_each_pause() -> None:
     """So that the caller can hand on what it has."""
-    pauses = []
+    pauses: list[None] = []
     writer = Writer(whole(), sizes(1, 5000))
 
     def pause() -> None:

@@ -58,7 +58,7 @@ def test_random_environments_as_plain_dictionaries_have_it(seed: int) -> None:
         workload.run(env, 40)
         envs.append(env)
         states.append(contents(env))
-    found = diff_records(*envs, 1 << 20)
+    found = diff_records(envs[0], envs[1], 1 << 20)
     one, other = (flat(state) for state in states)
     assert {(d.database, d.key, d.data) for d in found.differences if d.data is not None} == one - other
     assert {(d.database, d.key, d.other_data) for d in found.differences if d.other_data is not None} == other - one

@@ -10,7 +10,7 @@ import pytest
 
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.survey import Survey, survey
+from engine.inspect.survey import RecoveryWork, Survey, survey
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
@@ -23,6 +23,11 @@ from tests.verify.logs import Files, LogWriter, changed, golden, whole
 def survey_of(files: Files) -> Survey:
     storage = MemoryStorage(files)
     return survey(storage, list_log_files(storage))
+
+
+def work_of(found: Survey) -> RecoveryWork:
+    assert found.work is not None
+    return found.work
 
 
 def survey_at(environment: Environment) -> Survey:
@@ -61,7 +66,7 @@ def test_what_je_recovers_from(environment: Environment) -> None:
     if environment.release != "3.3.98":
         assert shown(found.partial_checkpoint) == recovery["partialCheckpointStartLsn"]
         assert record.id == recovery["checkpointId"]
-    assert found.work.from_lsn == record.first_active_lsn
+    assert work_of(found).from_lsn == record.first_active_lsn
 
 
 @pytest.mark.parametrize("environment", environments())
@@ -95,7 +100,7 @@ def test_how_it_stopped(environment: Environment) -> None:
     found = survey_at(environment)
     assert found.closed_cleanly == (manifest["crashPoint"] == "none")
     if found.closed_cleanly:
-        assert (found.work.open_txns, found.work.prepared_txns) == ((), ())
+        assert (work_of(found).open_txns, work_of(found).prepared_txns) == ((), ())
     inside = re.search("inside the second checkpoint", manifest["crashPoint"])
     assert (found.partial_checkpoint != NULL_LSN) == bool(inside)
 
@@ -107,12 +112,12 @@ def test_entries_of_the_recovery_interval(environment: Environment) -> None:
     rows = [row for row in environment.good_entries() if row.lsn < 0x7FFFFFFF << 32]
     if len(environment.good_entries()) != sum(isinstance(item, LogEntry) for item in environment.read()):
         return
-    start = found.work.from_lsn
+    start = work_of(found).from_lsn
     inside = [row for row in rows if start <= row.lsn < found.end_of_log]
-    assert found.work.entries == len(inside)
-    assert found.work.log_bytes == sum(row.total_bytes for row in inside)
-    assert found.work.commits == sum(row.type_name == "Commit" for row in inside)
-    assert found.work.aborts == sum(row.type_name == "Abort" for row in inside)
+    assert work_of(found).entries == len(inside)
+    assert work_of(found).log_bytes == sum(row.total_bytes for row in inside)
+    assert work_of(found).commits == sum(row.type_name == "Commit" for row in inside)
+    assert work_of(found).aborts == sum(row.type_name == "Abort" for row in inside)
 
 
 @pytest.mark.parametrize("environment", environments(cases=["xa-prepared"]))
@@ -127,9 +132,9 @@ def test_prepared_transactions(environment: Environment) -> None:
             ended.add(entry.record()[0])
     assert len(prepared) == 6
     found = survey_at(environment)
-    assert len(found.work.prepared_txns) == 2
-    assert not ended & set(found.work.prepared_txns)
-    assert not set(found.work.open_txns) & set(found.work.prepared_txns)
+    assert len(work_of(found).prepared_txns) == 2
+    assert not ended & set(work_of(found).prepared_txns)
+    assert not set(work_of(found).open_txns) & set(work_of(found).prepared_txns)
 
 
 @pytest.mark.parametrize("environment", environments())
@@ -218,8 +223,8 @@ def test_without_a_checkpoint() -> None:
     ckpt_end = next(at for at in places if data[at + 4] == 20)
     found = survey_of({"00000000.jdb": data[:ckpt_end]})
     assert found.checkpoint is None
-    assert found.work.from_lsn == NULL_LSN
-    assert found.work.entries == places.index(ckpt_end)
+    assert work_of(found).from_lsn == NULL_LSN
+    assert work_of(found).entries == places.index(ckpt_end)
     assert found.end_of_log == ckpt_end
     assert not found.closed_cleanly
     assert found.root is not None
@@ -231,13 +236,13 @@ def test_only_a_file_header() -> None:
     assert (found.last_lsn, found.end_of_log) == (0, 38)
     assert (found.checkpoint, found.root, found.root_lsn) == (None, None, NULL_LSN)
     assert (found.replicated, found.closed_cleanly, found.tail) == (False, False, None)
-    assert found.work.entries == 1
+    assert work_of(found).entries == 1
 
 
 def test_a_file_of_no_bytes() -> None:
     found = survey_of({"00000000.jdb": b""})
     assert (found.last_lsn, found.end_of_log, found.checkpoint) == (NULL_LSN, NULL_LSN, None)
-    assert found.work.entries == 0
+    assert work_of(found).entries == 0
     assert found.versions == ()
 
 

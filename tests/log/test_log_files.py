@@ -143,7 +143,7 @@ def test_golden_environment(environment: str) -> None:
     files = listing.files if listing.marker is None else (*listing.files, listing.marker)
     counts: dict[str, int] = {}
     invisible = 0
-    damages = []
+    damages: list[tuple[int, str, bool]] = []
     for file in files:
         with FileReader(storage, file, is_last=file == files[-1]) as reader:
             for item in reader.entries():

@@ -92,9 +92,9 @@ def test_a_start_that_is_no_entry() -> None:
     """The message names the entries on both sides."""
     log = reader(whole())
     at, behind = (item.lsn for item in list(log.forward(make_lsn(3, 0)))[5:7])
-    for go in (lambda: list(log.forward(at + 3)), lambda: list(log.backward(at + 3))):
+    for go in (log.forward, log.backward):
         with pytest.raises(NotFoundError) as error:
-            go()
+            list(go(at + 3))
         assert error.value.lsn == f"0x3/0x{(at + 3) & 0xFFFFFFFF:x}"
         assert error.value.hint == f"entries near it begin at 0x3/0x{at & 0xFFFF:x} and 0x3/0x{behind & 0xFFFF:x}"
         assert error.value.file == f"memory:/{NAMES[3]}"

@@ -7,6 +7,7 @@ T-60, T-64 (invisible entries), T-70.
 
 from __future__ import annotations
 
+from typing import Any
 from zlib import adler32
 
 import pytest
@@ -258,7 +259,7 @@ def test_bounds() -> None:
 @pytest.mark.parametrize("window", [22, 100, 1 << 10, 1 << 13, 1 << 20])
 def test_any_window_gives_the_same_entries(window: int) -> None:
     for file in golden_files():
-        options = {"number": file.number, "is_last": file.is_last}
+        options: dict[str, Any] = {"number": file.number, "is_last": file.is_last}
         assert list(open_bytes(file.data, window=window, **options).entries()) == read(file.data, **options)
         assert check(file.data, window=window, **options) == check(file.data, **options)
 

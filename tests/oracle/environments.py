@@ -7,7 +7,7 @@ import gzip
 from collections.abc import Collection, Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 import pytest
@@ -75,7 +75,7 @@ class Environment(NamedTuple):
         return gzip.decompress(path.with_name(name + ".gz").read_bytes())
 
 
-def environments(*releases: str, cases: Collection[str] = ()) -> list[object]:
+def environments(*releases: str, cases: Collection[str] = ()) -> list[Any]:
     """Parameters for pytest: the environments of these releases and cases (none named: of all), the largest first."""
     paths = [path.parent for path in FIXTURES.glob("**/env")]
     found = [Environment(str(path.relative_to(FIXTURES)), path) for path in paths]

@@ -6,7 +6,7 @@ are hex digits, LSNs are text in JE's spelling, times ISO-8601 in UTC; what poin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -76,7 +76,7 @@ def _expiration(value: int) -> str | None:
 
 
 _LISTS = {"ints": "int", "offsets": "int", "lsns": "lsn", "byteses": "bytes", "records": "record"}
-_VALUES = {
+_VALUES: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "hex": int,
     "level": int,

@@ -23,7 +23,7 @@ def fixtures(corpus: Path) -> Path:
 
 
 def test_report_in_every_format(session: Session, fixtures: Path, tmp_path: Path) -> None:
-    words = ["fleet", "report", fixtures / "txn-closed/env", f"{fixtures}/ha-rollback/node?/env"]
+    words: list[str | Path] = ["fleet", "report", fixtures / "txn-closed/env", f"{fixtures}/ha-rollback/node?/env"]
     text = run(*words, "--html", tmp_path / "fleet.html", "--parquet", tmp_path / "dataset")
     assert text.code == 0
     lines = text.text.splitlines()
@@ -42,14 +42,19 @@ def test_report_in_every_format(session: Session, fixtures: Path, tmp_path: Path
         "environments": 4, "unreadable": 0, "damaged": 0, "rolling_back": 0, "complete": True,
         "bytes": sum(record["bytes"] for record in records), "entries": sum(record["entries"] for record in records),
     }  # fmt: skip
-    lines = run(*words, "--format", "ndjson", "--fields", "name,state").lines()
-    assert lines[0] == {"rec": "environment", "name": str(fixtures / "txn-closed/env"), "state": "clean"}
-    assert lines[-1]["rec"] == "summary"
+    records = run(*words, "--format", "ndjson", "--fields", "name,state").lines()
+    assert records[0] == {"rec": "environment", "name": str(fixtures / "txn-closed/env"), "state": "clean"}
+    assert records[-1]["rec"] == "summary"
     assert run(*words, "--format", "csv", "--fields", "state,entries").text.splitlines()[1] == "clean,558"
 
 
 def test_the_dataset_is_what_the_report_says(session: Session, fixtures: Path, tmp_path: Path) -> None:
-    words = ["fleet", "report", f"{fixtures}/ha-rollback-thrice/node?/env", fixtures / "corrupt-middle/env"]
+    words: list[str | Path] = [
+        "fleet",
+        "report",
+        f"{fixtures}/ha-rollback-thrice/node?/env",
+        fixtures / "corrupt-middle/env",
+    ]
     done = run(*words, "--parquet", tmp_path / "d", "--json")
     assert done.code == 1
     records = {record["environment"]: record for record in done.json()["records"]}

@@ -111,7 +111,7 @@ def scan_seconds(root: Path, master: str) -> float:
     done = subprocess.run(command, capture_output=True, text=True, env=harness.environment(), timeout=600)
     assert done.returncode == 0, done.stderr
     times = [line["elapsed_ms"] for line in map(json.loads, done.stderr.splitlines()) if line["step"] == "read logs"]
-    return (times[-1] - times[0]) / 1000
+    return float(times[-1] - times[0]) / 1000
 
 
 @pytest.mark.slow

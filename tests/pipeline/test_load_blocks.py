@@ -18,6 +18,7 @@ import pyarrow as pa
 from engine.format.entry.ln import EMBEDDED, LN
 from engine.format.entry.node import NodeRecord, Slot, encode_node
 from engine.format.entry_types import BIN_TYPE
+from engine.format.fast.bin import compact_base
 from engine.format.fast.ln import encode_user_ln
 from engine.format.header import HEADER
 from engine.pipeline.load.blocks import (
@@ -28,7 +29,7 @@ from engine.pipeline.load.blocks import (
 )
 from engine.pipeline.load.plan import Target
 from engine.pipeline.load.runs import Binary, first_of_equals, order_of
-from engine.tree.node_codec import common_prefix, compact_base
+from engine.tree.node_codec import common_prefix
 
 LENGTHS = st.sampled_from([0, 1, 5, 16, 17, 100, 119, 120, 374, 375, 4200])
 VALUES = st.builds(lambda length, byte: bytes([byte]) * length, LENGTHS, st.integers(0, 255))

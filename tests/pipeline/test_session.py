@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_an_interrupt_cancels_the_job(session: Session) -> None:
     context = session.context
     timer = threading.Timer(3, signal.raise_signal, [signal.SIGINT])
 
-    def slowly(rows: object) -> object:
+    def slowly(rows: Iterable[int]) -> Iterable[int]:
         time.sleep(100)
         return rows
 
@@ -141,11 +142,11 @@ def test_an_interrupt_cancels_the_job(session: Session) -> None:
     assert session.spark.range(5).count() == 5
 
 
-def damage(rows: object) -> object:
+def damage(rows: Iterable[int]) -> Iterable[int]:
     raise DamageError("wrong checksum", file="00000001.jdb", lsn="0x1/0x20")
 
 
-def divide(rows: object) -> object:
+def divide(rows: Iterable[int]) -> Iterable[int]:
     raise ZeroDivisionError("nothing can be divided")
 
 

@@ -355,7 +355,9 @@ def test_nodes_that_elect_and_nodes_that_do_not() -> None:
         listen = free_ports(1)[0]
         plain = started(MemoryStorage(), config_of(0, [listen, master.config.listen], name="node9"))
         assert plain.await_end(PATIENCE_S)
-        assert "start this node with --elect" in str(plain.failure.hint if plain.failure else "")
+        assert "start this node with --elect" in str(
+            plain.failure.hint if isinstance(plain.failure, JetoolError) else ""
+        )
         plain.stop()
     addresses = free_ports(2)
     by_hand = started(MemoryStorage(), config_of(0, addresses, master=True))

@@ -71,7 +71,7 @@ def test_a_node_listens_on_when_a_call_cannot_be_taken(monkeypatch: pytest.Monke
     (listen, _) = addresses = free_ports(2)
     node = started(MemoryStorage(), config_of(0, addresses, master=True))
     assert node.await_role(Role.MASTER, 10)
-    real, failing = service_dispatcher.Channel, [OSError(errno.EINVAL, "Invalid argument")]
+    real, failing = Channel, [OSError(errno.EINVAL, "Invalid argument")]
 
     def gone(sock: socket.socket, peer: str) -> Channel:
         if failing:

@@ -279,7 +279,7 @@ def test_a_replica_whose_disk_is_full() -> None:
     for i in range(30):
         put(nodes[0], b"%d" % i, b"x" * 200)
     assert nodes[1].await_end(10)
-    assert nodes[1].failure is not None
+    assert isinstance(nodes[1].failure, JetoolError)
     assert nodes[1].failure.exit_code == 7
     eventually(lambda: not nodes[0].status().replicas[0].connected)
     rules.clear()

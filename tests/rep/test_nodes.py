@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from engine.errors import NotFoundError, RefusedError, UnsupportedError
+from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
 from engine.rep.node import RepNode
 from engine.rep.operator import ask_transfer
@@ -248,7 +248,7 @@ def test_a_network_restore() -> None:
     assert master.await_role(Role.MASTER, 10)
     refused = started(target, config_of(1, addresses))
     assert refused.await_end(10)
-    assert "--restore" in str(refused.failure.hint if refused.failure else "")
+    assert "--restore" in str(refused.failure.hint if isinstance(refused.failure, JetoolError) else "")
     refused.stop()
     before = files_of(target)
     node = started(target, config_of(1, addresses, restore=True))

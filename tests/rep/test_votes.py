@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DamageError, FormatError, JetoolError, StorageError, UnsupportedError
+from engine.errors import DamageError, FormatError, StorageError, UnsupportedError
 from engine.format.bytecursor import ByteWriter
 from engine.rep.election import messages
 from engine.rep.election.ballot import FILE, Ballot
@@ -190,7 +190,7 @@ class Booth:
     def deposed(self) -> None:
         self.events.append("deposed")
 
-    def fail(self, error: JetoolError) -> None:
+    def fail(self, error: Exception) -> None:
         raise error
 
 

@@ -115,6 +115,6 @@ def test_the_command(tmp_path: Path) -> None:
     file.write_text("nothing here")
     assert run("explain", file).code == 4
     assert run("explain", tmp_path / "none").code == 4
-    done = spawn("explain", "--json", input=text_of("WEDGED").encode())
-    assert done.returncode == 0
-    assert b"WEDGED" in done.stdout
+    piped = spawn("explain", "--json", input=text_of("WEDGED").encode())
+    assert piped.returncode == 0
+    assert b"WEDGED" in piped.stdout

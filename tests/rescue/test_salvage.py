@@ -130,7 +130,8 @@ def test_the_log_alone_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch)
 def test_three_replicas_each_damaged_elsewhere(tmp_path: Path) -> None:
     """Nothing is lost: what one node has lost another one has."""
     source = random.Random(41)
-    envs, whole = [], {}
+    envs: list[Path] = []
+    whole: dict[str, Any] = {}
     for number in (1, 2, 3):
         env = corpus.copy(named(f"je-18.3.20/ha-group/node{number}").path / "env", tmp_path / f"node{number}")
         whole |= records_of(env)
@@ -214,7 +215,7 @@ def test_sorting_in_runs() -> None:
 
 
 def version(kind: str, lsn: int, **values: Any) -> SalvagedVersion:
-    given = {
+    given: dict[str, Any] = {
         "env": "", "db": 6, "key": b"k", "deleted": False, "embedded": False, "data": b"d", "txn": None,
         "vlsn": NULL_VLSN, "node": -1, "bin_lsn": NULL_LSN,
     } | values  # fmt: skip

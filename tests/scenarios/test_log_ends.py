@@ -213,6 +213,9 @@ class Spoiled:
         found = self._writer.find(file_number, offset)
         return None if found is None else found[:-1] + bytes((found[-1] ^ 4,))
 
+    def may_hold(self, file_number: int, offset: int) -> bool:
+        return self._writer.may_hold(file_number, offset)
+
     def invalidate(self, failure: JetoolError) -> None:
         self._writer.invalidate(failure)
 

@@ -33,7 +33,7 @@ class Stopping:
         self.backup = StoppingStorage(backup, fail_at, torn_bytes)
         both = self.base, self.backup
         for one, other in (both, both[::-1]):
-            one.count = _shared(one.count, one, other)  # type: ignore[method-assign]
+            vars(one)["count"] = _shared(one.count, one, other)
 
 
 def _shared(count: Callable[[str], None], one: StoppingStorage, other: StoppingStorage) -> Callable[[str], None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ from engine.tree.apply import RecordVersion, Redo, redo_ln, redo_sorted
 from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins
 
-Slots = list[tuple[object, ...]]
+Slots = list[tuple[Any, ...]]
 
 KEYS = st.integers(0, 60).map(lambda number: b"%03d" % number)
 DATA = st.sampled_from((None, b"", b"small"))

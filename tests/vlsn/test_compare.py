@@ -42,7 +42,7 @@ class Node:
         if word.startswith("rs"):
             self.put(ROLLBACK_START, 0, NULL, encode_rollback_start(RollbackStart(int(word[2:]), 0, 1, ()), 17))
         elif word.startswith("ce"):
-            end = CkptEnd("api", 1, 0, int(word[2:]), NULL, 0, *[0] * 9, (), ())
+            end = CkptEnd("api", 1, 0, int(word[2:]), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (), ())
             self.put(CKPT_END, 0, NULL, encode_ckpt_end(end, 17))
         elif word.endswith("x"):
             self.put(LN, INVISIBLE, int(word[:-1]), b"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import DamageError, JetoolError, NotFoundError
-from engine.format.entry.internal_db import encode_vlsn_bucket, encode_vlsn_range
+from engine.format.entry.internal_db import VLSNBucketRecord, encode_vlsn_bucket, encode_vlsn_range
 from engine.format.lsn import NULL_LSN, file_of, make_lsn
 from engine.format.tuples import long_key
 from engine.vlsn.bucket import BucketLimits
@@ -132,7 +132,7 @@ def test_backward_scanner(flush: bool) -> None:
 def test_gte_during_a_flush() -> None:
     """T-21 (SR20726): a flush between the look into the tracker and that into the database loses no bucket."""
     index, database = filled(40)
-    looked_up = []
+    looked_up: list[int] = []
 
     def look(name: str) -> None:
         if name in ("put", "commit"):
@@ -371,6 +371,7 @@ def test_verify_finds_damage() -> None:
     """R-VLSN-42; T-22 checks with it after every step."""
     assert broken().verify() == []
     good = filled(20)[0].tracker.buckets[1].record()
+    assert isinstance(good, VLSNBucketRecord)
     longer = encode_vlsn_bucket(good._replace(last_vlsn=18, last_lsn=make_lsn(1, 5000)))
     assert any("overlaps the one before it" in text for text in broken(v9=longer).verify())
     assert any("first stored bucket begins at 9" in text for text in broken(v1=None).verify())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.format.entry.internal_db import VLSNBucketRecord
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
@@ -74,6 +75,7 @@ def recovered(log: RealLog, limits: BucketLimits) -> VLSNRecoveryTracker:
 
 def as_json(bucket: Bucket) -> dict[str, Any]:
     record = bucket.record()
+    assert isinstance(record, VLSNBucketRecord)
     offsets = [
         [record.first_vlsn + at * record.stride, f"0x{offset:x}"] for at, offset in enumerate(record.offsets) if offset
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -195,8 +196,9 @@ def test_names_that_lead_elsewhere(name: str, tmp_path: Path) -> None:
 def RemoteLogNames(name: str) -> list[str]:  # noqa: N802
     """What a log makes of a list with such a name."""
     log = RemoteLog(CopyServer({"00000000.jdb": b"x"}), HERE, -5, 5)
-    log._call.receive = lambda *_: c.FileListResp(names=(name,))  # type: ignore[method-assign]
-    return log.names()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log._call, "receive", lambda *_: c.FileListResp(names=(name,)))
+        return log.names()
 
 
 def test_a_list_with_a_file_twice(tmp_path: Path) -> None:
@@ -239,8 +241,8 @@ def test_a_second_backup_fetches_what_is_new(tmp_path: Path) -> None:
 
 def test_progress_and_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps, slept = Steps(), [0.0]
-    monkeypatch.setattr(copying.time, "sleep", lambda s: slept.append(s))
-    monkeypatch.setattr(copying.time, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr(time, "sleep", lambda s: slept.append(s))
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     made = HotCopy(Repository(DiskStorage(str(tmp_path / "copy"))), steps, Throttle(1000))
     made.run(CopyServer(FILES), HERE, 5, 0, print, ORIGIN)
     total = sum(map(len, FILES.values()))

@@ -18,6 +18,7 @@ from engine.rep.wire import lines
 from engine.rep.wire import node_state as n
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.services import Status
+from engine.rep.wire.values import NameIdPair
 from tests.rep.wire.recordings import Played
 
 KINDS = ("DEFAULT", "AVAILABLE", "NOW")
@@ -144,7 +145,7 @@ def _value(shown: str, value: Any) -> str:
         text = str(int(value))
     elif shown == "kind":
         text = KINDS[value]
-    elif shown == "node" and isinstance(value, tuple):
+    elif shown == "node" and isinstance(value, NameIdPair):
         return f"name={value.name} id={value.id}"
     elif shown == "providers":
         text = ",".join(f"{one.node.name}:{one.node.id}" for one in value)
