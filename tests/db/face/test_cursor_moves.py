@@ -39,14 +39,14 @@ class Model:
         self.at: Record | None = None
 
     def move(self, name: str, key: bytes, data: bytes) -> Record | None:
-        all_, at = self.records, self.at
+        all_, at = self.records, self.at or (b"", b"")
         keys = [record[0] for record in all_]
         dups = self._duplicates
         index: int | None = None
         same = False
         if name in ("first", "last"):
             index = 0 if name == "first" else len(all_) - 1
-        elif name in ("next", "prev", "next_no_dup", "prev_no_dup") and at is None:
+        elif name in ("next", "prev", "next_no_dup", "prev_no_dup") and self.at is None:
             index = 0 if name.startswith("next") else len(all_) - 1
         elif name in ("next", "next_dup"):
             index, same = bisect_right(all_, at), name == "next_dup"
