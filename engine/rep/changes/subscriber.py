@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError, plural
@@ -146,7 +146,7 @@ class Subscriber:
             self.position = begin
             self._names = DatabaseNames(KNOWN | begin.names)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Generator[Event, None, None]:
         """Transactions, retractions and quiet moments, without end. Closing the iterator leaves the group.
 
         After an event ``position`` is that after it: whoever saves it does so once the event is dealt with.

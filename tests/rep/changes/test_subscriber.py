@@ -21,6 +21,7 @@ from engine.rep.changes.transactions import Change, Transaction
 from engine.rep.frames import DisconnectedError, PeerError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.messages import Message
 from tests.rep.changes.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
 from tests.rep.wire.recordings import HOME
 
@@ -362,7 +363,7 @@ def test_older_masters() -> None:
         (f.EntryRequest, f.EntryNotFound(), PeerError, "has no stream"),
     ],
 )
-def test_refusals(asked: type, answer: f.Message, error: type[JetoolError], words: str) -> None:
+def test_refusals(asked: type, answer: Message, error: type[JetoolError], words: str) -> None:
     group = group_of(operations())
     group.refuse = lambda message: answer if isinstance(message, asked) else None
     with pytest.raises(error, match=words):

@@ -8,16 +8,21 @@ from hypothesis import strategies as st
 from engine.errors import FormatError
 from engine.rep.wire.feeder import FEEDER, Commit, Entry
 from engine.rep.wire.inbox import Inbox
-from engine.rep.wire.messages import encode_frame
+from engine.rep.wire.messages import Message, encode_frame
 from tests.rep.wire.recordings import Player, files, read
 from tests.rep.wire.strategies import messages
 
-SENT = (Entry, Commit, *(kind for kind, client in FEEDER.classes() if not client and kind.SINCE <= 9))
+SENT: tuple[type[Message], ...] = (
+    Entry,
+    Commit,
+    *(kind for kind, client in FEEDER.classes() if not client and kind.SINCE <= 9),
+)
 
 
 def one_by_one(pieces: list[bytes], version: int) -> tuple[list[object], bool]:
     """The messages, and whether something made no sense."""
-    inbox, found = Inbox(from_client=False), []
+    inbox = Inbox(from_client=False)
+    found: list[object] = []
     try:
         for piece in pieces:
             inbox.feed(piece)
@@ -29,7 +34,8 @@ def one_by_one(pieces: list[bytes], version: int) -> tuple[list[object], bool]:
 
 
 def by_the_thousand(pieces: list[bytes], version: int) -> tuple[list[object], bool]:
-    inbox, found = Inbox(from_client=False), []
+    inbox = Inbox(from_client=False)
+    found: list[object] = []
     try:
         for piece in pieces:
             inbox.feed(piece)
