@@ -13,6 +13,7 @@ from engine.backup.restoring import RestorePlan, finish, plan_restore, put_files
 from engine.backup.taking import take
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError, StorageError, UsageError
 from engine.format.entry.markers import RestoreRequired
+from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT
 from engine.log.files import list_log_files
 from engine.log.marker import MARKER, write_marker
@@ -23,11 +24,13 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
-from tests.backup.environments import problems_of
+from tests.backup.environments import problems_of, view_of
 from tests.backup.test_taking import CASES, mutated
 from tests.db.workload import State, Workload, open_env
+from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments, named
 from tests.rescue.models import Modelled, content, entries_of, state_of
+from tests.support.decoded import record_of
 from tests.support.stopping_storage import StoppingStorage
 
 
@@ -59,7 +62,7 @@ def goes_on(storage: Storage, state: State, seed: int) -> State:
 
 
 @pytest.mark.parametrize("environment", environments("18.3.20", "3.3.98", "25.3.17", cases=CASES))
-def test_real_environments(environment: object) -> None:
+def test_real_environments(environment: Fixture) -> None:
     source = DiskStorage(environment.path / "env")
     repository = Repository(MemoryStorage())
     manifest = take(source, repository, "here").manifest
@@ -127,7 +130,7 @@ def test_points_of_every_kind() -> None:
     take(source, repository, "here")
     commits = [one for one in entries_of(source) if one.type_number == COMMIT and not one.invisible]
     middle = commits[len(commits) // 2]
-    ended = middle.record()
+    ended = record_of(middle, TxnEnd)
     for point in (
         Point(LSN, middle.lsn, "an LSN"), Point(VLSN, 100, "a VLSN"), Point(TIME, ended.time, "a time"),
         Point(TXN, ended.id, "a transaction"), Point(COMMITS, 5, "commits"),
@@ -163,7 +166,7 @@ def test_the_oldest_backup_that_goes_as_far() -> None:
         second = take(storage, repository, "here").manifest
         last = workload.marks[-1][1]
     assert {file.number for file in first.files} - {file.number for file in second.files}
-    entries = [one.lsn for one in entries_of(_view(repository, first)) if one.lsn > lsn]
+    entries = [one.lsn for one in entries_of(view_of(repository, first)) if one.lsn > lsn]
     assert state_of(restored(repository, Point(LSN, entries[0], ""))) == state
     assert choose(repository, None, Point(LSN, entries[0], "")).manifest.id == first.id
     assert choose(repository, None, Point(LSN, second.end_lsn, "")).manifest.id == second.id
@@ -176,12 +179,6 @@ def test_the_oldest_backup_that_goes_as_far() -> None:
         choose(repository, first.id, Point(LSN, second.end_lsn, "later"))
     with pytest.raises(NotFoundError, match="no backup goes as far"):
         choose(repository, None, Point(TIME, 1 << 50, "later"))
-
-
-def _view(repository: Repository, manifest: object) -> Storage:
-    from tests.backup.environments import view_of
-
-    return view_of(repository, manifest)
 
 
 def test_several_environments_in_one_directory() -> None:

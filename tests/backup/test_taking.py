@@ -19,6 +19,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.backup.environments import WatchedStorage, problems_of, state_in
 from tests.db.workload import Workload, open_env
+from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments, named
 from tests.rescue.models import state_of
 from tests.support.stopping_storage import StoppingStorage
@@ -30,7 +31,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("environment", environments("18.3.20", "7.5.11", "25.3.17", cases=CASES))
-def test_real_environments(environment: object) -> None:
+def test_real_environments(environment: Fixture) -> None:
     source = DiskStorage(environment.path / "env")
     repository = Repository(MemoryStorage())
     taken = take(source, repository, "here")
