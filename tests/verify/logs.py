@@ -16,7 +16,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.environment import verify_environment
 from engine.verify.log import LEVELS
 from engine.verify.report import Finding, Report
-from tests.golden_logs import LogMaker, entries, golden_files, read
+from tests.golden_logs import LogMaker, entries, golden_files, offsets_and_sizes, read
 
 Files = dict[str, bytes]
 SIX_FILES = "je-17/torn-cut-mid"
@@ -161,3 +161,11 @@ def changed(files: Files, name: str, offset: int, new: bytes) -> Files:
     data = bytearray(files[name])
     data[offset : offset + len(new)] = new
     return {**files, name: bytes(data)}
+
+
+NAMES = [f"{number:08x}.jdb" for number in range(6)]
+
+
+def boundaries(data: bytes) -> list[int]:
+    """Where the entries of a file of the golden log begin."""
+    return [at for at, _ in offsets_and_sizes(data, 17)]
