@@ -6,6 +6,7 @@ leave is made on storages that the caller hands in.
 Modules:
 
 * ``common_log``: how far two logs are the same, byte for byte: what two copies of one environment have in common
+* ``contents``: an environment as kinds of contents look at it
 * ``crash_matrix``: the crash matrix: crash at many points of a log, recover, compare with a model
 * ``crash_points``: crash drills on a log that exists: what a crash, or a failing disk, would leave of it
 * ``database_name``: the name of one database, looked up in the mapping tree as a checkpoint left it

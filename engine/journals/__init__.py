@@ -10,6 +10,5 @@ Modules:
 * ``extents``: the journal databases, from the keys of their bottom nodes alone
 * ``metadata``: the frontend's files beside the environment
 * ``reading``: journals by id, with their place in the log and the time of their commit
-* ``source``: an environment as kinds of contents look at it
 * ``usage``: what fills the environment: journals and bytes by operation and by hour
 """

@@ -15,6 +15,7 @@ directory, ``failures`` turns what the JVM throws into errors of ours, ``running
 
 Also here:
 
+* ``decoded_columns``: the columns that ``decode`` adds to records
 * ``executors``: executors that do not come: a deadline for clusters that have none to give
 * ``export``: exporting a database: its records, as recovery would leave them, as files that other programs read
 * ``fleet``: work over many environments in one Spark job

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.inspect.key_formats import show
+from engine.pipeline.decoded_columns import DECODED_COLUMNS
 from engine.pipeline.failures import explained
 from engine.pipeline.sources import register
 from engine.pipeline.tables import new_directory
@@ -50,7 +51,7 @@ class Columns(NamedTuple):
 
 
 def export(
-    session: Session, env: str, db: str, to: str, form: str, columns: Columns, *,
+    session: Session, env: str, db: str, to: str, form: str, columns: Columns, decode: str | None = None, *,
     partitions: int | None = None, listener: Listener = SILENT,
 ) -> ExportReport:  # fmt: skip
     """Write the records of a database.
@@ -61,6 +62,7 @@ def export(
         to: a directory that is not there, or is empty; or a URL that Spark writes to.
         form: of ``FORMS``.
         columns: how keys and data look.
+        decode: the decoder whose columns are added; None for none.
         partitions: how many files; by default one for each 64 MB of log.
         listener: hears the step ``export``.
 
@@ -73,10 +75,10 @@ def export(
         with explained(
             "the export failed", consequence="what was written so far is not complete: there is no _SUCCESS"
         ):
-            return ExportReport(_write(session, env, db, to, form, columns, partitions, listener), None, None)
+            return ExportReport(_write(session, env, db, to, form, columns, decode, partitions, listener), None, None)
     with new_directory(str(local)) as staging:
         with explained("the export failed", consequence="nothing was written"):
-            records = _write(session, env, db, (staging / _DATA).as_uri(), form, columns, partitions, listener)
+            records = _write(session, env, db, (staging / _DATA).as_uri(), form, columns, decode, partitions, listener)
         for path in (staging / _DATA).iterdir():
             # A ``_SUCCESS`` moves along, so readers that wait for one find it at the top.
             path.rename(staging / path.name)
@@ -99,6 +101,7 @@ def _write(
     to: str,
     form: str,
     columns: Columns,
+    decode: str | None,
     partitions: int | None,
     listener: Listener,
 ) -> int:
@@ -109,7 +112,10 @@ def _write(
     # Without the option each database is cut by the size of its log.
     if partitions is not None:
         read = read.option("partitions", str(partitions))
-    frame = _shown(read.load(env).select("key", "data"), form, columns)
+    names = ["key", "data"]
+    if decode is not None:
+        read, names = read.option("decode", decode), [*names, *DECODED_COLUMNS]
+    frame = _shown(read.load(env).select(*names), form, columns, decoded=decode is not None)
     # Counted while it is written: a count of its own would recover the environment once more in every task.
     seen = Observation("export")
     write = frame.observe(seen, functions.count(functions.lit(1)).alias("records")).write.options(
@@ -119,14 +125,19 @@ def _write(
     return int(seen.get["records"])
 
 
-def _shown(frame: DataFrame, form: str, columns: Columns) -> DataFrame:
+def _shown(frame: DataFrame, form: str, columns: Columns, *, decoded: bool) -> DataFrame:
     """Bytes as text where that is wanted."""
     # Nothing to show as text, so rows need not pass through Python again.
     if form not in _TEXT_FORMS and columns == Columns():
         return frame
     kinds = ["string" if form in _TEXT_FORMS or style != _RAW else "binary" for style in columns]
-    styles = tuple(style if kind == "string" else None for style, kind in zip(columns, kinds, strict=True))
-    return frame.mapInArrow(partial(_show_batches, styles), f"key {kinds[0]}, data {kinds[1]}")
+    styles = [style if kind == "string" else None for style, kind in zip(columns, kinds, strict=True)]
+    schema = f"key {kinds[0]}, data {kinds[1]}"
+    if decoded:
+        # They are text and a truth value already.
+        styles += [None] * len(DECODED_COLUMNS)
+        schema += "".join(f", {name} {kind}" for name, kind in DECODED_COLUMNS.items())
+    return frame.mapInArrow(partial(_show_batches, tuple(styles)), schema)
 
 
 def _show_batches(styles: tuple[str | None, ...], batches: Iterator[Any]) -> Iterator[Any]:

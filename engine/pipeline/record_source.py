@@ -8,6 +8,8 @@
   environment in memory once more and reads its range, so that there is nothing to share between executors.
 * ``onDamage``: ``fail`` (the default) refuses an environment whose log is damaged such that records may be missing or
   wrong; ``ignore`` reads what recovery leaves.
+* ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
+  known.
 
 Nothing is locked or changed. Columns: environment, db, key, data. Only those of the schema are built.
 """
@@ -25,7 +27,9 @@ from pyspark.sql.types import StructType
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError, UsageError
+from engine.inspect.contents import Decoding
 from engine.inspect.key_ranges import cut_keys
+from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_source import arrow_schema, check_schema, environments_of
 from engine.pipeline.worker import settle_worker
@@ -48,7 +52,8 @@ class RecordSource(DataSource):
 
     def schema(self) -> str:
         """All columns."""
-        return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        columns = COLUMNS if self.options.get("decode") is None else COLUMNS | DECODED_COLUMNS
+        return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
     def reader(self, schema: StructType) -> RecordSourceReader:
         """A reader of the columns of a schema, the caller's or our own."""
@@ -60,8 +65,9 @@ class RecordSource(DataSource):
         if on_damage not in (_FAIL, _IGNORE):
             raise UsageError("onDamage is fail or ignore", found=on_damage)
         return RecordSourceReader(
-            schema, environments_of(self.options), self.options.get("db"), ranges, ignore_damage=on_damage == _IGNORE
-        )
+            schema, environments_of(self.options), self.options.get("db"), ranges,
+            ignore_damage=on_damage == _IGNORE, decode=self.options.get("decode"),
+        )  # fmt: skip
 
 
 class KeyRange(InputPartition):
@@ -81,6 +87,7 @@ class RecordSourceReader(DataSourceReader):
         db: name of the database; None for all.
         ranges: key ranges per database; None: by the size of the log.
         ignore_damage: read also where the log is damaged such that records may be missing.
+        decode: the decoder; None for none.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.
@@ -94,13 +101,15 @@ class RecordSourceReader(DataSourceReader):
         ranges: int | None,
         *,
         ignore_damage: bool = False,
+        decode: str | None = None,
     ) -> None:
-        check_schema(schema, COLUMNS, FORMAT)
+        check_schema(schema, COLUMNS if decode is None else COLUMNS | DECODED_COLUMNS, FORMAT)
         self._arrow = arrow_schema(schema)
         self._environments = tuple(environments)
         self._db = db
         self._ranges = ranges
         self._ignore_damage = ignore_damage
+        self._decode = decode
 
     def partitions(self) -> Sequence[InputPartition]:
         """Key ranges of every database.
@@ -140,9 +149,10 @@ class RecordSourceReader(DataSourceReader):
         assert isinstance(partition, KeyRange)
         # Executors share no memory, so every task recovers for itself, without a lock.
         with _opened(partition.env) as opened, opened.open_database(partition.db) as db:
+            decoding = decoding_here(opened, self._decode)
             records = db.items(start=partition.low, end=partition.high)
             while batch := _take(records):
-                yield self._to_arrow(partition, batch)
+                yield self._to_arrow(partition, batch, decoding)
 
     def _cut(self, opened: Environment, env: str, name: str) -> list[KeyRange]:
         log_bytes = sum(file.size_bytes for file in opened.engine.log_files())
@@ -152,12 +162,19 @@ class RecordSourceReader(DataSourceReader):
         bounds = [None, *keys, None]
         return [KeyRange(env, name, low, high) for low, high in pairwise(bounds)]
 
-    def _to_arrow(self, partition: KeyRange, batch: list[tuple[bytes, bytes]]) -> pa.RecordBatch:
+    def _to_arrow(
+        self, partition: KeyRange, batch: list[tuple[bytes, bytes]], decoding: Decoding | None
+    ) -> pa.RecordBatch:
         arrays: list[Any] = []
+        # Only where a column is wanted: decoding takes longer than reading.
+        wanted = any(field.name in DECODED_COLUMNS for field in self._arrow)
+        meanings = decoded_columns(decoding, partition.db, batch) if wanted else {}
         for field in self._arrow:
             if field.name in ("environment", "db"):
                 value = partition.env if field.name == "environment" else partition.db
                 arrays.append(pa.repeat(pa.scalar(value, field.type), len(batch)))
+            elif field.name in meanings:
+                arrays.append(pa.array(meanings[field.name], field.type))
             else:
                 arrays.append(pa.array([record[field.name == "data"] for record in batch], field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)

@@ -10,6 +10,7 @@ Also here:
 
 * ``completing``: the databases that the shell is offered
 * ``crash_report``: the report file of an internal error
+* ``decoding``: records as their application means them: the option ``--decode``
 * ``interrupted``: repairs that were interrupted: what the next command does about one
 * ``log_damage``: what commands that read the whole log say about damage in it
 * ``manual``: the pages of man5 and man7

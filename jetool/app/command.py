@@ -69,7 +69,7 @@ class Verbs(Protocol):
     def dump_log(self, run: Run, /, *, env: str, **options: Any) -> int:
         """Print the log."""
 
-    def get(self, run: Run, /, *, env: str, key: bytes, name: str, as_of: Point | None) -> int:
+    def get(self, run: Run, /, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
         """Print the record of a key."""
 
     def info(self, run: Run, /, *, env: str, quick: bool, stats: bool) -> int:
@@ -90,7 +90,7 @@ class Verbs(Protocol):
 
     def scan(
         self, run: Run, /, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None,
-        reverse: bool, limit: int | None, as_of: Point | None,
+        reverse: bool, limit: int | None, as_of: Point | None, decode: str | None,
     ) -> int:  # fmt: skip
         """Print records in key order."""
 

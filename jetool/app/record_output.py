@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jetool.app.options import Run
 from jetool.output.je_dump import JeDumpEncoder
 from jetool.output.shape import Field, Shape
-from jetool.rows.record_rows import RECORD, text_line, write_records
+from jetool.rows.record_rows import DECODED_RECORD, RECORD, text_line, write_records
+
+if TYPE_CHECKING:
+    from engine.inspect.contents import Decoding
 
 _COMPLETE: Final = Field("complete", "bool", "false when there is, or may be, more")
 _REASON: Final = Field("reason", "text", "why it is not complete; null when it is", null=True)
@@ -47,14 +50,24 @@ def end_of_range(last: bytes | None) -> bytes | None:
     return None if last is None else last + b"\0"
 
 
-def print_range(run: Run, records: Iterator[tuple[bytes, bytes]], limit: int | None, unseen: str | None = None) -> None:
+def print_range(
+    run: Run,
+    records: Iterator[tuple[bytes, bytes]],
+    limit: int | None,
+    unseen: str | None = None,
+    *,
+    db: str = "",
+    decoding: Decoding | None = None,
+) -> None:
     """Print records up to a limit, and whether those were all.
 
     Arguments:
         unseen: what of the log was not seen, for which records may be missing.
+        db: the database, for ``decoding``.
+        decoding: how records are decoded; None: they are not.
     """
-    with run.out.stream(RECORD, line=text_line) as stream:
-        count = write_records(stream, islice(records, limit))
+    with run.out.stream(RECORD if decoding is None else DECODED_RECORD, line=text_line) as stream:
+        count = write_records(stream, islice(records, limit), db, decoding)
         # One record more is looked at, not printed: it tells whether the limit cut something off.
         left_out = limit is not None and count >= limit and next(records, None) is not None
         reason = unseen or ("--limit left some out" if left_out else None)

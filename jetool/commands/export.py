@@ -8,6 +8,7 @@ import click
 
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import decode_option, decoding_for
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
@@ -52,11 +53,13 @@ EXPORTED: Final = Shape(
 @click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
 @click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Files.  [default: by size]")
-def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None) -> int:
+@decode_option
+def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None, decode: str | None) -> int:
     """Write every record of a database to files, on Spark, in key order from file to file.
 
     Columns are key and data. Parquet and ORC hold bytes; CSV and JSON hold text, hex unless --key-format and
-    --data-format say otherwise; with another format than hex, Parquet and ORC hold that text, too. Records are those
+    --data-format say otherwise; with another format than hex, Parquet and ORC hold that text, too. With --decode there
+    are three columns more: decoded_key and decoded_data as JSON, and known. Records are those
     that recovery would leave; it runs in memory. A local directory appears when it is complete. Nothing in the
     environment is locked or changed.
     """
@@ -72,8 +75,10 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
         # A name that is wrong shows here, and not in the story of a failed job.
         found.open_database(name).close()
         code, unseen = reading_code(found), found.unseen
+        # Nobody who knows it: said here, and the columns are left out.
+        wanted = decode if decoding_for(run, found, decode) is not None else None
     columns = Columns(run.out.style.key_format, run.out.style.data_format)
     with session(run) as spark:
-        done = run_export(spark, env, name, to, kind, columns, partitions=partitions, listener=run.listener)
+        done = run_export(spark, env, name, to, kind, columns, wanted, partitions=partitions, listener=run.listener)
     run.out.document(EXPORTED, EXPORTED.row((name, to, kind, *done, unseen is None, unseen)))
     return code

@@ -9,14 +9,15 @@ from engine.errors import DamageError, NotFoundError
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import decode_option, decoding_for
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
-from jetool.rows.record_rows import RECORD, record_row
+from jetool.rows.record_rows import DECODED_RECORD, RECORD, record_row
 
 
 @command(
     "get",
-    outputs=lambda: Outputs("table", (RECORD,)),
+    outputs=lambda: Outputs("table", (DECODED_RECORD,)),
     features=("fields", "progress", "keys", "cache"),
     examples=(
         ("One record, its data as text", "jetool get /data/env user0001 --db users --data-format utf8"),
@@ -34,13 +35,15 @@ from jetool.rows.record_rows import RECORD, record_row
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @as_of_option
-def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None) -> int:
+@decode_option
+def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
     """Print the record of KEY; in a database with sorted duplicates all data items of it.
 
     The record is the one that recovery would leave; it runs in memory. Nothing is locked, created or changed.
     """
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         records = _find(db, key)
+        decoding = decoding_for(run, found, decode)
     if not records:
         shown = params.key_as_typed(key)
         if found.unseen:
@@ -56,7 +59,8 @@ def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None) -> int:
             file=env,
             hint=f"jetool scan {env} --db {name} shows what there is",
         )
-    run.out.table(RECORD, [record_row(record) for record in records])
+    shape = RECORD if decoding is None else DECODED_RECORD
+    run.out.table(shape, [record_row(record, name, decoding) for record in records])
     return reading_code(found)
 
 

@@ -7,9 +7,11 @@ from typing import Final
 
 import click
 
+from engine.contents.base import unknown
 from engine.errors import FormatError, NotFoundError
 from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.ln import LN
+from engine.inspect.contents import Decoding
 from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_fates, versions
 from engine.inspect.selection import Selection
 from engine.log.entry import LogEntry
@@ -17,6 +19,7 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import DECODED_FIELDS, decode_option, decoded_shape, decoding_for_log
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.opening import require_je
 from jetool.app.options import Run
@@ -38,6 +41,7 @@ VERSION: Final = Shape(
         Field("abort_lsn", "lsn", "the version before the transaction"),
         Field("vlsn", "vlsn", "VLSN of a replicated version"),
         Field("invisible", "bool", "a rollback has made it invisible"),
+        *DECODED_FIELDS,
     ),
 )
 SUMMARY: Final = Shape(
@@ -74,7 +78,8 @@ SUMMARY: Final = Shape(
 )
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N versions at most.")
-def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None) -> int:
+@decode_option
+def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None, decode: str | None) -> int:
     """Print all versions of KEY that are in the log, with the fate of the transaction of each.
 
     The whole log is read twice, also past damage. Versions that the cleaner has deleted are not there; copies that it
@@ -96,9 +101,11 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
             file=env,
             hint=f"jetool scan {env} --db {name} shows which keys there are",
         )
-    rows = [_row(fates, entry, record) for entry, record in found]
+    decoding = decoding_for_log(run, storage, decode)
+    shape = decoded_shape(VERSION, decoding)
+    rows = [_row(shape, decoding, fates, entry, record) for entry, record in found]
     committed = sum(fates.fate_of(entry, record) in ("committed", NON_TRANSACTIONAL) for entry, record in found)
-    with run.out.stream(VERSION) as stream:
+    with run.out.stream(shape) as stream:
         printed = list(islice(reversed(rows) if reverse else rows, limit))
         for row in printed:
             stream.row("version", row)
@@ -122,11 +129,15 @@ def _has_key(record: LN, key: bytes) -> bool:
         return False
 
 
-def _row(fates: LogFates, entry: LogEntry, record: LN) -> Row:
+def _row(shape: Shape, decoding: Decoding | None, fates: LogFates, entry: LogEntry, record: LN) -> Row:
     txn = fates.txns.get(record.txn_id) if record.txn_id is not None else None
-    return VERSION.row(
+    meaning = decoding.logged(record.db_id, record.key, record.data) if decoding is not None else None
+    if decoding is not None and meaning is None:
+        meaning = unknown(record.key, record.data or b"")
+    return shape.row(
         (
             entry.lsn, entry.type_name, record.txn_id, fates.fate_of(entry, record), txn.time_ms if txn else None,
             record.data is None, record.db_id, record.key, record.data, record.abort_lsn, entry.vlsn, entry.invisible,
+            *(meaning or ()),
         )
     )  # fmt: skip

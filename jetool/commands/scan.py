@@ -8,10 +8,11 @@ from engine.errors import UsageError
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import decode_option, decoding_for
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.app.options import Run
 from jetool.app.record_output import SCAN_END, end_of_range, print_range
-from jetool.rows.record_rows import RECORD
+from jetool.rows.record_rows import DECODED_RECORD
 
 
 def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:
@@ -22,7 +23,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 @command(
     "scan",
     check=_check,
-    outputs=lambda: Outputs("stream", (RECORD,), SCAN_END),
+    outputs=lambda: Outputs("stream", (DECODED_RECORD,), SCAN_END),
     features=("fields", "progress", "keys", "cache"),
     examples=(
         ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),
@@ -30,6 +31,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
          "jetool scan /data/env --db journal --key-format tuple-long --from 4700 --to 4799"),
         ("All keys that begin with a word",
          "jetool scan /data/env --db users --prefix alice --key-format utf8 --fields key"),
+        ("What the records mean to their application", "jetool scan /data/env --db 350001 --decode auto --limit 5"),
     ),
     exits={exits.DONE: "the range was read; it may be empty", **READ_EXITS},
 )  # fmt: skip
@@ -41,6 +43,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 @click.option("--reverse", is_flag=True, help="The largest key first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N records.")
 @as_of_option
+@decode_option
 def scan(
     run: Run,
     env: str,
@@ -51,6 +54,7 @@ def scan(
     reverse: bool,
     limit: int | None,
     as_of: Point | None,
+    decode: str | None,
 ) -> int:
     """Print records in key order: all, a range, or those whose keys begin in a certain way.
 
@@ -59,5 +63,7 @@ def scan(
     end = end_of_range(last)
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
-        print_range(run, db.items(first, end, prefix=prefix, reverse=reverse), limit, found.unseen)
+        decoding = decoding_for(run, found, decode)
+        records = db.items(first, end, prefix=prefix, reverse=reverse)
+        print_range(run, records, limit, found.unseen, db=name, decoding=decoding)
     return reading_code(found)

@@ -16,6 +16,7 @@ from jetool.derby.ends import LogBounds
 
 # Parameters that mean nothing here, and how the user writes them.
 _ONLY_JE: Final = {
+    "decode": "--decode",
     "vlsns": "--vlsn",
     "since": "--since",
     "until": "--until",

@@ -17,9 +17,11 @@ from jetool.app.options import Run
 _TREE_LEVELS: Final = ("tree", "refs", "data", "space", "rep")
 
 
-def _refuse_history(as_of: Point | None) -> None:
+def _refuse_history(as_of: Point | None, decode: str | None = None) -> None:
     if as_of is not None:
         raise kinds.not_for(kinds.DERBY, "--as-of")
+    if decode is not None:
+        raise kinds.not_for(kinds.DERBY, "--decode")
 
 
 def checkpoint(run: Run, *, env: str, minimize: bool, accept_loss: bool) -> int:
@@ -87,11 +89,11 @@ def dump_log(run: Run, /, *, env: str, **options: Any) -> int:
     return dump_database(run, DiskStorage(env), options)
 
 
-def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None) -> int:
+def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
     """Print one record of a table."""
     from jetool.derby.store import get_record
 
-    _refuse_history(as_of)
+    _refuse_history(as_of, decode)
     return get_record(run, env, name, key)
 
 
@@ -141,13 +143,13 @@ def recover(run: Run, *, env: str, accept_loss: bool, je_default: bool, explain:
 
 def scan(
     run: Run, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None, reverse: bool,
-    limit: int | None, as_of: Point | None,
+    limit: int | None, as_of: Point | None, decode: str | None,
 ) -> int:  # fmt: skip
     """Print records of a table in key order."""
     from jetool.app.record_output import end_of_range, print_range
     from jetool.derby import store
 
-    _refuse_history(as_of)
+    _refuse_history(as_of, decode)
     end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, store.behind_prefix(prefix)

@@ -13,7 +13,7 @@ from engine.contents.base import DecodedRecord, Source
 from engine.contents.journals import FRONTENDS
 from engine.db.environment import Environment
 from engine.errors import UsageError
-from engine.journals.source import EnvironmentSource
+from engine.inspect.contents import EnvironmentSource
 from tests.contents.frontends import rolled, write_frontend
 
 

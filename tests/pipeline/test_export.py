@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from engine import Environment, EnvironmentConfig
+from engine.pipeline.export import Columns, export
 from engine.pipeline.session import Session
+from tests.contents.frontends import rolled, write_frontend
 from tests.harness import assert_valid, run
 
 WANTED = [((number + (1 << 63)).to_bytes(8, "big"), bytes((number % 256,)) * (number % 5)) for number in range(1000)]
@@ -78,3 +80,18 @@ def test_what_is_refused_or_missing(session: Session, env: Path, tmp_path: Path,
     done = run("export", damaged, "--db", "accounts", "--to", tmp_path / "d", "--as", "parquet")
     assert done.code == 1
     assert "committed transactions" in done.err
+
+
+def test_what_records_mean_stands_beside_them(session: Session, tmp_path: Path) -> None:
+    """The columns of ``decode``: on their own through the data source, and in an export."""
+    env, to = tmp_path / "env", tmp_path / "out"
+    write_frontend(env, rolled(1, 40, 20))
+    read = session.spark.read.format("jerecords").option("db", "21").option("decode", "doris").load(str(env))
+    frame = read.select("decoded_key", "decoded_data", "known")
+    found = sorted((json.loads(row[0])["id"], json.loads(row[1])["name"], row[2]) for row in frame.collect())
+    assert found[0] == (21, "UPSERT_TRANSACTION_STATE", True)
+    assert [number for number, _, _ in found] == list(range(21, 41))
+    assert export(session, str(env), "1", str(to), "json", Columns(), "auto").records == 20
+    rows = [json.loads(line) for path in sorted(to.glob("*.json")) for line in path.read_text().splitlines()]
+    assert [json.loads(row["decoded_key"]) for row in rows] == [{"id": number} for number in range(1, 21)]
+    assert all(row["known"] for row in rows)

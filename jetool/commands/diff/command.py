@@ -12,6 +12,7 @@ from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import decode_option
 from jetool.app.node_stream import StreamNode
 from jetool.app.opening import as_of_option
 from jetool.app.options import Run
@@ -95,9 +96,10 @@ DIFF: Final = Shape(
 @click.option("--to", "last", type=params.LSN, help="With --from: where the later log ends.  [default: where it does]")
 @click.option("--limit", type=click.IntRange(0), default=20, metavar="N", help="Print N records.  [default: 20]")
 @as_of_option
+@decode_option
 def diff(
     run: Run, env: str, env2: str | None, records: bool, first: Address | None, last: Address | None, limit: int,
-    as_of: Point | None,
+    as_of: Point | None, decode: str | None,
 ) -> int:  # fmt: skip
     """Compare two nodes of a replication group by their streams, or records of environments by database and key.
 
@@ -115,7 +117,7 @@ def diff(
     if as_of is not None:
         if first is not None or last is not None:
             raise UsageError("--as-of does not go with --from and --to", hint="give one or the other")
-        return print_record_diff(run, whole(run, env, as_of), whole(run, env2 or env), limit)
+        return print_record_diff(run, whole(run, env, as_of), whole(run, env2 or env), limit, decode)
     if (env2 is None) == (first is None) or (last is not None and first is None):
         raise UsageError(
             "diff takes two environments, or one and a place in its log",
@@ -124,14 +126,16 @@ def diff(
     if first is not None:
         # ``end`` is the last entry, and a log that ends before it would lack that one.
         later = at_point(run, env, last) if last is not None and last.symbol != "end" else whole(run, env)
-        return print_record_diff(run, at_point(run, env, first), later, limit)
+        return print_record_diff(run, at_point(run, env, first), later, limit, decode)
     assert env2 is not None
     if not records:
         one, other = StreamNode(run, env), StreamNode(run, env2)
         # Streams tell more than records, but both sides need one.
         if one.is_replicated and other.is_replicated:
+            if decode is not None:
+                raise UsageError("--decode is for records", hint="add --records")
             return _diff_nodes(run, one, other)
-    return print_record_diff(run, whole(run, env), whole(run, env2), limit)
+    return print_record_diff(run, whole(run, env), whole(run, env2), limit, decode)
 
 
 def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:

@@ -22,6 +22,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from jetool.app import exits
 from jetool.app.addresses import resolve
+from jetool.app.decoding import decoding_for
 from jetool.app.opening import config_of, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.params import Address
@@ -76,16 +77,21 @@ def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
     return ComparedEnvironment(env, view, opened, lsn, exits.DONE)
 
 
-def print_record_diff(run: Run, one: ComparedEnvironment, other: ComparedEnvironment, most: int) -> int:
+def print_record_diff(
+    run: Run, one: ComparedEnvironment, other: ComparedEnvironment, most: int, decode: str | None = None
+) -> int:
     """Compare and print; returns the exit code.
 
     Arguments:
         most: differing records to print.
+        decode: the decoder of both; None for none.
     """
     log = common_log(
         one.storage, list_log_files(one.storage), other.storage, list_log_files(other.storage), run.listener
     )
     with one.opened, other.opened:
         found = diff_records(one.opened, other.opened, most, run.listener)
-    run.out.document(RECORD_DIFF, record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), log, found))
+        decoding = decoding_for(run, one.opened, decode)
+    row = record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), log, found, decoding)
+    run.out.document(RECORD_DIFF, row)
     return exits.worst([one.code, other.code, exits.DONE if found.is_same else exits.FINDINGS])

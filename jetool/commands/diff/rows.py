@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from engine.inspect.common_log import RELATIONS, CommonLog
+from engine.inspect.contents import Decoding
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
-from jetool.output.shape import Field, Row, Shape
+from jetool.app.decoding import DECODED_FIELDS, decoded
+from jetool.output.shape import Field, Row, Shape, row_of
 
 _LOG: Final = Shape(
     "log",
@@ -40,8 +42,12 @@ _RECORD: Final = Shape(
         Field("key", "key", "the key, as --key-format says"),
         Field("data", "data", "data in the first environment; null where it is not", null=True),
         Field("other_data", "data", "data in the second", null=True),
+        *DECODED_FIELDS,
+        Field("decoded_other", "json", "with --decode: the data in the second", null=True, optional=True),
     ),
 )
+# Those that a difference has without --decode.
+_PLAIN_FIELDS: Final = 5
 RECORD_DIFF: Final = Shape(
     "record_diff",
     "The records of two environments, or of two points of one, side by side.",
@@ -58,17 +64,26 @@ RECORD_DIFF: Final = Shape(
 )
 
 
-def record_diff_row(envs: tuple[str, str], ends: tuple[int, int], log: CommonLog, found: RecordDiff) -> Row:
+def record_diff_row(
+    envs: tuple[str, str], ends: tuple[int, int], log: CommonLog, found: RecordDiff, decoding: Decoding | None
+) -> Row:
     """The document.
 
     Arguments:
         envs: both directories.
         ends: where the logs were taken to end; NULL_LSN for where they do.
+        decoding: how records are decoded; None: they are not.
     """
-    differences = [_RECORD.row(_record(difference)) for difference in found.differences]
+    differences = [_record(difference, decoding) for difference in found.differences]
     databases = [_DATABASE.row(database) for database in found.databases]
     return RECORD_DIFF.row((*envs, *ends, found.is_same, _LOG.row(log), databases, differences))
 
 
-def _record(found: RecordDifference) -> tuple[str, str, bytes, bytes | None, bytes | None]:
-    return found.database, found.what, found.key, found.data, found.other_data
+def _record(found: RecordDifference, decoding: Decoding | None) -> Row:
+    row = row_of(_RECORD.fields[:_PLAIN_FIELDS], (found.database, found.what, found.key, found.data, found.other_data))
+    if decoding is None:
+        return row
+    one = decoding.record(found.database, found.key, found.data)
+    other = decoding.record(found.database, found.key, found.other_data)
+    known = one.known and other.known
+    return [*row, *decoded(one._replace(known=known)), ("decoded_other", "json", other.data)]

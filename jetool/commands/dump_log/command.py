@@ -19,10 +19,11 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from jetool.app import addresses, exits, kinds, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import decode_option, decoding_for_log
 from jetool.app.options import Run
 from jetool.commands.dump_log import modes
 from jetool.commands.dump_log.rendering import RenderPlan
-from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY, View
+from jetool.commands.dump_log.rows import BAD, DECODED_ENTRY, SUMMARY, View
 
 if TYPE_CHECKING:
     from engine.inspect.explain import Explainer
@@ -109,7 +110,7 @@ def _outputs() -> Outputs:
     from jetool.derby import counting, log_rows
 
     derby = log_rows.ENTRY, log_rows.BAD, counting.COUNTED
-    return Outputs("stream", (ENTRY, BAD, modes.COUNTED, *derby), SUMMARY)
+    return Outputs("stream", (DECODED_ENTRY, BAD, modes.COUNTED, *derby), SUMMARY)
 
 
 @command(
@@ -143,6 +144,7 @@ def _outputs() -> Outputs:
               help="How much of INs and BINs to show.  [default: summary]")  # fmt: skip
 @click.option("--explain", is_flag=True, help="What recovery does with each entry, and why.")
 @click.option("--data", is_flag=True, help="Show the data of records.")
+@decode_option
 @click.option(
     "--stats",
     type=click.Choice((*BY, "container")),
@@ -175,12 +177,15 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
         run.out.text(addresses.types_text())
         return exits.DONE
     files = list_log_files(storage)
-    view = View(options["detail"], options["data"])
+    decode = options["decode"]
+    if decode is not None and (not options["data"] or run.out.format == "xml"):
+        raise UsageError("--decode goes with --data, in any format but xml", hint="add --data")
+    view = View(options["detail"], options["data"], decoding_for_log(run, storage, decode) if decode else None)
     selection = _synchronised(run, selection_of(options, storage, files), storage, files).prepare(storage, files)
     if options["stats"]:
         modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain"))
         return modes.print_stats(run, storage, files, selection, options["stats"])
-    stream = modes.open_stream(run)
+    stream = modes.open_stream(run, view)
     plan = RenderPlan(
         storage, files, selection, view, run.out.format, run.out.style, stream.encoder,
         modes.is_plain_text(run), not options["keep_going"], _explainer(run, storage, files, options),

@@ -29,7 +29,7 @@ from jetool.commands.dump_log.rendering import (
     render,
     render_log,
 )
-from jetool.commands.dump_log.rows import BAD, ENTRY, SUMMARY
+from jetool.commands.dump_log.rows import BAD, DECODED_ENTRY, ENTRY, SUMMARY, View
 from jetool.output.base import OutputStream
 from jetool.output.shape import Field, Shape
 
@@ -55,13 +55,15 @@ def is_plain_text(run: Run) -> bool:
     return run.out.format == "text" and not run.out.selected
 
 
-def open_stream(run: Run) -> OutputStream:
+def open_stream(run: Run, view: View) -> OutputStream:
     """The stream of entries, with the encoder that belongs to the format."""
     if run.out.format == "xml":
         from jetool.commands.dump_log.xml_encoder import XmlEncoder
 
         return run.out.stream(ENTRY, BAD, encoder=XmlEncoder())
-    stream = run.out.stream(ENTRY, BAD, line=_no_line if is_plain_text(run) else None)
+    stream = run.out.stream(
+        ENTRY if view.decoding is None else DECODED_ENTRY, BAD, line=_no_line if is_plain_text(run) else None
+    )
     if is_plain_text(run):
         stream.write(f"{HEADING}\n".encode())
     return stream

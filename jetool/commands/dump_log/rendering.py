@@ -46,7 +46,7 @@ from engine.log.entry import REASONS, Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
-from jetool.commands.dump_log.rows import View, bad_row, entry_row
+from jetool.commands.dump_log.rows import View, bad_row, entry_row, meaning_of
 from jetool.output.base import Encoder
 from jetool.output.shape import Style, fields_of, printable, time_text, to_text
 
@@ -383,6 +383,8 @@ class LineRenderer:
             return ""
         fields = describe(record, delta=entry.type_number == DELTA_TYPE)
         text = self._words(fields)
+        if self._view.decoding is not None and isinstance(record, LN):
+            text += f" {self._words(meaning_of(record, self._view.decoding))}"
         if isinstance(record, NodeRecord) and self._view.nodes == "slots":
             for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
                 text += f"\n{'':>20}slot {self._words(slot)}"

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.format.describe import describe, describe_slots
 from engine.format.entry import db_tree, ln_content, node
+from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import DELTA_TYPE, type_name
 from engine.format.fields import FieldValue
 from engine.format.fields import Shape as Shapes
 from engine.log.entry import Damage, LogEntry
+from jetool.app.decoding import DECODED_FIELDS, decoded
 from jetool.output.shape import Field, Shape
 
 if TYPE_CHECKING:
+    from engine.inspect.contents import Decoding
     from engine.inspect.explain import EntryExplanation
 
 
@@ -27,10 +30,12 @@ class View(NamedTuple):
     Attributes:
         nodes: ``none``, ``summary`` or ``slots``.
         data: print the data of records.
+        decoding: how records are decoded; None: they are not.
     """
 
     nodes: str = "summary"
     data: bool = False
+    decoding: Decoding | None = None
 
 
 _HEADER: Final = (
@@ -205,6 +210,8 @@ _NESTED["dup_count_ref"] = _nested(node.DUP_COUNT_REF)
 _BODY = tuple(field._replace(fields=_NESTED.get(field.name, ())) for field in _BODY)
 
 ENTRY: Final = Shape("entry", "One entry of the log.", _HEADER + _BODY)
+# With --data --decode; the fields are those of LNs.
+DECODED_ENTRY: Final = ENTRY._replace(fields=(*ENTRY.fields, *DECODED_FIELDS))
 
 BAD: Final = Shape(
     "bad",
@@ -281,7 +288,15 @@ def entry_row(
         row.append(FieldValue("slot_list", "records", slots))
     if error:
         row.append(FieldValue("error", "text", error))
+    if view.decoding is not None and isinstance(record, LN):
+        row += meaning_of(record, view.decoding)
     return row
+
+
+def meaning_of(record: LN, decoding: Decoding) -> list[FieldValue]:
+    """What a record means to its application; nothing for JE's own."""
+    found = decoding.logged(record.db_id, record.key, record.data)
+    return [] if found is None else [FieldValue(*field) for field in decoded(found)]
 
 
 def _named(field: FieldValue) -> FieldValue:

@@ -13,9 +13,9 @@ from engine.contents.journals import product_of
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.inspect.contents import EnvironmentSource
 from engine.journals.extents import read_extents
 from engine.journals.reading import FoundJournal, JournalReader
-from engine.journals.source import EnvironmentSource
 from engine.rescue.points import LSN, TXN, Point, as_of
 from engine.storage.base import Storage
 from jetool.app import exits

@@ -14,10 +14,10 @@ from engine.contents.journals import STAR_MANAGER, product_of
 from engine.contents.operations import PRODUCTS, operation_name
 from engine.db.environment import Environment
 from engine.errors import UsageError
+from engine.inspect.contents import EnvironmentSource
 from engine.journals.extents import JournalExtents, read_extents
 from engine.journals.metadata import read_metadata
 from engine.journals.reading import JournalReader
-from engine.journals.source import EnvironmentSource
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import group

@@ -1,0 +1,141 @@
+"""An environment as kinds of contents look at it (``engine.contents.base.Source``), and its records decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from engine.contents.base import DecodedRecord, Decoder, unknown
+from engine.contents.registry import AUTO, decode, find, recognise
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import DamageError, FormatError, JetoolError, NotFoundError, UsageError
+from engine.format.bytecursor import split_two_part_key
+from engine.storage.base import Storage
+
+
+class EnvironmentSource:
+    """An open environment.
+
+    Arguments:
+        env: the environment; it stays the caller's.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._names = env.database_names()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the databases, but for JE's own."""
+        return self._names
+
+    def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Records of a database, at most so many, from either end; what damage hides is left out."""
+        try:
+            with self._env.open_database(name) as db:
+                yield from islice(db.items(reverse=last), limit)
+        except (DamageError, NotFoundError):
+            return
+
+    def comparators(self) -> Mapping[str, str]:
+        """By database, the Java class that orders its keys, where there is one."""
+        found = {}
+        for name in self._names:
+            with self._env.open_database(name) as db:
+                if db.state.order.comparator is not None:
+                    found[name] = db.state.order.comparator
+        return found
+
+
+class NoSource:
+    """An environment that cannot be opened: a decoder that is named can still do what needs no other record."""
+
+    names: Sequence[str] = ()
+
+    def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:  # noqa: ARG002
+        """Nothing."""
+        return iter(())
+
+    def comparators(self) -> Mapping[str, str]:
+        """Nothing."""
+        return {}
+
+
+class Decoding(NamedTuple):
+    """How the records of one environment are decoded; plain data, for other processes too.
+
+    Attributes:
+        title: what the environment belongs to.
+        decoder: knows the records.
+        databases: names of databases by id, but for JE's own.
+        duplicates: ids of those with sorted duplicates.
+    """
+
+    title: str
+    decoder: Decoder
+    databases: Mapping[int, str]
+    duplicates: frozenset[int]
+
+    def record(self, database: str, key: bytes, data: bytes | None) -> DecodedRecord:
+        """A record, of a deletion the key alone."""
+        found = decode(self.decoder, database, key, b"" if data is None else data)
+        return found if data is not None else found._replace(data=None)
+
+    def logged(self, db_id: int, key: bytes, data: bytes | None) -> DecodedRecord | None:
+        """A record as the log has it: with sorted duplicates its key is key and data item in one.
+
+        Returns:
+            None for a record of JE's own, or of a database that is gone.
+        """
+        name = self.databases.get(db_id)
+        if name is None:
+            return None
+        if db_id in self.duplicates:
+            try:
+                key, data = split_two_part_key(key)
+            except (FormatError, IndexError, ValueError):
+                return unknown(key, b"")
+        return self.record(name, key, data)
+
+
+def decoding_of(env: Environment, name: str) -> Decoding | None:
+    """How to decode the records of an open environment.
+
+    Arguments:
+        name: of a kind of contents, or ``AUTO``.
+
+    Returns:
+        None for an environment that nobody recognises.
+
+    Raises:
+        UsageError: there is no kind of that name.
+    """
+    source = EnvironmentSource(env)
+    kind = recognise(source) if name == AUTO else find(name)
+    if kind is None:
+        return None
+    catalog = env.engine.catalog
+    databases = {db_id: db_name for db_name, db_id in catalog.names()}
+    states = {db_id: catalog.by_id(db_id) for db_id in databases}
+    duplicates = frozenset(db_id for db_id, state in states.items() if state is not None and state.duplicates)
+    return Decoding(kind.title, kind.decoder(source), databases, duplicates)
+
+
+def decoding_in(storage: Storage, name: str) -> Decoding | None:
+    """The same of an environment that is opened for it; one that cannot be opened is decoded as far as that goes.
+
+    Raises:
+        UsageError: there is no kind of that name; ``AUTO`` needs an environment that can be opened.
+    """
+    try:
+        with Environment(storage, EnvironmentConfig(read_only=True)) as env:
+            return decoding_of(env, name)
+    except (UsageError, NotFoundError):
+        raise
+    except JetoolError:
+        if name == AUTO:
+            raise
+        kind = find(name)
+        return Decoding(kind.title, kind.decoder(NoSource()), {}, frozenset())

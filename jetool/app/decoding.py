@@ -1,0 +1,112 @@
+"""Records as their application means them: the option ``--decode``, and how what it gives is printed.
+
+A command that has it adds ``DECODED_FIELDS`` to the shape of its records, takes a ``Decoding`` from here, and adds
+``decoded`` to each row. Keys and data stay as they are beside that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
+
+import click
+
+from jetool.app.options import Run
+from jetool.output.shape import Field, Row, Shape, Style, to_text
+
+if TYPE_CHECKING:
+    from engine.contents.base import DecodedRecord
+    from engine.db.environment import Environment
+    from engine.inspect.contents import Decoding
+    from engine.storage.base import Storage
+
+P = ParamSpec("P")
+DECODED_FIELDS: Final = (
+    Field("decoded_key", "json", 'with --decode: the key; {"hex": ...} for what is not known', optional=True),
+    Field("decoded_data", "json", "with --decode: the data", null=True, optional=True),
+    Field("known", "bool", "with --decode: all of the record is known", optional=True),
+)
+_NAMES: Final = tuple(field.name for field in DECODED_FIELDS)
+
+
+class DecoderType(click.ParamType[str]):
+    """The name of a decoder, or ``auto``."""
+
+    name = "NAME|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name. Raises BadParameter for one that there is not."""
+        from engine.contents.registry import AUTO, names
+
+        if value != AUTO and value not in names():
+            self.fail(f"no decoder {value!r}; there are {', '.join(names())}, and {AUTO}", param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - Click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[Any]:
+        """The names that begin as what was typed."""
+        from click.shell_completion import CompletionItem
+
+        from engine.contents.registry import AUTO, names
+
+        return [CompletionItem(name) for name in (AUTO, *names()) if name.startswith(incomplete)]
+
+
+def decode_option(function: Callable[P, int]) -> Callable[P, int]:
+    """The option ``--decode`` (parameter ``decode``) of commands that print records."""
+    text = "Print what records mean to their application too; auto: the one that is recognised."
+    return click.option("--decode", type=DecoderType(), help=text)(function)
+
+
+def decoding_for(run: Run, env: Environment, name: str | None) -> Decoding | None:
+    """How to decode the records of an open environment; None when that is not asked for, or nobody knows them."""
+    if name is None:
+        return None
+    from engine.inspect.contents import decoding_of
+
+    return _told(run, env.home, decoding_of(env, name))
+
+
+def decoding_for_log(run: Run, storage: Storage, name: str | None) -> Decoding | None:
+    """The same for a command that reads the log alone: the environment is recovered in memory for it."""
+    if name is None:
+        return None
+    from engine.inspect.contents import decoding_in
+
+    return _told(run, storage.root, decoding_in(storage, name))
+
+
+def _told(run: Run, env: str, found: Decoding | None) -> Decoding | None:
+    if found is None:
+        run.messages.notice(
+            "nobody recognises what the environment belongs to",
+            file=env,
+            consequence="records are printed as they are",
+            hint="name a decoder with --decode",
+        )
+    return found
+
+
+def decoded_shape(shape: Shape, decoding: Decoding | None) -> Shape:
+    """A shape with or without the fields of ``--decode``, as they are printed."""
+    if decoding is not None:
+        return shape
+    return shape._replace(fields=tuple(field for field in shape.fields if field.name not in _NAMES))
+
+
+def decoded(found: DecodedRecord) -> list[tuple[str, str, Any]]:
+    """The fields of a decoded record."""
+    return [(name, kind, value) for name, kind, value in zip(_NAMES, ("json", "json", "bool"), found, strict=True)]
+
+
+def decoded_line(row: Row, style: Style) -> str | None:
+    """Key and data of a decoded record on one line; None for a row that is not decoded, or not wholly."""
+    values = {name: to_text(kind, value, style) for name, kind, value in row if name in _NAMES}
+    if len(values) < len(_NAMES):
+        return None
+    unsure = "" if values["known"] == "yes" else "  (not all is known)"
+    return f"{values['decoded_key']}  {values['decoded_data']}{unsure}"
