@@ -16,12 +16,17 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from engine.contents.base import Contents, DecodedRecord, Decoder, Source, unknown
+from engine.contents.heritrix import HERITRIX
 from engine.contents.journals import FRONTENDS
+from engine.contents.nosql import NOSQL
+from engine.contents.opendj import OPENDJ
+from engine.contents.qpid import QPID
 from engine.errors import FormatError, UsageError
 
 GROUP: Final = "jetool.contents"
 AUTO: Final = "auto"
-OWN: Final[dict[str, Contents]] = {one.name: one for one in FRONTENDS}
+_ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX)
+OWN: Final = {one.name: one for one in _ALL}
 
 
 @cache

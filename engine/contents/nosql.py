@@ -1,0 +1,103 @@
+"""Oracle NoSQL: keys of partitions, headers of values (embedders.md 2).
+
+What a value holds beyond its header needs the metadata of its table, so it stays bytes. The order of the keys is that
+of ``oracle.kv.Key$BytesComparator``, which ``engine.tree.comparators`` knows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
+
+_PARTITION: Final = re.compile(r"p[0-9]{1,9}")
+_COMPARATOR: Final = "oracle.kv.Key$BytesComparator"
+_OWN: Final = frozenset(("TableMetadata", "SecurityMetadata", "TopologyDatabase", "AdminSchemaVersion"))
+_TABLE_FORMATS: Final = range(1, 5)
+_WITH_FLAGS: Final = 4
+_BEFORE_DIGITS: Final = 0x30
+_RADIX: Final = 128
+_NUL: Final = b"\xc0\x80"
+_MINOR: Final = b"\xff"
+
+
+def modified_utf8(data: bytes) -> str:
+    """Java's form of UTF-8: U+0000 in two bytes, what lies beyond U+FFFF as two surrogates. ValueError: it is none."""
+    text = data.replace(_NUL, b"\0").decode("utf-8", "surrogatepass")
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+
+
+def components(key: bytes) -> tuple[list[str], list[str]]:
+    """The major and the minor path of a key. ValueError: a component is no text."""
+    major, _, minor = key.partition(_MINOR)
+    return _path(major), _path(minor)
+
+
+def _path(data: bytes) -> list[str]:
+    return [modified_utf8(part) for part in data.split(b"\0")] if data else []
+
+
+def table_id(component: str) -> int:
+    """The id of a table: digits of base 128, each a character from U+0030 on. ValueError: it is none."""
+    found = 0
+    for character in component:
+        digit = ord(character) - _BEFORE_DIGITS
+        if not 0 <= digit < _RADIX:
+            raise ValueError("no digit of a table id")
+        found = found * _RADIX + digit
+    return found
+
+
+class NoSqlDecoder:
+    """Records of a shard or an administration environment."""
+
+    def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
+        """A record of a partition; of others nothing is known."""
+        if _PARTITION.fullmatch(database) is None:
+            return unknown(key, data)
+        major, minor = components(key)
+        path: Json = {"major": major, "minor": minor}
+        if not data:
+            return DecodedRecord(path, None, True)
+        fields = Fields(data)
+        form = fields.number(1)
+        if form in _TABLE_FORMATS and major:
+            path = {"table": table_id(major[0]), "major": major[1:], "minor": minor}
+        return DecodedRecord(path, _value(form, fields), False)
+
+
+def _value(form: int, fields: Fields) -> Json:
+    """The header of a value; its fields are bytes without the metadata of the table."""
+    if form < 0:
+        return {"format": "avro", "rest": hexed(fields.data)}
+    if form not in _TABLE_FORMATS:
+        return {"format": form, "rest": hexed(fields.rest())}
+    found: dict[str, Json] = {"format": form}
+    if form == _WITH_FLAGS:
+        flags = fields.number(1, signed=False)
+        found |= {"with_region": bool(flags & 1), "with_metadata": bool(flags & 2)}
+    elif form < _WITH_FLAGS - 1:
+        found["table_version"] = fields.number(1, signed=False)
+    return {**found, "rest": hexed(fields.rest())}
+
+
+class NoSqlContents:
+    """The kind of contents."""
+
+    name = "nosql"
+    title = "Oracle NoSQL"
+
+    def recognises(self, source: Source) -> bool:
+        """By partitions that are in its order, or databases that only it has."""
+        orders = source.comparators()
+        if any(_PARTITION.fullmatch(name) and orders.get(name) == _COMPARATOR for name in source.names):
+            return True
+        return len(_OWN & set(source.names)) > 1 or "AdminSchemaVersion" in source.names
+
+    def decoder(self, source: Source) -> NoSqlDecoder:  # noqa: ARG002 - the signature of Contents
+        """All that can be known is in the record."""
+        return NoSqlDecoder()
+
+
+NOSQL: Final = NoSqlContents()

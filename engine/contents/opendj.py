@@ -1,0 +1,444 @@
+"""LDAP backends of the OpenDJ family: entries, DNs, indexes (embedders.md 1).
+
+A backend is one environment. Of each base DN there is a database for every index, ``/dc=example,dc=com/id2entry`` and
+so on; servers before 4.x call it ``dc_example_dc_com_id2entry``. Names of attributes and sets of object classes are
+tokens where the server compresses its schema; what they stand for is in two databases of their own.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
+from engine.errors import FormatError
+
+ID2ENTRY: Final = "id2entry"
+DN2ID: Final = "dn2id"
+CHILDREN_COUNT: Final = "id2childrencount"
+REFERRAL: Final = "referral"
+STATE: Final = "state"
+_OLD_NAMES: Final = (ID2ENTRY, DN2ID, CHILDREN_COUNT, "id2children", "id2subtree", REFERRAL, STATE, "dn2uri")
+ATTRIBUTES: Final = "compressed_schema/compressed_attributes"
+CLASSES: Final = "compressed_schema/compressed_object_classes"
+_MOST_TOKENS: Final = 100_000
+# No entry of a directory is larger; a length in damaged bytes may claim anything.
+_LARGEST_ENTRY: Final = 64 << 20
+_DEFLATED: Final = 1
+_ENCRYPTED: Final = 2
+_WITHOUT_DN: Final = 1
+_TOKENS_OF_ATTRIBUTES: Final = 2
+_TOKENS_OF_CLASSES: Final = 4
+_OVER_LIMIT: Final = 0xFF
+_ASN1_TREE_ENTRY: Final = 0x60
+_ASN1_SEQUENCE: Final = 0x30
+_ASN1_OCTETS: Final = 0x04
+_ASN1_INTEGER: Final = 0x02
+ID_BYTES: Final = 8
+
+
+class IndexName(NamedTuple):
+    """The name of a database: the base DN (of old servers with ``_`` for what separates it), and the index."""
+
+    base: str
+    tree: str
+
+
+class LdapEntry(NamedTuple):
+    """An entry.
+
+    Attributes:
+        dn: None where the server does not store it with the entry.
+        object_classes: in their order.
+        attributes: descriptions and values, user attributes before operational ones.
+    """
+
+    dn: str | None
+    object_classes: tuple[str, ...]
+    attributes: tuple[tuple[str, tuple[bytes, ...]], ...]
+
+
+class Encrypted(NamedTuple):
+    """An entry that is encrypted: how long it is."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedSchema:
+    """What tokens stand for: descriptions of attributes, and sets of object classes."""
+
+    attributes: Mapping[bytes, str]
+    classes: Mapping[bytes, tuple[str, ...]]
+
+
+def index_name(name: str) -> IndexName | None:
+    """Base DN and index in the name of a database; None for another one."""
+    if name.startswith("/"):
+        base, slash, index = name[1:].rpartition("/")
+        return IndexName(base, index) if slash and index else None
+    for index in _OLD_NAMES:
+        if name.endswith(f"_{index}"):
+            return IndexName(name.removesuffix(f"_{index}"), index)
+    # Indexes of attributes: dc_example_dc_com_uid.equality.
+    base, underscore, index = name.rpartition("_")
+    return IndexName(base, index) if underscore and "." in index else None
+
+
+def read_ber_length(fields: Fields) -> int:
+    """A BER length: one byte below 128, or the number of bytes that follow with the high bit set."""
+    first = fields.number(1, signed=False)
+    if first < 0x80:
+        return first
+    count = first & 0x7F
+    if not 1 <= count <= 4:
+        raise FormatError("BER length", expected="1 to 4 bytes", found=str(count))
+    return fields.number(count, signed=False)
+
+
+def ber_length(value: int) -> bytes:
+    """A BER length, as short as can be."""
+    if value < 0x80:
+        return bytes((value,))
+    size = (value.bit_length() + 7) // 8
+    return bytes((0x80 | size,)) + value.to_bytes(size, "big")
+
+
+def read_compact(fields: Fields) -> int:
+    """A compact number: as many ones in front as there are bytes after the first, then 7 bits for each byte."""
+    first = fields.number(1, signed=False)
+    more = next((count for count in range(8) if not first & 0x80 >> count), -1)
+    if more < 0:
+        raise FormatError("compact number", expected="a first byte below 0xff", found="0xff")
+    return (first & 0x7F >> more) << 8 * more | fields.number(more, signed=False)
+
+
+def compact(value: int) -> bytes:
+    """A compact number, as short as can be."""
+    size = max((value.bit_length() + 6) // 7, 1)
+    return (((0xFF << (9 - size)) & 0xFF) << 8 * (size - 1) | value).to_bytes(size, "big")
+
+
+def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypted:
+    """An entry of ``id2entry``.
+
+    Raises:
+        FormatError: it is none, or a token of it is not known. ValueError: a text of it is no UTF-8.
+    """
+    fields = Fields(value)
+    version = fields.number(1)
+    if version == 1:
+        return _plain(_old_form(fields), schema)
+    if version != 2:
+        raise FormatError("LDAP entry", expected="version 1 or 2", found=str(version))
+    flags, length = fields.number(1, signed=False), read_compact(fields)
+    if flags & _ENCRYPTED:
+        return Encrypted(length)
+    rest = fields.rest()
+    return _plain(_inflated(rest, length) if flags & _DEFLATED else rest[:length], schema)
+
+
+def _old_form(fields: Fields) -> bytes:
+    """Of ASN.1: the length that it had before it was deflated, 0 when it was not, and the bytes."""
+    _expect(fields, _ASN1_TREE_ENTRY)
+    _expect(fields, _ASN1_INTEGER, whole=False)
+    size = fields.number(read_ber_length(fields), signed=False)
+    _expect(fields, _ASN1_OCTETS, whole=False)
+    data = fields.raw(read_ber_length(fields))
+    return _inflated(data, size) if size else data
+
+
+def _expect(fields: Fields, tag: int, *, whole: bool = True) -> None:
+    found = fields.number(1, signed=False)
+    if found != tag:
+        raise FormatError("ASN.1", expected=f"tag {tag:#04x}", found=f"{found:#04x}")
+    if whole:
+        read_ber_length(fields)
+
+
+def _inflated(data: bytes, length: int) -> bytes:
+    if length > _LARGEST_ENTRY:
+        raise FormatError("LDAP entry", expected=f"{_LARGEST_ENTRY} bytes at most", found=str(length))
+    try:
+        # One byte more than it says would be one too many: a small value must not grow without end.
+        found = zlib.decompressobj().decompress(data, length + 1)
+    except zlib.error as error:
+        raise FormatError("deflated LDAP entry", expected="zlib", found=str(error)) from error
+    if len(found) != length:
+        raise FormatError("deflated LDAP entry", expected=f"{length} bytes", found=str(len(found)))
+    return found
+
+
+def _plain(data: bytes, schema: CompressedSchema) -> LdapEntry:
+    fields = Fields(data)
+    version = fields.number(1)
+    if version not in (1, 2, 3):
+        raise FormatError("LDAP entry", expected="version 1 to 3 of the plain form", found=str(version))
+    config = 0
+    if version > 1:
+        config = int.from_bytes(fields.raw(read_ber_length(fields))[:1], "big")
+    dn = None
+    if not config & _WITHOUT_DN:
+        dn = fields.text(read_ber_length(fields))
+    classes = fields.raw(read_ber_length(fields))
+    if config & _TOKENS_OF_CLASSES:
+        names = schema.classes.get(classes)
+        if names is None:
+            raise FormatError("object classes of an LDAP entry", expected="a known token", found=classes.hex())
+    else:
+        names = tuple(classes.decode("utf-8").split("\0")) if classes else ()
+    attributes = [one for _ in range(2) for one in _attributes(fields, config, schema)]
+    return LdapEntry(dn, names, tuple(attributes))
+
+
+def _attributes(fields: Fields, config: int, schema: CompressedSchema) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+    for _ in range(_counted(fields)):
+        if config & _TOKENS_OF_ATTRIBUTES:
+            token = fields.raw(read_ber_length(fields))
+            name = schema.attributes.get(token)
+            if name is None:
+                raise FormatError("attribute of an LDAP entry", expected="a known token", found=token.hex())
+        else:
+            name = fields.until(0).decode("utf-8")
+        yield name, tuple(fields.raw(read_ber_length(fields)) for _ in range(_counted(fields)))
+
+
+def _counted(fields: Fields) -> int:
+    """A number of things, each of which takes a byte at least."""
+    count = read_ber_length(fields)
+    if count > fields.left:
+        raise FormatError("LDAP entry", expected=f"{count} items", found=f"{fields.left} bytes")
+    return count
+
+
+def encode_entry(entry: LdapEntry, *, deflate: bool = False) -> bytes:
+    """The value of an entry whose names are written out, as newer servers store it; for tests and examples."""
+    body = bytearray(b"\x03\x01" + bytes((_WITHOUT_DN if entry.dn is None else 0,)))
+    if entry.dn is not None:
+        body += _octets(entry.dn.encode())
+    body += _octets("\0".join(entry.object_classes).encode())
+    body += ber_length(len(entry.attributes))
+    for name, values in entry.attributes:
+        body += name.encode() + b"\0" + ber_length(len(values)) + b"".join(_octets(value) for value in values)
+    body += ber_length(0)
+    data = zlib.compress(bytes(body)) if deflate else bytes(body)
+    return bytes((2, _DEFLATED if deflate else 0)) + compact(len(body)) + data
+
+
+def _octets(data: bytes) -> bytes:
+    return ber_length(len(data)) + data
+
+
+def decode_ids(value: bytes) -> list[int] | None:
+    """The ids of an index entry; None where it is over its limit.
+
+    The two forms cannot always be told apart: 8 bytes for each id (the first bit set: over the limit), or a compact
+    count and compact differences. A whole reading of the newer form is taken for it.
+
+    Raises:
+        FormatError: it is neither.
+    """
+    if not value:
+        return []
+    if value[0] == _OVER_LIMIT:
+        return None
+    try:
+        return _differences(value)
+    except FormatError:
+        pass
+    if value[0] & 0x80:
+        return None
+    if len(value) % ID_BYTES:
+        raise FormatError("set of entry ids", expected=f"{ID_BYTES} bytes for each", found=f"{len(value)} bytes")
+    return [int.from_bytes(value[at : at + ID_BYTES], "big") for at in range(0, len(value), ID_BYTES)]
+
+
+def _differences(value: bytes) -> list[int]:
+    fields, found, last = Fields(value), [], 0
+    count = read_compact(fields)
+    if count > fields.left:
+        raise FormatError("set of entry ids", expected=f"{count} ids", found=f"{fields.left} bytes")
+    for _ in range(count):
+        last += read_compact(fields)
+        found.append(last)
+    fields.finish()
+    return found
+
+
+def encode_ids(ids: Iterable[int]) -> bytes:
+    """A set of ids in the newer form."""
+    last, parts = 0, []
+    for one in ids:
+        parts.append(compact(one - last))
+        last = one
+    return compact(len(parts)) + b"".join(parts)
+
+
+def rdns_of(key: bytes) -> tuple[str, ...]:
+    """The normalized RDNs in a key of ``dn2id``, from the suffix down.
+
+    Raises:
+        FormatError, ValueError: it is no such key.
+    """
+    if not key:
+        return ()
+    # A byte that no text begins with separates them; which one depends on the release.
+    if key[0] >= 0x20:
+        return (key.decode("utf-8"),)
+    parts = tuple(part.decode("utf-8") for part in key[1:].split(key[:1]))
+    if not all(part and part.isprintable() for part in parts):
+        raise FormatError("key of dn2id", expected="RDNs with a separator between them")
+    return parts
+
+
+def dn_of(base: str, key: bytes) -> str:
+    """The normalized DN that a key of ``dn2id`` stands for; errors as ``rdns_of``."""
+    rdns = list(rdns_of(key))
+    # Some releases begin with the suffix itself, others below it.
+    suffix = [part for part in base.lower().split(",") if part]
+    if [part.lower() for part in rdns[: len(suffix)]] == suffix[::-1]:
+        rdns = rdns[len(suffix) :]
+    return ",".join([*reversed(rdns), base])
+
+
+def entry_id(key: bytes) -> int:
+    """An entry id, 8 bytes. FormatError when it is none."""
+    fields = Fields(key)
+    found = fields.number(ID_BYTES, signed=False)
+    fields.finish()
+    return found
+
+
+def ldif(dn: str, entry: LdapEntry) -> str:
+    """An entry as LDIF (RFC 2849), with an empty line after it."""
+    lines = [_ldif_line("dn", dn.encode())]
+    lines += [_ldif_line("objectClass", name.encode()) for name in entry.object_classes]
+    lines += [_ldif_line(name, value) for name, values in entry.attributes for value in values]
+    return "\n".join(lines) + "\n\n"
+
+
+def _ldif_line(name: str, value: bytes) -> str:
+    safe = value.isascii() and not set(value) & _UNSAFE and value[:1] not in (b" ", b":", b"<") and value[-1:] != b" "
+    line = f"{name}: {value.decode('ascii')}" if safe else f"{name}:: {base64.b64encode(value).decode('ascii')}"
+    if len(line) <= _LDIF_WIDTH:
+        return line
+    rest = line[_LDIF_WIDTH:]
+    width = _LDIF_WIDTH - 1
+    return "\n ".join([line[:_LDIF_WIDTH], *(rest[at : at + width] for at in range(0, len(rest), width))])
+
+
+_UNSAFE: Final = frozenset((*range(0x20), 0x7F))
+_LDIF_WIDTH: Final = 76
+
+
+@dataclass(frozen=True, slots=True)
+class LdapDecoder:
+    """Records of a backend."""
+
+    schema: CompressedSchema
+
+    def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
+        """A record of any of its databases."""
+        name = index_name(database)
+        if name is None:
+            return unknown(key, data)
+        if name.base.endswith("compressed_schema"):
+            return DecodedRecord({"token": key.hex()}, {"names": _texts(data)}, True)
+        if name.tree == ID2ENTRY:
+            return self._entry(key, data)
+        if name.tree == DN2ID:
+            return DecodedRecord({"dn": dn_of(name.base, key)}, {"id": entry_id(data)}, True)
+        if name.tree == CHILDREN_COUNT:
+            fields = Fields(key)
+            number, shard = fields.number(ID_BYTES, signed=False), fields.rest()
+            count = Fields(data).number(len(data)) if len(data) <= ID_BYTES else None
+            return DecodedRecord({"id": number, "shard": shard.hex()}, {"count": count}, count is not None)
+        if name.tree in (REFERRAL, STATE, "dn2uri"):
+            return DecodedRecord(_readable(key), _readable(data), name.tree == STATE and _is_text(key))
+        ids = decode_ids(data)
+        value = {"over_limit": True} if ids is None else {"ids": ids}
+        return DecodedRecord(_readable(key), value, True)
+
+    def _entry(self, key: bytes, data: bytes) -> DecodedRecord:
+        number = {"id": entry_id(key)}
+        try:
+            entry = decode_entry(data, self.schema)
+        except (FormatError, ValueError):
+            return DecodedRecord(number, hexed(data), False)
+        if isinstance(entry, Encrypted):
+            return DecodedRecord(number, {"encrypted": True, "length": entry.length}, False)
+        attributes = {name: [_readable(value) for value in values] for name, values in entry.attributes}
+        value = {"dn": entry.dn, "objectClass": list(entry.object_classes), **attributes}
+        return DecodedRecord(number, value, True)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return data.decode("utf-8").isprintable()
+    except ValueError:
+        return False
+
+
+def _readable(data: bytes) -> Json:
+    """Text where it is one; other values, such as photographs, in base64 as LDIF has them."""
+    return data.decode("utf-8") if _is_text(data) else {"base64": base64.b64encode(data).decode("ascii")}
+
+
+def _texts(data: bytes) -> tuple[str, ...]:
+    """The texts of an ASN.1 sequence of octet strings."""
+    fields = Fields(data)
+    _expect(fields, _ASN1_SEQUENCE)
+    found = []
+    while fields.left:
+        _expect(fields, _ASN1_OCTETS, whole=False)
+        found.append(fields.text(read_ber_length(fields)))
+    return tuple(found)
+
+
+def encode_texts(texts: Iterable[str]) -> bytes:
+    """An ASN.1 sequence of octet strings, as tokens are stored; for tests and examples."""
+    body = b"".join(bytes((_ASN1_OCTETS,)) + _octets(text.encode()) for text in texts)
+    return bytes((_ASN1_SEQUENCE,)) + _octets(body)
+
+
+def schema_of(source: Source) -> CompressedSchema:
+    """What the tokens of a backend stand for; those that cannot be read are left out."""
+    attributes: dict[bytes, str] = {}
+    classes: dict[bytes, tuple[str, ...]] = {}
+    for name in source.names:
+        plain = name.removeprefix("/")
+        if plain not in (ATTRIBUTES, CLASSES):
+            continue
+        for token, value in source.records(name, _MOST_TOKENS):
+            try:
+                texts = _texts(value)
+            except (FormatError, ValueError):
+                continue
+            if plain == CLASSES:
+                classes[token] = texts
+            elif texts:
+                # Name and options: cn;lang-de.
+                attributes[token] = ";".join(texts)
+    return CompressedSchema(attributes, classes)
+
+
+class LdapContents:
+    """The kind of contents."""
+
+    name = "opendj"
+    title = "LDAP backend (OpenDJ family)"
+
+    def recognises(self, source: Source) -> bool:
+        """By the databases that every base DN has."""
+        found = {name for one in source.names if (name := index_name(one)) is not None}
+        return any(IndexName(name.base, DN2ID) in found for name in found if name.tree == ID2ENTRY)
+
+    def decoder(self, source: Source) -> LdapDecoder:
+        """With the tokens of the backend."""
+        return LdapDecoder(schema_of(source))
+
+
+OPENDJ: Final = LdapContents()
