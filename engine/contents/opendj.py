@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
-from engine.errors import FormatError
+from engine.errors import FormatError, plural
 
 ID2ENTRY: Final = "id2entry"
 DN2ID: Final = "dn2id"
@@ -168,7 +168,7 @@ def _inflated(data: bytes, length: int) -> bytes:
     except zlib.error as error:
         raise FormatError("deflated LDAP entry", expected="zlib", found=str(error)) from error
     if len(found) != length:
-        raise FormatError("deflated LDAP entry", expected=f"{length} bytes", found=str(len(found)))
+        raise FormatError("deflated LDAP entry", expected=plural(length, "byte"), found=str(len(found)))
     return found
 
 
@@ -210,7 +210,7 @@ def _counted(fields: Fields) -> int:
     """A number of things, each of which takes a byte at least."""
     count = read_ber_length(fields)
     if count > fields.left:
-        raise FormatError("LDAP entry", expected=f"{count} items", found=f"{fields.left} bytes")
+        raise FormatError("LDAP entry", expected=plural(count, "item"), found=plural(fields.left, "byte"))
     return count
 
 
@@ -252,7 +252,7 @@ def decode_ids(value: bytes) -> list[int] | None:
     if value[0] & 0x80:
         return None
     if len(value) % ID_BYTES:
-        raise FormatError("set of entry ids", expected=f"{ID_BYTES} bytes for each", found=f"{len(value)} bytes")
+        raise FormatError("set of entry ids", expected=f"{ID_BYTES} bytes for each", found=plural(len(value), "byte"))
     return [int.from_bytes(value[at : at + ID_BYTES], "big") for at in range(0, len(value), ID_BYTES)]
 
 
@@ -260,7 +260,7 @@ def _differences(value: bytes) -> list[int]:
     fields, found, last = Fields(value), [], 0
     count = read_compact(fields)
     if count > fields.left:
-        raise FormatError("set of entry ids", expected=f"{count} ids", found=f"{fields.left} bytes")
+        raise FormatError("set of entry ids", expected=f"{count} ids", found=plural(fields.left, "byte"))
     for _ in range(count):
         last += read_compact(fields)
         found.append(last)

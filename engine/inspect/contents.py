@@ -49,10 +49,15 @@ class EnvironmentSource:
         return found
 
 
-class NoSource:
-    """An environment that cannot be opened: a decoder that is named can still do what needs no other record."""
+class NamesOnly:
+    """An environment of which no record is read: what its databases are called may be enough.
 
-    names: Sequence[str] = ()
+    Arguments:
+        names: names of its databases.
+    """
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = names
 
     def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:  # noqa: ARG002
         """Nothing."""
@@ -138,4 +143,4 @@ def decoding_in(storage: Storage, name: str) -> Decoding | None:
         if name == AUTO:
             raise
         kind = find(name)
-        return Decoding(kind.title, kind.decoder(NoSource()), {}, frozenset())
+        return Decoding(kind.title, kind.decoder(NamesOnly()), {}, frozenset())

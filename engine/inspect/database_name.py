@@ -1,4 +1,4 @@
-"""The name of one database, looked up in the mapping tree as a checkpoint left it.
+"""Names of databases, looked up in the mapping and naming trees as a checkpoint left them.
 
 The root of the environment (DbTree) holds the LSN of the mapping tree's root. Its keys are database ids as decimal text
 in byte order, its records are MapLNs, which carry the name (je-log-format.md 9.2). A lookup reads a handful of entries;
@@ -22,6 +22,9 @@ from engine.log.reader import LogReader
 
 # Levels of a tree, with a BIN-delta to step over; a damaged tree must not lead in circles.
 _MOST_STEPS: Final = 12
+# Of the naming tree: a million names have fewer nodes.
+_MOST_NODES: Final = 10_000
+_OWN: Final = "_je"
 
 
 def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
@@ -52,6 +55,35 @@ def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
         if lsn == NULL_LSN and entry.type_number == DELTA_TYPE:
             lsn = record.prev_full_lsn
     return None
+
+
+def database_names(log: LogReader, root: DbTree) -> list[str]:
+    """The names of all databases but JE's own, from the naming tree as the checkpoint left it; those that can be read.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    found: set[str] = set()
+    waiting, seen = [root.naming_db.root_lsn], 0
+    while waiting and seen < _MOST_NODES:
+        seen += 1
+        entry = log.entry_at(waiting.pop())
+        try:
+            node = entry.record() if entry is not None else None
+        except FormatError:
+            continue
+        if entry is None or not isinstance(node, NodeRecord):
+            continue
+        if entry.type_number not in BINS:
+            waiting += [slot.lsn for slot in node.slots]
+            continue
+        # A name that only the full version has may have been removed since: to recognise an application that is enough.
+        found |= {
+            node.full_key(slot).decode("utf-8", "replace") for slot in node.slots if not slot.state & KNOWN_DELETED
+        }
+        if entry.type_number == DELTA_TYPE:
+            waiting.append(node.prev_full_lsn)
+    return sorted(name for name in found if not name.startswith(_OWN))
 
 
 def _bin_slot(node: NodeRecord, key: bytes) -> int:

@@ -10,5 +10,6 @@ Modules:
 * ``extents``: the journal databases, from the keys of their bottom nodes alone
 * ``metadata``: the frontend's files beside the environment
 * ``reading``: journals by id, with their place in the log and the time of their commit
+* ``summary``: the journals in a few numbers, for reports over many nodes
 * ``usage``: what fills the environment: journals and bytes by operation and by hour
 """

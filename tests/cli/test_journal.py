@@ -326,3 +326,13 @@ def test_times_of_journals_that_the_cleaner_moved(tmp_path: Path) -> None:
     found = document("show", meta, "35")["records"][0]
     assert found["txn"] is not None
     assert found["time"] is not None
+
+
+def test_info_names_what_it_belongs_to(healthy: Path, tmp_path: Path) -> None:
+    result = run("info", healthy / "bdb", "--json")
+    assert_valid("info", result.out, "json")
+    assert result.json()["belongs_to"] == "Doris or StarRocks frontend (journals)"
+    assert "belongs to" in run("info", healthy / "bdb").text
+    assert "belongs_to" not in run("info", healthy / "bdb", "--quick", "--json").json()
+    assert run("create", tmp_path / "env").code == 0
+    assert "belongs_to" not in run("info", tmp_path / "env", "--json").json()

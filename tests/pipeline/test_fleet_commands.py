@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from engine.pipeline.inventory import list_members, members
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
 from engine.verify.environment import DEFAULT, LEVELS, QUICK, verify_environment
+from tests.contents.frontends import rolled, write_frontend
 from tests.corpus import copy
 from tests.harness import assert_valid, run
 
@@ -143,3 +145,16 @@ def test_verify_of_files_one_by_one_says_what_verify_of_the_environment_says(
         for one in found:
             storage = DiskStorage(one.env)
             assert one.report == verify_environment(storage, list_log_files(storage), levels), one.env
+
+
+def test_the_journals_of_frontends_are_in_the_report(session: Session, tmp_path: Path) -> None:
+    for node, last in (("a", 40), ("b", 30)):
+        (tmp_path / node).mkdir()
+        write_frontend(tmp_path / node, rolled(1, last, 20), epochs=2, replicated=True)
+    result = run("fleet", "report", tmp_path / "a", tmp_path / "b", "--json")
+    assert_valid("fleet report", result.out, "json")
+    assert [one["journals"] for one in result.json()["records"]] == [
+        {"product": "doris", "first": 1, "last": last, "journals": last, "missing": 0, "epoch": 2} for last in (40, 30)
+    ]
+    text = run("fleet", "report", tmp_path / "a", tmp_path / "b").text
+    assert re.search(r"^a +doris +1 +40 +40 +0 +2$", text, re.MULTILINE)

@@ -35,6 +35,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import group_of
 from engine.inspect.survey import survey
+from engine.journals.summary import summarise
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
@@ -129,6 +130,8 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
         lock_holder=found.lock_holder,
         lost=lost or {},
         recovers=lost is not None,
+        # Frontends are replicated; recovering every other environment for the question would double the work.
+        journals=summarise(storage) if found.replicated and lost is not None else None,
     )
 
 

@@ -21,6 +21,7 @@ from engine.format.entry.ln_content import FileSummary
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import GroupName
+from engine.journals.summary import JournalSummary
 from engine.log.check import DamagedStretch
 from engine.verify.lost import LostFile
 
@@ -115,6 +116,7 @@ class EndOfLog(NamedTuple):
         lock_holder: pid of its writer, 0 for an unknown one, None for nobody.
         lost: what the trees hold in log files that are not there, by file number (``engine.verify.lost``).
         recovers: recovery in memory, which is tried where files are missing, comes to an end.
+        journals: those of a Doris or StarRocks frontend; None for anything else.
     """
 
     closed: bool
@@ -126,6 +128,7 @@ class EndOfLog(NamedTuple):
     lock_holder: int | None
     lost: Mapping[int, LostFile]
     recovers: bool
+    journals: JournalSummary | None = None
 
 
 class Facts:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from engine.format.entry_types import ABORT, COMMIT, type_name
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
+from engine.journals.summary import JournalSummary
 from engine.log.files import LogFiles
 from engine.pipeline.fleet.log_facts import (
     CkptEndFacts,
@@ -116,6 +117,7 @@ class Profile(NamedTuple):
         rolled_back_txns: transactions that rollback periods name.
         obsolete_bytes, counted_bytes: garbage, and the bytes of the files that it was counted in.
         lock_holder: pid of the process that has it open for writing; None for nobody.
+        journals: those of a Doris or StarRocks frontend; None for anything else.
     """
 
     member: Member
@@ -156,6 +158,7 @@ class Profile(NamedTuple):
     damages: tuple[DamagePlace, ...]
     torn_tail: int
     undecodable: int
+    journals: JournalSummary | None
 
     @property
     def obsolete_share(self) -> float | None:
@@ -266,6 +269,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         ),
         torn_tail=facts.torn_tail,
         undecodable=facts.undecodable,
+        journals=end.journals,
     )
     return found._replace(state=_state(found))
 

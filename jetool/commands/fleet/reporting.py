@@ -13,7 +13,17 @@ from engine.pipeline.inventory import short_names
 from engine.version import VERSION
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.commands.fleet.rows import FLEET_SUMMARY, PROFILE, TYPES, brief_row, brief_shape, profile_row, type_rows
+from jetool.commands.fleet.rows import (
+    FLEET_SUMMARY,
+    JOURNALS,
+    PROFILE,
+    TYPES,
+    brief_row,
+    brief_shape,
+    journal_rows,
+    profile_row,
+    type_rows,
+)
 
 if TYPE_CHECKING:
     from jetool.output.shape import Row
@@ -26,6 +36,9 @@ def print_report(run: Run, profiles: Sequence[Profile]) -> int:
         names = short_names([profile.member for profile in profiles])
         run.out.table(brief_shape(), [brief_row(profile, names[profile.member.env]) for profile in profiles])
         run.out.text("")
+        if frontends := journal_rows(profiles, names):
+            run.out.table(JOURNALS, frontends)
+            run.out.text("")
         run.out.table(TYPES, type_rows(profiles))
     else:
         with run.out.stream(PROFILE) as stream:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from engine.contents.operations import PRODUCTS
 from engine.pipeline.fleet.groups import NodePair, RankedNode
 from engine.pipeline.fleet.profile import STATES, Profile, ProfilePeriod
 from engine.vlsn.compare import AHEAD, APART, BEHIND, DIVERGED, IDENTICAL, IN_STEP, PARTED
-from jetool.output.shape import Field, Row, Shape
+from jetool.output.shape import Field, Row, Shape, row_of
 from jetool.rows.stream_rows import MATCHPOINT_FIELDS, SURPLUS_FIELDS, matchpoint_row, surplus_row
 
 _TYPE: Final = Shape(
@@ -56,6 +57,19 @@ _DAMAGE: Final = Shape(
     ),
 )
 
+_JOURNALS: Final = (
+    Field("product", "text", "whose frontend it is", null=True, choices=tuple(PRODUCTS)),
+    Field("first", "int", "the first id", null=True),
+    Field("last", "int", "the last id", null=True),
+    Field("journals", "int", "how many there are"),
+    Field("missing", "int", "ids that are missing"),
+    Field("epoch", "int", "the highest mastership that the node has seen"),
+)
+JOURNALS: Final = Shape(
+    "journals",
+    "The journals of a frontend.",
+    (Field("environment", "text", "its directory"), *_JOURNALS),
+)
 PROFILE: Final = Shape(
     "environment",
     "One environment.",
@@ -96,12 +110,14 @@ PROFILE: Final = Shape(
         Field("lost_records", "int", "records that lie in missing files"),
         Field("lost_nodes", "int", "nodes of trees that lie in missing files"),
         Field("lock_holder", "int", "pid of the process that has it open for writing; 0 unknown", null=True),
+        Field("journals", "record", "the journals of a Doris or StarRocks frontend; null for others", null=True,
+              fields=_JOURNALS),
         Field("types", "records", "entries by type, by bytes", fields=_TYPE.fields),
         Field("checkpoints", "records", "the checkpoints", fields=_CHECKPOINT.fields),
         Field("rollbacks", "records", "the rollback periods", fields=_PERIOD.fields),
         Field("damages", "records", "missing files, and the first thousand stretches of damage", fields=_DAMAGE.fields),
     ),
-)
+)  # fmt: skip
 # What a terminal has room for.
 BRIEF: Final = (
     "environment", "state", "bytes", "entries", "obsolete_share", "recovery_bytes", "open_txns", "rollback_count",
@@ -185,6 +201,7 @@ def profile_row(found: Profile) -> Row:
         commit.time_ms if commit is not None else None, found.end_lsn, found.damage_count, found.damage_bytes,
         found.torn_tail, [file.number for file in found.missing],
         sum(file.records for file in found.missing), sum(file.nodes for file in found.missing), found.lock_holder,
+        None if found.journals is None else row_of(_JOURNALS, found.journals),
         [_TYPE.row(share) for share in found.types],
         [_checkpoint(lsn, record) for lsn, record in found.checkpoints],
         [_period(period) for period in found.periods],
@@ -206,6 +223,13 @@ def brief_shape() -> Shape:
     fields = {field.name: field for field in PROFILE.fields}
     fields["open_txns"] = fields["open_txns"]._replace(kind="int")
     return Shape(PROFILE.rec, PROFILE.help, tuple(fields[name] for name in BRIEF))
+
+
+def journal_rows(profiles: Sequence[Profile], names: Mapping[str, str]) -> list[Row]:
+    """The journals of each frontend among the environments."""
+    return [
+        JOURNALS.row((names[found.member.env], *found.journals)) for found in profiles if found.journals is not None
+    ]
 
 
 def type_rows(profiles: Sequence[Profile]) -> list[Row]:

@@ -10,6 +10,7 @@ checkpoints    complete checkpoint
 rollbacks      rollback period
 damages        stretch of damage
 progress       point in time: bytes of log, VLSN
+journals       Doris or StarRocks frontend
 =============  ==============================================
 """
 
@@ -21,7 +22,7 @@ from typing import Any, Final
 from engine.format.vlsn import NULL_VLSN
 from engine.pipeline.fleet.profile import Profile
 from engine.pipeline.tables import ParquetTable
-from jetool.commands.fleet.rows import PROFILE, profile_row
+from jetool.commands.fleet.rows import JOURNALS, PROFILE, journal_rows, profile_row
 from jetool.output.shape import LISTS, Row, to_json
 
 # Kinds of ``jetool.output.shape`` as kinds of columns; all others are text.
@@ -34,14 +35,15 @@ _FILE_COLUMNS: Final = (
     ("damage_bytes", "int"), ("problem", "text"), ("obsolete_bytes", "int"),
 )  # fmt: skip
 _NESTED: Final = ("types", "checkpoints", "rollbacks", "damages")
+_APART: Final = (*_NESTED, "journals")
 
 
 def fleet_tables(profiles: Sequence[Profile]) -> dict[str, ParquetTable]:
     """All tables of a report."""
     rows = [profile_row(profile) for profile in profiles]
     fields = {field.name: field for field in PROFILE.fields}
-    scalar = [(field.name, _KINDS.get(field.kind, "text")) for field in PROFILE.fields if field.name not in _NESTED]
-    tables = {"environments": ParquetTable(scalar, [_values(row, _NESTED) for row in rows])}
+    scalar = [(field.name, _KINDS.get(field.kind, "text")) for field in PROFILE.fields if field.name not in _APART]
+    tables = {"environments": ParquetTable(scalar, [_values(row, _APART) for row in rows])}
     for name in _NESTED:
         columns = [(field.name, _KINDS.get(field.kind, "text")) for field in fields[name].fields]
         found = [
@@ -53,6 +55,9 @@ def fleet_tables(profiles: Sequence[Profile]) -> dict[str, ParquetTable]:
     tables["files"] = ParquetTable(
         [("environment", "text"), *_FILE_COLUMNS], [row for p in profiles for row in _files(p)]
     )
+    names = {profile.member.env: profile.member.env for profile in profiles}
+    columns = [(field.name, _KINDS.get(field.kind, "text")) for field in JOURNALS.fields]
+    tables["journals"] = ParquetTable(columns, [_values(row) for row in journal_rows(profiles, names)])
     points = [
         [p.member.env, at.time_ms, at.bytes, None if at.vlsn == NULL_VLSN else at.vlsn]
         for p in profiles

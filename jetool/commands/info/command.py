@@ -11,6 +11,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import Survey, survey
 from engine.log.entry import REASONS
 from engine.log.files import LogFiles, list_log_files
+from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from engine.verify.repairs import interrupted
 from jetool.app import exits
@@ -64,7 +65,8 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
     found = survey(storage, files, quick=quick)
     pending = interrupted(storage)
     trees, whole = _trees(run, storage, files) if stats else (None, True)
-    run.out.document(INFO, info_row(env, found, pending.command if pending else None, trees))
+    belongs_to = "" if quick else _belongs_to(storage, found)
+    run.out.document(INFO, info_row(env, found, pending.command if pending else None, trees, belongs_to))
     if not whole:
         run.messages.warning(
             "trees cannot be read, or not completely",
@@ -92,6 +94,18 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
         )
     lost = {} if quick or needed else lost_in(run, storage, files)
     return exits.FINDINGS if damages or needed or lost or not whole else exits.DONE
+
+
+def _belongs_to(storage: DiskStorage, found: Survey) -> str:
+    """The application whose records it holds, by the names of its databases; empty when that is not known."""
+    if found.root is None:
+        return ""
+    from engine.contents.registry import recognise
+    from engine.inspect.contents import NamesOnly
+    from engine.inspect.database_name import database_names
+
+    kind = recognise(NamesOnly(database_names(LogReader(storage, found.files._replace(marker=None)), found.root)))
+    return kind.title if kind is not None else ""
 
 
 def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeStats], bool]:

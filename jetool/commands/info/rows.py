@@ -70,6 +70,8 @@ INFO: Final = Shape(
     "The control data of an environment.",
     (
         Field("environment", "text", "the directory"),
+        Field("belongs_to", "text", "the application whose records it holds, by the names of its databases as of the "
+              "last checkpoint; left out when nobody recognises them, and with --quick", optional=True),
         Field("files", "int", "log files"),
         Field("bytes", "size_bytes", "bytes in them"),
         Field("first_file", "text", "first log file"),
@@ -103,15 +105,20 @@ INFO: Final = Shape(
         Field("trees", "records", "the trees of the databases, with --stats", optional=True, fields=_TREE_FIELDS),
     ),
 )  # fmt: skip
-_WITHOUT_TREES: Final = INFO._replace(fields=INFO.fields[:-1])
+_PLAIN: Final = INFO._replace(fields=tuple(field for field in INFO.fields if not field.optional))
 
 
-def info_row(env: str, found: Survey, repair: str | None, trees: Sequence[TreeStats] | None) -> Any:
+def info_row(
+    env: str, found: Survey, repair: str | None, trees: Sequence[TreeStats] | None, belongs_to: str = ""
+) -> Any:
     """The survey as a row of the shape INFO; ``trees`` is None when they were not asked for."""
-    # Left out, not null: the field is there only when it was asked for.
-    if trees is None:
-        return _WITHOUT_TREES.row(_values(env, found, repair))
-    return INFO.row((*_values(env, found, repair), [row_of(_TREE_FIELDS, tree) for tree in trees]))
+    # Left out, not null: these fields are there only when there is something to say.
+    row = {name: (name, kind, value) for name, kind, value in _PLAIN.row(_values(env, found, repair))}
+    if belongs_to:
+        row["belongs_to"] = ("belongs_to", "text", belongs_to)
+    if trees is not None:
+        row["trees"] = ("trees", "records", [row_of(_TREE_FIELDS, tree) for tree in trees])
+    return [row[field.name] for field in INFO.fields if field.name in row]
 
 
 def _values(env: str, found: Survey, repair: str | None) -> tuple[Any, ...]:
