@@ -216,6 +216,22 @@ class Checkpointer:
         finally:
             self._running.release()
 
+    def sync_database(self, db: DatabaseState) -> None:
+        """Log all of a deferred-write database up to its root (R-TREE-60); the caller syncs the log.
+
+        It goes as in a checkpoint that has nothing else to do, without the two entries of one: recovery finds the root
+        by its MapLN.
+        """
+        with self._running:
+            try:
+                with self._ctx.latch:
+                    self.map.begin(flush_all=True, extra_level=False)
+                    self.map.build_of(db)
+                self._flush_levels([])
+            finally:
+                with self._ctx.latch:
+                    self.map.end()
+
     def _due(self, writer: LogWriter, kbytes: int, minutes: int) -> bool:
         if kbytes:
             return writer.distance_from(self.last_start) >= kbytes * 1024

@@ -86,7 +86,14 @@ class DirtyMap:
 
     def build(self) -> None:
         """Select every dirty node in memory, then state COMPLETE. A BIN is found through its level-2 parent."""
-        for node in list(self._ctx.nodes.values()):
+        self._build(list(self._ctx.nodes.values()))
+
+    def build_of(self, db: DatabaseState) -> None:
+        """The same with the nodes of one database only."""
+        self._build([node for node in self._ctx.nodes.values() if node.db is db])
+
+    def _build(self, nodes: list[IN]) -> None:
+        for node in nodes:
             # Temporary databases are gone after a crash, so nothing of them is logged.
             if node.is_bin or node.db.temporary or node.db.deleted:
                 continue

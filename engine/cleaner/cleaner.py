@@ -9,6 +9,7 @@ on ``deletion`` decides.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
@@ -26,6 +27,11 @@ from engine.format.lsn import NULL_LSN, file_of
 from engine.log.files import LogFile
 
 _HOUR_MS: Final = 3_600_000
+# Of the reports of files, what the statistics add up.
+_SUMMED: Final = (
+    "total_bytes", "lns_obsolete", "lns_dead", "lns_expired", "nodes_dead", "lns_migrated", "written_bytes",
+    "nodes_dirtied", "lns_locked",
+)  # fmt: skip
 
 
 class CleanerSettings(NamedTuple):
@@ -53,6 +59,37 @@ class KeptFile(NamedTuple):
     facts: FileFacts | None
     state: FileState | None
     reason: str
+
+
+class CleanerStats(NamedTuple):
+    """What the cleaner has done since the environment was opened, and what it has before it.
+
+    Attributes:
+        files_cleaned, files_deleted: how many.
+        files_in_progress, files_reserved, files_unusable: cleaned but still in use; out of use but still there; that it
+            cannot clean.
+        read_bytes, deleted_bytes: of entries in cleaned files; of deleted files.
+        lns_obsolete, lns_dead, lns_expired, nodes_dead: what was not needed, as it turned out.
+        lns_migrated, migrated_bytes, nodes_dirtied: what was, and is logged again.
+        lns_locked, lns_pending: left for later, in all; and of them those that still are.
+    """
+
+    files_cleaned: int
+    files_deleted: int
+    files_in_progress: int
+    files_reserved: int
+    files_unusable: int
+    read_bytes: int
+    deleted_bytes: int
+    lns_obsolete: int
+    lns_dead: int
+    lns_expired: int
+    nodes_dead: int
+    lns_migrated: int
+    migrated_bytes: int
+    nodes_dirtied: int
+    lns_locked: int
+    lns_pending: int
 
 
 class _Revision(NamedTuple):
@@ -97,6 +134,7 @@ class Cleaner:
         self._deletion: FileDeletion | None = None
         self.stream: StreamHead | None = None
         self.files_cleaned = 0
+        self._done: Counter[str] = Counter()
 
     @property
     def limits(self) -> CleaningLimits:
@@ -127,6 +165,28 @@ class Cleaner:
         for number, record in self.records.reserved().items():
             self._parts.utilization.leave(number)
             self.states.reserve(number, self.deletion.size_of(number), record.last_vlsn)
+
+    def stats(self) -> CleanerStats:
+        """What it has done."""
+        done = self._done
+        return CleanerStats(
+            files_cleaned=self.files_cleaned,
+            files_deleted=self.deletion.deleted_files,
+            files_in_progress=len(self.states.in_progress()),
+            files_reserved=len(self.states.reserved()),
+            files_unusable=len(self.states.unusable),
+            read_bytes=done["total_bytes"],
+            deleted_bytes=self.deletion.deleted_bytes,
+            lns_obsolete=done["lns_obsolete"],
+            lns_dead=done["lns_dead"],
+            lns_expired=done["lns_expired"],
+            nodes_dead=done["nodes_dead"],
+            lns_migrated=done["lns_migrated"],
+            migrated_bytes=done["written_bytes"],
+            nodes_dirtied=done["nodes_dirtied"],
+            lns_locked=done["lns_locked"],
+            lns_pending=len(self.states.pending()),
+        )
 
     # Choosing.
 
@@ -251,6 +311,7 @@ class Cleaner:
                 if not finished:
                     self.states.put_back(number)
             self.files_cleaned += 1
+            self._done.update({name: getattr(report, name) for name in _SUMMED})
             return report
 
     def process_pending(self) -> None:

@@ -149,7 +149,7 @@ class FileDeletion:
         refused: why the last attempt deleted nothing: a reader; or None.
         failed: files that could not be deleted, and why.
         violation: why writes are refused; None when they are not.
-        deleted_bytes: of all files since the environment was opened.
+        deleted_files, deleted_bytes: since the environment was opened.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class FileDeletion:
         self.refused: str | None = None
         self.failed: dict[int, str] = {}
         self.violation: DiskLimitError | None = None
-        self.deleted_bytes = 0
+        self.deleted_files = self.deleted_bytes = 0
 
     def use(self) -> DiskUse:
         """What the log takes."""
@@ -246,6 +246,7 @@ class FileDeletion:
                     continue
                 if self._delete_one(number, state.last_vlsn):
                     gone.append(number)
+                    self.deleted_files += 1
                     self.deleted_bytes += state.size_bytes
                     wanted = None if wanted is None else wanted - state.size_bytes
         finally:

@@ -23,5 +23,6 @@ Modules:
 * ``vlsn_head``: the head of the VLSN index where reserved files are missing
 * ``vlsn_store``: the VLSN index of a replicated environment in its database, and what recovery tells it
 * ``vlsn_view``: the VLSN index of an environment open for reading
+* ``whole_tree``: what goes over the whole tree of a database: counting, loading, scanning in disk order
 * ``writes``: writing records, with the secondaries and foreign keys that hang on them
 """

@@ -14,6 +14,7 @@ from engine.db.engine import Engine
 from engine.db.scan import comparable_key, key_and_data, key_bounds, lock_of, records_between, walker_of
 from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
+from engine.db.whole_tree import PreloadReport, TreeStats, preload, scan_disk_order, tree_stats
 from engine.db.writes import Dependents, Handle, RecordWriter
 from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
@@ -200,6 +201,31 @@ class Database:
         """Numbers that are given out once, from the record of a key; see ``engine.db.sequence``."""
         self._check()
         return Sequence(self._engine, self.state, key, config or SequenceConfig(), txn, self._check)
+
+    def scan_disk_order(self, *, keys_only: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """All records as they are now, committed or not, in the order of the disk; see ``engine.db.whole_tree``."""
+        self._check()
+        return scan_disk_order(self._engine, self.state, keys_only=keys_only)
+
+    def preload(
+        self, *, records: bool = False, max_bytes: int | None = None, max_ms: int | None = None
+    ) -> PreloadReport:
+        """Load the tree, and with ``records`` their data, into the cache, as far as room and time go."""
+        self._check()
+        return preload(self._engine, self.state, records=records, max_bytes=max_bytes, max_ms=max_ms)
+
+    def stats(self) -> TreeStats:
+        """The nodes and slots of the tree, by walking over all of it."""
+        self._check()
+        return tree_stats(self._engine, self.state)
+
+    def sync(self) -> None:
+        """Make it durable as it is: of a deferred-write database what is in memory, of others what was logged."""
+        self._check()
+        self._engine.check_writable()
+        if self.state.deferred and not self.state.temporary:
+            self._engine.checkpointer.sync_database(self.state)
+        self._engine.sync()
 
     def count(self) -> int:
         """Number of records, by walking over all of them."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from engine.catalog.naming import DatabaseOptions
 from engine.checkpoint.checkpointer import CheckpointReport
+from engine.cleaner.cleaner import CleanerStats
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
@@ -253,6 +254,12 @@ class Environment:
     def stats(self) -> EnvironmentStats:
         """The counters."""
         return self.engine.stats()
+
+    def cleaner_stats(self) -> CleanerStats:
+        """What the cleaner has done since the environment was opened for writing."""
+        self.engine.check_writable()
+        assert self.engine.cleaner is not None
+        return self.engine.cleaner.stats()
 
     def close(self) -> None:
         """Close: abort what is open, take a checkpoint if something was logged, release the lock (R-TXN-46).

@@ -288,6 +288,12 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
     return found
 
 
+def values_at(ctx: TreeContext, db: DatabaseState, lsns: list[int], sizes: list[int]) -> list[bytes | None]:
+    """The data of records at ascending LSNs, of entries of these sizes (0: not known); None for a deletion."""
+    entries = ctx.access.user_entries(lsns, sizes)
+    return [_data_of(ctx, db, lsn, entry) for lsn, entry in zip(lsns, entries, strict=True)]
+
+
 def _data_of(ctx: TreeContext, db: DatabaseState, lsn: int, entry: bytes | None) -> bytes | None:
     if entry is not None:
         data = plain_data(entry, ctx.access.version_of(lsn >> 32), db.id)
