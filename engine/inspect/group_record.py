@@ -14,7 +14,7 @@ from engine.format.entry.ln import LN
 from engine.format.header import REPLICATED
 from engine.log.entry import LogEntry
 
-_KEY: Final = GROUP_KEY.encode()
+GROUP_KEY_BYTES: Final = GROUP_KEY.encode()
 # The record is a few names and numbers.
 _MOST_BYTES: Final = 4096
 _MASK: Final = (1 << 64) - 1
@@ -33,11 +33,11 @@ def group_of(item: LogEntry) -> GroupName | None:
     Arguments:
         item: an entry of one of ``STREAM_LNS``.
     """
-    if not item.flags & REPLICATED or item.item_size > _MOST_BYTES or _KEY not in item.body:
+    if not item.flags & REPLICATED or item.item_size > _MOST_BYTES or GROUP_KEY_BYTES not in item.body:
         return None
     try:
         record: object = item.record()
-        if not isinstance(record, LN) or not record.data or record.key.rstrip(b"\0") != _KEY:
+        if not isinstance(record, LN) or not record.data or record.key.rstrip(b"\0") != GROUP_KEY_BYTES:
             return None
         group = decode_group(record.data)
     except (FormatError, IndexError, ValueError):

@@ -138,7 +138,7 @@ class FileReader:
             if examined.verdict in (GOOD, BAD_PREV):
                 if examined.verdict == BAD_PREV and (broken := self.broken_link(offset, examined)) is not None:
                     yield broken
-                entry_now = self._entry(offset, examined)
+                entry_now = self.entry(offset, examined)
                 yield entry_now
                 prev_offset = offset
                 offset += examined.header_bytes + entry_now.item_size
@@ -219,7 +219,8 @@ class FileReader:
                 is_tail=False,
             )
 
-    def _entry(self, offset: int, examined: EntryCheck) -> LogEntry:
+    def entry(self, offset: int, examined: EntryCheck) -> LogEntry:
+        """A good entry that ``look`` has examined."""
         header = examined.header
         assert header is not None
         body = self.window.bytes_at(offset + examined.header_bytes, header.item_size)

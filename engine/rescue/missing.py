@@ -39,7 +39,8 @@ from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage import scan
-from engine.rescue.salvage.collect import LostVersion, Salvage
+from engine.rescue.salvage.collect import Salvage
+from engine.rescue.salvage.results import LostVersion
 from engine.rescue.salvage.sources import SalvageNode, sources_of
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED

@@ -16,11 +16,14 @@ from engine.format.entry_types import USER_LNS
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
-from engine.rescue.salvage import sorting
-from engine.rescue.salvage.collect import DoubtfulVersion, LostVersion, Salvage, SalvagedRecord
-from engine.rescue.salvage.scan import SalvagedVersion
+from engine.log.reader import FileReader
+from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.collect import Salvage
+from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, SalvagedRecord
+from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import look_at, sources_of
-from engine.rescue.salvage.verdict import COMMITTED, OPEN, choose, judge
+from engine.rescue.salvage.verdict import OPEN, TxnFates, choose, judge
+from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, KeyVersions, Packed
 from engine.storage.disk import DiskStorage
 from tests import corpus
 from tests.db.workload import State, contents
@@ -204,55 +207,107 @@ def test_hundreds_of_mutations(tmp_path: Path) -> None:
     assert wrong / (rounds * whole) < 0.1
 
 
+def ln(lsn: int, *, txn: int | None = None, vlsn: int = NULL_VLSN, deleted: bool = False) -> Packed:
+    flags = (DELETED if deleted else 0) | (0 if txn is None else IN_TXN)
+    return [(lsn, flags, b"d", txn or 0, vlsn, 0)], None, NULL_LSN, -1
+
+
+def slot(lsn: int, flags: int = 0, node: int = 5, bin_lsn: int = 400) -> Packed:
+    return [], (lsn, flags, b"d", NULL_VLSN, 0, node, bin_lsn), bin_lsn, node
+
+
+def of(*parts: Packed) -> KeyVersions:
+    found = KeyVersions()
+    for part in parts:
+        found.join(part)
+    return found
+
+
 def test_sorting_in_runs() -> None:
+    """In runs or in memory: the same records in the same order, each with all that counts."""
     source = random.Random(1)
-    rows = [(source.randrange(100), bytes([source.randrange(256)]), n, None) for n in range(5000)]
-    sort = sorting.SortedRows(most_bytes=4_000)
-    for row in rows:
-        sort.add(row, 1)
-    assert list(sort) == sorted(rows)
-    sort.close()
+    commits = TxnLsns()
+    for txn in range(1, 50):
+        commits.setdefault(txn, 0)
+    rows = []
+    for lsn in range(1, 3000):
+        key = bytes([source.randrange(100)])
+        part = (
+            ln(lsn, txn=source.randrange(1, 60)) if source.random() < 0.6 else slot(source.randrange(3000), 0, 7, lsn)
+        )
+        rows.append((source.randrange(3), key, source.randrange(2), part))
+    held, spilled = SortedVersions([commits] * 2), SortedVersions([commits] * 2, most_bytes=20_000)
+    for database, key, node, part in rows:
+        held.add(database, key, node, part, 100)
+        spilled.add(database, key, node, part, 100)
+    fates = TxnFates([commits] * 2, [TxnLsns()] * 2, [[0], [1]])
+
+    def said(sort: SortedVersions) -> list[Any]:
+        return [
+            (database, key, node, judge(found, node, fates, {7: 2500}))
+            for database, key, nodes in sort.groups() for node, found in nodes
+        ]  # fmt: skip
+
+    everything = said(held)
+    assert everything == said(spilled)
+    assert [one[:3] for one in everything] == sorted({row[:3] for row in rows})
+    spilled.close()
 
 
-def version(kind: str, lsn: int, **values: Any) -> SalvagedVersion:
-    given: dict[str, Any] = {
-        "env": "", "db": 6, "key": b"k", "deleted": False, "embedded": False, "data": b"d", "txn": None,
-        "vlsn": NULL_VLSN, "node": -1, "bin_lsn": NULL_LSN,
-    } | values  # fmt: skip
-    return SalvagedVersion(kind=kind, lsn=lsn, **given)
+def fates_of(*committed: int) -> TxnFates:
+    commits = TxnLsns()
+    for txn in committed:
+        commits.setdefault(txn, 0)
+    return TxnFates([commits], [TxnLsns()], [[0]])
 
 
 def test_verdicts() -> None:
-    def fates(txn: int) -> str:
-        return COMMITTED if txn < 10 else OPEN
-
-    old, new = version("ln", 100, txn=1), version("ln", 300, txn=11)
-    found = judge([old, new], fates, {})
-    assert (found.version, found.doubt, found.lost_lsn) == (old, new, NULL_LSN)
-    slot = version("slot", 200, node=5, bin_lsn=400)
-    found = judge([old, slot], fates, {5: 400})
-    assert (found.version, found.lost_lsn, found.live) == (old, 200, True)
+    fates = fates_of(1)
+    old, new = ln(100, txn=1), ln(300, txn=11)
+    found = judge(of(old, new), 0, fates, {})
+    assert found.version is not None
+    assert found.doubt is not None
+    assert (found.version.lsn, found.doubt.lsn, found.lost_lsn, found.passed_over) == (100, 300, NULL_LSN, {OPEN: 1})
+    found = judge(of(old, slot(200)), 0, fates, {5: 400})
+    assert found.version is not None
+    assert (found.version.lsn, found.lost_lsn, found.live) == (100, 200, True)
     # A later version of the node does not have it.
-    found = judge([old, slot], fates, {5: 500})
+    found = judge(of(old, slot(200)), 0, fates, {5: 500})
     assert found.gone
     assert not found.live
     # The slot has the data.
-    found = judge([old, slot._replace(embedded=True)], fates, {5: 400})
-    assert found.version == slot._replace(embedded=True)
-    found = judge([slot._replace(deleted=True)], fates, {5: 400})
+    found = judge(of(old, slot(200, EMBEDDED)), 0, fates, {5: 400})
+    assert found.version is not None
+    assert (found.version.kind, found.version.lsn, found.lost_lsn) == ("slot", 200, NULL_LSN)
+    found = judge(of(slot(200, DELETED)), 0, fates, {5: 400})
     assert not found.live
 
 
 def test_nodes_of_a_group_by_vlsn() -> None:
-    def fates(txn: int) -> str:
-        return COMMITTED
-
-    older = judge([version("ln", 100, vlsn=7, txn=1)], fates, {})
-    newer = judge([version("ln", 90, vlsn=9, txn=1, deleted=True)], fates, {})
+    fates = fates_of(1)
+    older = judge(of(ln(100, vlsn=7, txn=1)), 0, fates, {})
+    newer = judge(of(ln(90, vlsn=9, txn=1, deleted=True)), 0, fates, {})
     assert choose({0: older, 1: newer}, [20, 20]) == (1, False)
-    lost = judge([version("ln", 50, vlsn=5, txn=1), version("slot", 99, bin_lsn=120)], fates, {})
+    lost = judge(of(ln(50, vlsn=5, txn=1), slot(99, 0, 5, 120)), 0, fates, {})
     assert choose({0: lost}, [20]) == (0, True)
     assert choose({0: lost, 1: older}, [20, 20]) == (1, False)
     # The other node's log ends before the lost version may have come.
-    same = judge([version("ln", 44, vlsn=5, txn=1)], fates, {})
+    same = judge(of(ln(44, vlsn=5, txn=1)), 0, fates, {})
     assert choose({0: lost, 1: same}, [20, 10]) == (0, True)
+
+
+GENERALLY = ("je-18.3.20/dups", "je-18.3.20/ttl", "je-18.3.20/ha-rollback/node1", "je-18.3.20/schema-crash",
+             "je-3.3.98", "je-7.5.11", "je-25.3.17")  # fmt: skip
+
+
+@pytest.mark.parametrize("start", GENERALLY)
+def test_the_fast_way_takes_what_the_general_one_takes(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways over the same logs, without recovery: the same records, and the same said of them."""
+    monkeypatch.setattr("engine.rescue.salvage.sources.problem_of", lambda env: "not asked")
+    envs = sorted({path.parent for path in (corpus.path() / "je").glob(f"{start}/**/*.jdb")})
+    assert envs
+    fast = [(found.given, found.lost, found.doubt, found.counts) for found in map(Found, envs)]
+
+    monkeypatch.setattr("engine.rescue.salvage.collect.stretches", FileReader.entries)
+    general = [(found.given, found.lost, found.doubt, found.counts) for found in map(Found, envs)]
+    assert fast == general

@@ -10,8 +10,8 @@ shared out.
 * ``groups``: the nodes of each replication group beside each other; pure.
 * ``node_streams``: the replication stream of a node; pure.
 * ``jobs``: the Spark jobs, an RDD of parts each.
-* ``salvage``: records out of damaged logs, the one job with rows, read by ``engine.rescue.salvage.scan``;
-  ``salvage_tasks`` is what executors do.
+* ``salvage``: records out of damaged logs, the one job with rows: ``engine.rescue.salvage``, a task for each group or
+  environment; ``salvage_tasks`` is what executors do.
 
 All but ``jobs`` and ``salvage`` know nothing of Spark and are imported by executors, which import nothing of the
 command line.

@@ -1,9 +1,13 @@
 """The newest committed version of every record of damaged environments, from their logs.
 
-* ``scan``: every version of every record that a log still holds, and what the tree says of it
-* ``sorting``: rows in order, with memory bounded by files of sorted runs
-* ``verdict``: which version of a record counts, in one log and in those of several nodes
 * ``sources``: which logs belong together, and what the records of their databases are
-* ``collect``: salvage: records in order, and what is lost or in doubt
+* ``scan``: what is few in a log, and the versions of one entry
+* ``versions``: what one log holds of one record
+* ``taking``: versions out of stretches of intact entries, by the million
+* ``sorting``: versions by database and key, with memory bounded by files of sorted runs
+* ``verdict``: which version of a record counts, in one log and in those of several nodes
+* ``judging``: one record after the other: what counts, what is lost, what is in doubt
+* ``results``: records, and what is to be said of them
+* ``collect``: salvage: records in order
 * ``target``: a new environment with the records
 """

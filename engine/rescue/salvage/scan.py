@@ -1,18 +1,13 @@
-"""What salvage reads of a log: every version of every record that is still legible, and what the tree says of it.
+"""What salvage reads of a log: what is few, and the versions of one entry.
 
-Four kinds of rows:
-
-* ``ln``: an LN of a user database, with its transaction; ``void``: one that a rollback took back.
-* ``slot``: a slot of a BIN or a BIN-delta: the record's version by LSN, its data when it is embedded.
-* ``node``: a complete BIN was logged. A record that is in no later version of its node than an earlier one is gone.
-
-And ends of transactions. Names and kinds of databases, rollback periods and damage come first (``survey_log``): they
-are few and go to every task.
+Names and kinds of databases, rollback periods and damage come first (``survey_log``): they are few. Then every LN and
+every slot of a BIN or delta is a version of its record (``versions``); ``taking`` takes them by the million, and leaves
+what is uncommon to ``ln_version`` and ``node_versions``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError
@@ -31,26 +26,27 @@ from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
     BIN_TYPE,
-    BINS,
-    COMMIT,
     DEL_DUP_LNS,
     MAP_LN,
     ROLLBACK_START,
     STREAM_LNS,
     TXN_ENDS,
-    USER_LNS,
 )
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.group_record import GroupName, group_of
+from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
+from engine.log.stretches import Stretch, entries_of, stretches
+from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, VOID, LNVersion, SlotVersion
 from engine.storage.disk import DiskStorage
 
 # Two databases of the engine itself, the mapping and the naming tree.
 _LEAST_USER_DB: Final = 2
+_FEW: Final = frozenset((MAP_LN, ROLLBACK_START))
+_FEW_AND_LNS: Final = _FEW | STREAM_LNS
 _BAD_BODY: Final = (FormatError, IndexError, ValueError)
 
 
@@ -90,29 +86,19 @@ class LogSurvey(NamedTuple):
     last_vlsn: int
 
 
-class SalvagedVersion(NamedTuple):
-    """A row: see the head of the module. ``txn`` is None outside transactions and for slots."""
+class NodeVersions(NamedTuple):
+    """What a BIN or BIN-delta says of records.
 
-    env: str
-    kind: str
-    db: int
-    key: bytes
-    lsn: int
-    deleted: bool
-    embedded: bool
-    data: bytes | None
-    txn: int | None
-    vlsn: int
+    Attributes:
+        node: its id.
+        is_whole: it is no delta: a record that it lacks is not in its range.
+        rows: key and version of each slot.
+    """
+
+    db_id: int
     node: int
-    bin_lsn: int
-    expiration: int = 0
-
-
-VERSION_SCHEMA: Final = (
-    "env string, kind string, db bigint, key binary, lsn bigint, deleted boolean, embedded boolean, data binary, "
-    "txn bigint, vlsn bigint, node bigint, bin_lsn bigint, expiration bigint"
-)
-END_SCHEMA: Final = "env string, txn bigint, committed boolean"
+    is_whole: bool
+    rows: list[tuple[bytes, SlotVersion]]
 
 
 def survey_log(env: str) -> LogSurvey:
@@ -130,18 +116,21 @@ def survey_log(env: str) -> LogSurvey:
         if isinstance(item, Damage):
             damages.append(item)
             continue
-        if item.replicated and not item.invisible:
-            last_vlsn = item.vlsn
-            if item.type_number in STREAM_LNS:
-                group = group_of(item) or group
-        if item.type_number == MAP_LN:
-            record = _record(item)
+        if isinstance(item, LogEntry):
+            few: Iterable[LogEntry] = (item,)
+            if item.replicated and not item.invisible:
+                last_vlsn = item.vlsn
+        else:
+            last_vlsn = item.last_vlsn if item.last_vlsn != NULL_VLSN else last_vlsn
+            few = entries_of(item, _FEW if item.data.find(GROUP_KEY_BYTES, item.start, item.end) < 0 else _FEW_AND_LNS)
+        for entry in few:
+            if entry.type_number in STREAM_LNS and not entry.invisible:
+                group = group_of(entry) or group
+            record = decoded(entry) if entry.type_number in _FEW else None
             if isinstance(record, LN) and isinstance(record.content, MapLN):
-                maps[record.content.database.db_id] = (item.lsn, record.content, record.data is None)
-        elif item.type_number == ROLLBACK_START:
-            record = _record(item)
-            if isinstance(record, RollbackStart):
-                periods.append((record.matchpoint_lsn, item.lsn, frozenset(record.active_txn_ids)))
+                maps[record.content.database.db_id] = (entry.lsn, record.content, record.data is None)
+            elif isinstance(record, RollbackStart):
+                periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
     dbs, removed, internal = _databases(maps)
     return LogSurvey(
         dbs=dbs,
@@ -181,51 +170,65 @@ def _databases(
     return dbs, frozenset(removed), frozenset(internal)
 
 
-def versions(env: str, files: Sequence[LogFile], end_file: int, known: LogSurvey) -> Iterator[SalvagedVersion]:
-    """Rows of some files of a log."""
-    for item in _entries(env, files, end_file):
-        yield from version_rows(env, item, known)
+def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion] | None:
+    """Database, key and version of an LN of a known user database."""
+    record = decoded(item)
+    if not isinstance(record, LN) or record.db_id not in known.dbs:
+        return None
+    txn, key, data = record.txn_id, record.key, record.data
+    flags = 0 if txn is None else IN_TXN
+    if item.invisible or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
+        # A slot that leads here leads to nothing, and to nothing that is lost.
+        return record.db_id, key, (item.lsn, flags | VOID, NO_DATA, txn or 0, NULL_VLSN, 0)
+    if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
+        # Old trees of duplicates: a record is a key with one of its data items.
+        if item.type_number in DEL_DUP_LNS and isinstance(record.tail, bytes):
+            key, data = join_two_part_key(key, record.tail), None
+        elif data is not None:
+            key, data = join_two_part_key(key, data), NO_DATA
+        else:
+            return None
+    flags |= DELETED if data is None else 0
+    return record.db_id, key, (item.lsn, flags, data or NO_DATA, txn or 0, item.vlsn, record.expiration)
 
 
-def version_rows(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]:
-    """Rows of one entry."""
-    if item.type_number in USER_LNS:
-        yield from _ln(env, item, known)
-    elif item.type_number in BINS:
-        yield from _slots(env, item, known)
-
-
-def ends(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[tuple[str, int, bool]]:
-    """Environment, transaction, and whether it committed, of every transaction that ended in some files."""
-    for item in _entries(env, files, end_file):
-        record = end_of(item)
-        if record is not None:
-            yield env, record.id, item.type_number == COMMIT
+def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
+    """What a BIN or delta of a known user database says."""
+    node = decoded(item)
+    if not isinstance(node, NodeRecord) or node.db_id not in known.dbs:
+        return None
+    rows = []
+    for slot in node.slots:
+        if is_null(slot.lsn):
+            continue
+        deleted = bool(slot.state & (KNOWN_DELETED | PENDING_DELETED))
+        flags = (DELETED if deleted else 0) | (EMBEDDED if slot.state & SLOT_EMBEDDED else 0)
+        data = slot.data or NO_DATA if flags == EMBEDDED else NO_DATA
+        vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
+        version = (slot.lsn, flags, data, vlsn, _expiration(node, slot), node.node_id, item.lsn)
+        rows.append((node.full_key(slot), version))
+    return NodeVersions(node.db_id, node.node_id, item.type_number == BIN_TYPE, rows)
 
 
 def end_of(item: LogEntry) -> TxnEnd | None:
     """The Commit or Abort that an entry is, if it counts."""
-    record = _record(item) if item.type_number in TXN_ENDS and not item.invisible else None
+    record = decoded(item) if item.type_number in TXN_ENDS and not item.invisible else None
     return record if isinstance(record, TxnEnd) else None
 
 
 def record_of(item: LogEntry) -> LN | None:
     """The record that an entry is, if it can be decoded."""
-    record = _record(item)
+    record = decoded(item)
     return record if isinstance(record, LN) else None
 
 
-def _entries(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[LogEntry]:
-    return (item for item in _items(env, files, end_file) if isinstance(item, LogEntry))
-
-
-def _items(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[LogEntry | Damage]:
-    """Entries and damage of some files; a file that cannot be read is damage of length 0."""
+def _items(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[Stretch | LogEntry | Damage]:
+    """What some files hold; a file that cannot be read is damage of length 0."""
     storage = DiskStorage(env)
     for file in files:
         try:
             with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-                yield from reader.entries()
+                yield from stretches(reader)
         except JetoolError as error:
             # What other files hold is salvaged all the same.
             yield unreadable(file, error)
@@ -247,95 +250,6 @@ def unreadable(file: LogFile, error: JetoolError) -> Damage:
     )
 
 
-def _ln(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]:
-    record = _record(item)
-    if not isinstance(record, LN) or record.db_id not in known.dbs:
-        return
-    txn, key, data = record.txn_id, record.key, record.data
-    if item.invisible or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
-        # A slot that leads here leads to nothing, and to nothing that is lost.
-        yield SalvagedVersion(
-            env=env,
-            kind="void",
-            db=record.db_id,
-            key=key,
-            lsn=item.lsn,
-            deleted=False,
-            embedded=False,
-            data=None,
-            txn=txn,
-            vlsn=NULL_VLSN,
-            node=-1,
-            bin_lsn=NULL_LSN,
-        )
-        return
-    if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
-        # Old trees of duplicates: a record is a key with one of its data items.
-        if item.type_number in DEL_DUP_LNS and isinstance(record.tail, bytes):
-            key, data = join_two_part_key(key, record.tail), None
-        elif data is not None:
-            key, data = join_two_part_key(key, data), b""
-        else:
-            return
-    yield SalvagedVersion(
-        env=env,
-        kind="ln",
-        db=record.db_id,
-        key=key,
-        lsn=item.lsn,
-        deleted=data is None,
-        embedded=False,
-        data=data,
-        txn=txn,
-        vlsn=item.vlsn,
-        node=-1,
-        bin_lsn=NULL_LSN,
-        expiration=record.expiration,
-    )
-
-
-def _slots(env: str, item: LogEntry, known: LogSurvey) -> Iterator[SalvagedVersion]:
-    node = _record(item)
-    if not isinstance(node, NodeRecord) or node.db_id not in known.dbs:
-        return
-    if item.type_number == BIN_TYPE:
-        yield SalvagedVersion(
-            env=env,
-            kind="node",
-            db=node.db_id,
-            key=b"",
-            lsn=item.lsn,
-            deleted=False,
-            embedded=False,
-            data=None,
-            txn=None,
-            vlsn=NULL_VLSN,
-            node=node.node_id,
-            bin_lsn=item.lsn,
-        )
-    for slot in node.slots:
-        if not is_null(slot.lsn):
-            deleted = bool(slot.state & (KNOWN_DELETED | PENDING_DELETED))
-            embedded = bool(slot.state & SLOT_EMBEDDED)
-            data = (slot.data or b"") if embedded and not deleted else None
-            vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
-            yield SalvagedVersion(
-                env=env,
-                kind="slot",
-                db=node.db_id,
-                key=node.full_key(slot),
-                lsn=slot.lsn,
-                deleted=deleted,
-                embedded=embedded,
-                data=data,
-                txn=None,
-                vlsn=vlsn,
-                node=node.node_id,
-                bin_lsn=item.lsn,
-                expiration=_expiration(node, slot),
-            )
-
-
 def _expiration(node: NodeRecord, slot: Slot) -> int:
     """Days, or negative hours, since 1970; 0 for none."""
     if not slot.expiration:
@@ -344,7 +258,8 @@ def _expiration(node: NodeRecord, slot: Slot) -> int:
     return -value if node.flags & EXPIRES_IN_HOURS else value
 
 
-def _record(item: LogEntry) -> object:
+def decoded(item: LogEntry) -> object:
+    """The record of an entry; None when its body does not fit its type."""
     try:
         return item.record()
     except _BAD_BODY:

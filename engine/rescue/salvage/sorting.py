@@ -1,8 +1,9 @@
-"""Rows in order, with bounded memory.
+"""Versions by database and key in order, with bounded memory.
 
-Rows are tuples of numbers, bytes and None that compare with one another. As many as fit are sorted in memory and go to
-a nameless temporary file as a run; at the end the runs are merged. Runs are merged in two levels when there are many,
-so that the number of open files is bounded too.
+What is read goes into tables by database and node. When they hold as much as they may, their rows go in order to a
+nameless temporary file as a run; at the end the runs are merged. Runs are merged in two levels when there are many, so
+that the number of open files is bounded too. Versions that are no longer of interest, since a newer one has committed,
+stay out of the runs.
 """
 
 from __future__ import annotations
@@ -10,53 +11,93 @@ from __future__ import annotations
 import heapq
 import marshal
 import tempfile
-from collections.abc import Iterator
-from typing import IO, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import IO, Final
 
-from engine.errors import StorageError
+from engine.errors import StorageError, caused_by
+from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.versions import IN_TXN, KEY_BYTES, VOID, KeyVersions, LNVersion, Packed
 
-Row = tuple[Any, ...]
+# Database, key, node, number of the run, versions. No two rows of a run have the first three in common.
+Row = tuple[int, bytes, int, int, Packed]
+Group = tuple[int, bytes, list[tuple[int, KeyVersions]]]
+Table = dict[bytes, KeyVersions]
 
-_MOST_BYTES: Final = 64 << 20
-_ROW_BYTES: Final = 200
+MOST_BYTES: Final = 192 << 20
 _MOST_RUNS: Final = 64
 _BATCH: Final = 256
 
 
-class SortedRows:
-    """Takes rows in any order and gives them back in theirs.
+class SortedVersions:
+    """Takes versions in any order and gives them back by database and key.
 
     Arguments:
-        most_bytes: what rows may take in memory, about.
+        commits: by node, its transactions that committed, as far as the log was read.
+        most_bytes: what may be held in memory, about.
+
+    Attributes:
+        held: bytes that are held; who adds versions counts them here, and calls ``make_room`` then.
     """
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, commits: list[TxnLsns], most_bytes: int = MOST_BYTES) -> None:
+        self._commits = commits
         self._most_bytes = most_bytes
-        self._rows: list[Row] = []
-        self._held = 0
+        self._tables: dict[tuple[int, int], Table] = {}
         self._runs: list[IO[bytes]] = []
+        self._count = 0
+        self.held: int = 0
 
-    def add(self, row: Row, size: int) -> None:
-        """One more row.
+    def table(self, database: int, node: int) -> Table:
+        """Versions of a database on a node by key: always the same table, which ``make_room`` empties."""
+        table = self._tables.get((database, node))
+        if table is None:
+            table = self._tables[database, node] = {}
+        return table
 
-        Arguments:
-            size: bytes of its keys and data.
+    def add(self, database: int, key: bytes, node: int, versions: Packed, size: int) -> None:
+        """Versions of a record that takes so many bytes."""
+        table = self.table(database, node)
+        found = table.get(key)
+        if found is None:
+            found = table[key] = KeyVersions()
+            self.held += KEY_BYTES + len(key)
+        found.join(versions)
+        self.held += size
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Begin a new run when too much is held.
 
         Raises:
             StorageError: the temporary directory is full.
         """
-        self._rows.append(row)
-        self._held += size + _ROW_BYTES
-        if self._held >= self._most_bytes:
-            self._spill()
-
-    def __iter__(self) -> Iterator[Row]:
-        """All rows in order; once."""
-        self._rows.sort()
-        if not self._runs:
-            yield from self._rows
+        if self.held < self._most_bytes:
             return
-        yield from heapq.merge(*map(_read, self._runs), self._rows)
+        self._runs.append(_written(self._sorted()))
+        self._count += 1
+        for table in self._tables.values():
+            table.clear()
+        self.held = 0
+        if len(self._runs) >= _MOST_RUNS:
+            merged = _written(heapq.merge(*[_read(run) for run in self._runs]))
+            self.close()
+            self._runs.append(merged)
+
+    def groups(self) -> Iterator[Group]:
+        """Database, key, and what each node holds of it; in order, once."""
+        sources = [_read(run) for run in self._runs]
+        rows: Iterator[Row] = heapq.merge(*sources, self._sorted()) if sources else self._sorted()
+        at, last, nodes = -1, b"", [(0, KeyVersions())]
+        for database, key, node, _, packed in rows:
+            if database != at or key != last:
+                if at >= 0:
+                    yield at, last, nodes
+                at, last, nodes = database, key, []
+            if not nodes or nodes[-1][0] != node:
+                nodes.append((node, KeyVersions()))
+            nodes[-1][1].join(packed)
+        if at >= 0:
+            yield at, last, nodes
 
     def close(self) -> None:
         """Give the temporary files back."""
@@ -64,20 +105,55 @@ class SortedRows:
             run.close()
         self._runs.clear()
 
-    def _spill(self) -> None:
-        self._rows.sort()
-        self._runs.append(_written(iter(self._rows)))
-        self._rows, self._held = [], 0
-        if len(self._runs) >= _MOST_RUNS:
-            merged = _written(heapq.merge(*map(_read, self._runs)))
-            self.close()
-            self._runs.append(merged)
+    def _sorted(self) -> Iterator[Row]:
+        """What is held, in order."""
+        databases: dict[int, list[int]] = {}
+        for database, node in self._tables:
+            databases.setdefault(database, []).append(node)
+        for database in sorted(databases):
+            parts = [self._rows_of(database, node) for node in sorted(databases[database])]
+            yield from parts[0] if len(parts) == 1 else heapq.merge(*parts)
+
+    def _rows_of(self, database: int, node: int) -> Iterator[Row]:
+        table, commits, run = self._tables[database, node], self._commits[node], self._count
+        for key in sorted(table):
+            lns, slot, seen_lsn, seen_node = table[key].packed()
+            if len(lns) > 1:
+                lns = _of_interest(lns, commits)
+            yield database, key, node, run, (lns, slot, seen_lsn, seen_node)
 
 
-def _written(rows: Iterator[Row]) -> IO[bytes]:
+def _of_interest(lns: list[LNVersion], commits: TxnLsns) -> list[LNVersion]:
+    """Without versions that committed, and are older than another one that did."""
+    committed = [lsn for lsn, flags, _, txn, _, _ in lns if not flags & VOID and (not flags & IN_TXN or txn in commits)]
+    if len(committed) < 2:
+        return lns
+    newest = max(committed)
+    older = set(committed)
+    return [row for row in lns if row[0] >= newest or row[0] not in older]
+
+
+def _written(rows: Iterable[Row]) -> IO[bytes]:
     try:
-        # Without a name: it is gone with the process, however that ends.
-        file = tempfile.TemporaryFile(buffering=1 << 16)  # noqa: SIM115 - closed by ``close``
+        return _run_of(rows)
+    except OSError as error:
+        failure = caused_by(
+            StorageError(
+                "cannot write a temporary file",
+                file=tempfile.gettempdir(),
+                found=error.strerror,
+                consequence="nothing was written",
+                hint="make room there, or name another directory with TMPDIR",
+            ),
+            error,
+        )
+    raise failure
+
+
+def _run_of(rows: Iterable[Row]) -> IO[bytes]:
+    # Without a name: it is gone with the process, however that ends.
+    file = tempfile.TemporaryFile(buffering=1 << 16)  # noqa: SIM115 - closed by ``close``
+    try:
         batch: list[Row] = []
         for row in rows:
             batch.append(row)
@@ -88,18 +164,15 @@ def _written(rows: Iterator[Row]) -> IO[bytes]:
         # An empty batch ends the run.
         marshal.dump([], file)
         file.flush()
-    except OSError as error:
-        raise StorageError(
-            "cannot write a temporary file",
-            file=tempfile.gettempdir(),
-            found=error.strerror,
-            consequence="nothing was written",
-            hint="make room there, or name another directory with TMPDIR",
-        ) from error
+    except BaseException:
+        file.close()
+        raise
     return file
 
 
 def _read(file: IO[bytes]) -> Iterator[Row]:
     file.seek(0)
-    while batch := marshal.load(file):
+    batch: list[Row] = marshal.load(file)
+    while batch:
         yield from batch
+        batch = marshal.load(file)

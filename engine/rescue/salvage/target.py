@@ -15,7 +15,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.transaction import Transaction
-from engine.rescue.salvage.collect import SalvagedDatabase, SalvagedRecord
+from engine.rescue.salvage.results import SalvagedDatabase, SalvagedRecord
 from engine.storage.base import Storage
 from engine.txn.txn import Durability
 

@@ -19,19 +19,63 @@ stands in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.rescue.salvage.scan import SalvagedVersion
+from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.versions import (
+    DELETED,
+    EMBEDDED,
+    FROM_TREE,
+    IN_TXN,
+    VOID,
+    KeyVersions,
+    LNVersion,
+    SalvagedVersion,
+    version_of_ln,
+    version_of_slot,
+)
 
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
 OPEN: Final = "open"
+ROLLED_BACK: Final = "rolled-back"
 
-# What became of a transaction: one of the three.
-Fates = Callable[[int], str]
+
+class TxnFates:
+    """What became of transactions.
+
+    Arguments:
+        commits, aborts: by node, times of the transactions that ended.
+        groups: by node, the nodes whose records belong together.
+    """
+
+    def __init__(self, commits: list[TxnLsns], aborts: list[TxnLsns], groups: list[list[int]]) -> None:
+        self._commits = commits
+        self._aborts = aborts
+        self._groups = groups
+
+    def fate(self, node: int, txn: int) -> str:
+        """``COMMITTED``, ``ABORTED`` or ``OPEN``."""
+        if txn in self._commits[node]:
+            return COMMITTED
+        if txn in self._aborts[node]:
+            return ABORTED
+        # Ids of replicated transactions are the same on all nodes of a group.
+        if txn < 0 and self.commit_time(node, txn) is not None:
+            return COMMITTED
+        return OPEN
+
+    def commit_time(self, node: int, txn: int) -> int | None:
+        """The time of a Commit on this node, or on another one of its group."""
+        if txn > 0:
+            return self._commits[node].get(txn) if txn in self._commits[node] else None
+        for one in self._groups[node]:
+            if txn in self._commits[one]:
+                return self._commits[one].get(txn)
+        return None
 
 
 class Verdict(NamedTuple):
@@ -62,51 +106,47 @@ class Verdict(NamedTuple):
         return NULL_VLSN if self.version is None else self.version.vlsn
 
 
-def judge(rows: Sequence[SalvagedVersion], fates: Fates, node_lsns: Mapping[int, int]) -> Verdict:
+def judge(found: KeyVersions, node: int, fates: TxnFates, node_lsns: dict[int, int]) -> Verdict:
     """What one log says of one record.
 
     Arguments:
-        rows: LNs and slots of the record, in any order.
+        found: LNs and slots of the record.
+        node: its number.
         fates: of the transactions.
         node_lsns: by node id, where its newest complete version was logged.
     """
-    best: SalvagedVersion | None = None
-    doubt: SalvagedVersion | None = None
-    slot: SalvagedVersion | None = None
-    seen: SalvagedVersion | None = None
+    best: LNVersion | None = None
+    doubt: LNVersion | None = None
+    newest = doubtful = NULL_LSN
     passed: dict[str, int] = {}
-    here = set()
-    for row in rows:
-        if row.kind == "slot":
-            if slot is None or (row.lsn, row.bin_lsn) > (slot.lsn, slot.bin_lsn):
-                slot = row
-            if seen is None or row.bin_lsn > seen.bin_lsn:
-                seen = row
-            continue
-        here.add(row.lsn)
-        fate = "rolled-back" if row.kind == "void" else COMMITTED if row.txn is None else fates(row.txn)
+    for row in found.lns:
+        lsn, flags, _, txn, _, _ = row
+        if flags & FROM_TREE:
+            return Verdict(version_of_ln(row), False, NULL_LSN, None, passed)
+        fate = ROLLED_BACK if flags & VOID else fates.fate(node, txn) if flags & IN_TXN else COMMITTED
         if fate == COMMITTED:
-            best = row if best is None or row.lsn > best.lsn else best
+            if lsn > newest:
+                best, newest = row, lsn
         else:
             passed[fate] = passed.get(fate, 0) + 1
-            if fate == OPEN and (doubt is None or row.lsn > doubt.lsn):
-                doubt = row
-    newest = NULL_LSN if best is None else best.lsn
-    # Rule 3.
-    gone = False
-    if seen is not None:
-        node_lsn = node_lsns.get(seen.node, NULL_LSN)
-        gone = seen.bin_lsn < node_lsn > newest
-    lost_lsn = NULL_LSN
-    # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
-    if not gone and slot is not None and slot.lsn not in here and slot.lsn > newest:
-        if slot.deleted or slot.embedded:
-            best = slot
-        else:
-            lost_lsn = slot.lsn
-    if doubt is not None and best is not None and doubt.lsn < best.lsn:
-        doubt = None
-    return Verdict(best, gone, lost_lsn, doubt, passed)
+            if fate == OPEN and lsn > doubtful:
+                doubt, doubtful = row, lsn
+    version = None if best is None else version_of_ln(best)
+    slot, lost_lsn, gone = found.slot, NULL_LSN, False
+    if slot is not None:
+        # Rule 3.
+        node_lsn = node_lsns.get(found.seen_node, NULL_LSN)
+        gone = found.seen_lsn < node_lsn > newest
+        # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
+        if not gone and slot[0] > newest and all(row[0] != slot[0] for row in found.lns):
+            if slot[1] & (DELETED | EMBEDDED):
+                version = version_of_slot(slot)
+            else:
+                lost_lsn = slot[0]
+    newer = None
+    if doubt is not None and (version is None or doubtful >= version.lsn):
+        newer = version_of_ln(doubt)
+    return Verdict(version, gone, lost_lsn, newer, passed)
 
 
 def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[int, bool]:
@@ -116,6 +156,9 @@ def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[
         verdicts: by node, of those that know the record.
         last_vlsns: how far the log of each node goes.
     """
+    if len(verdicts) == 1:
+        for at, one in verdicts.items():
+            return at, one.lost_lsn != NULL_LSN
     # A deletion with the same VLSN wins: who saw it deleted saw more than who has the version before.
     chosen = max(verdicts, key=lambda at: (verdicts[at].vlsn, not verdicts[at].live, -at))
     best = verdicts[chosen]

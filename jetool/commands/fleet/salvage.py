@@ -24,11 +24,13 @@ SALVAGED: Final = Shape(
     "salvaged",
     "What was salvaged.",
     (
-        Field("to", "text", "directory with the datasets records and lost"),
+        Field("to", "text", "directory with the datasets records, lost, doubt and orphans"),
         Field("as", "text", "their format", choices=FORMS),
         Field("records", "int", "records written"),
         Field("lost", "int", "records whose newest version cannot be read"),
         Field("stood_in", "int", "those of them for which an older version was written"),
+        Field("in_doubt", "int", "newer versions whose transaction has no end in the log"),
+        Field("orphans", "int", "records of databases that nothing names"),
         Field("sources", "records", "the environments", fields=_SOURCE),
     ),
 )
@@ -63,7 +65,9 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
     they are put together from its log: the newest legible version whose transaction committed. Nodes of one group are
     taken together, so that one node has what another has lost. A deletion that is itself lost cannot be known: such a
-    record is there again. DIR gets two datasets, records and lost. Nothing is written to the sources.
+    record is there again. DIR gets four datasets: records, lost (keys whose newest version cannot be read), doubt
+    (newer versions whose transaction has no end in the log) and orphans (records of databases that nothing names).
+    Nothing is written to the sources. What is saved is what jetool salvage saves.
     """
     from engine.pipeline.fleet.salvage import salvage_fleet
     from engine.pipeline.tables import require_new
@@ -73,21 +77,21 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     chosen = choose(run, paths, inventory)
     with session(run) as spark:
         done = salvage_fleet(spark, chosen, to, kind, run.listener)
-    given = {env: (source, count) for (env, source), count in done.records.items()}
     sources = []
     for one in done.health:
-        source, count = given.get(one.env, (None, 0))
-        damages = len(one.survey.damages) if one.survey is not None else 0
+        source, count = done.records.get(one.env, (None, 0))
+        damages = len(one.node.survey.damages) if one.node is not None else 0
         sources.append(_SOURCE_SHAPE.row((one.env, source, count, one.problem or None, damages)))
-        # Not even its log could be read; an environment with a survey has given what is legible.
-        if one.survey is None:
+        # Not even its log could be read; every other one has given what is legible.
+        if one.node is None:
             run.messages.warning(one.problem, file=one.env, consequence="nothing of it was saved")
-    total = sum(done.records.values())
-    run.out.document(SALVAGED, SALVAGED.row((to, kind, total, done.lost, done.stood_in, sources)))
+    total = sum(count for _, count in done.records.values())
+    counts = total, done.lost, done.stood_in, done.in_doubt, done.orphans
+    run.out.document(SALVAGED, SALVAGED.row((to, kind, *counts, sources)))
     codes = [exits.DONE]
-    if len(done.health) < len(chosen) or any(one.survey is None for one in done.health):
+    if len(done.health) < len(chosen) or any(one.node is None for one in done.health):
         codes.append(exits.INCOMPLETE)
     # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
-    if done.lost or any(one.problem for one in done.health):
+    if done.lost or done.in_doubt or any(one.problem for one in done.health):
         codes.append(exits.DATA_GIVEN_UP)
     return exits.worst(codes)

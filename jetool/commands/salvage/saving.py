@@ -6,7 +6,8 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from engine.rescue.salvage.collect import LostVersion, Salvage, SalvagedRecord
+from engine.rescue.salvage.collect import Salvage
+from engine.rescue.salvage.results import LostVersion, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
 from jetool.commands.salvage.rows import DATABASE
 from jetool.commands.salvage.writing import SourceFiles

@@ -23,7 +23,7 @@ from typing import IO, Final
 
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.entry import REASONS, Damage
-from engine.rescue.salvage.collect import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
+from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.target import NewEnvironment
 from engine.storage.disk import DiskStorage
 from jetool.commands.salvage.rows import DOUBT, LOST, PROVENANCE, RECORD, SKIPPED

@@ -1,0 +1,76 @@
+"""What a salvage gives: records, and what is to be said of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.rescue.salvage.scan import SalvageDb
+
+
+class SalvagedDatabase(NamedTuple):
+    """A database of the result.
+
+    Attributes:
+        source: index of the source.
+        db: what is known of it.
+        orphan: no MapLN names it: its records are those of an unknown database.
+    """
+
+    source: int
+    db: SalvageDb
+    orphan: bool
+
+
+class SalvagedRecord(NamedTuple):
+    """A record, with where it comes from.
+
+    Attributes:
+        database: index of its database.
+        expiration: days, or negative hours, since 1970; 0 for none.
+        env: the environment that gave it.
+        origin: ``tree``: recovery; ``log``: an LN; ``slot``: its BIN had the data embedded.
+        lsn, vlsn, txn, time_ms: of the version, and of its Commit; NULL_LSN, NULL_VLSN and None where not known.
+        stood_in: a newer version is lost.
+    """
+
+    database: int
+    key: bytes
+    data: bytes
+    expiration: int
+    env: str
+    origin: str
+    lsn: int
+    vlsn: int
+    txn: int | None
+    time_ms: int | None
+    stood_in: bool
+
+
+class LostVersion(NamedTuple):
+    """A key whose newest version cannot be read.
+
+    Attributes:
+        stood_in: an older one was given in its place.
+        older_lsn: where that stands; NULL_LSN without one.
+    """
+
+    database: int
+    key: bytes
+    env: str
+    lsn: int
+    stood_in: bool
+    older_lsn: int
+
+
+class DoubtfulVersion(NamedTuple):
+    """A version newer than the one that was given, whose transaction has neither Commit nor Abort in the log."""
+
+    database: int
+    key: bytes
+    env: str
+    lsn: int
+    txn: int
+    data: bytes | None
+
+
+Salvaged = SalvagedRecord | LostVersion | DoubtfulVersion
