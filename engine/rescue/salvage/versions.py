@@ -20,6 +20,7 @@ VOID: Final = 0x08
 FROM_TREE: Final = 0x10
 
 NO_DATA: Final = b""
+_new_tuple: Final = tuple.__new__
 
 # LSN, flags, data, transaction, VLSN, expiration.
 LNVersion = tuple[int, int, bytes, int, int, int]
@@ -48,9 +49,9 @@ class SalvagedVersion(NamedTuple):
     data: bytes
     txn: int | None
     vlsn: int
-    expiration: int = 0
-    node: int = -1
-    bin_lsn: int = NULL_LSN
+    expiration: int
+    node: int
+    bin_lsn: int
 
 
 class KeyVersions:
@@ -98,14 +99,29 @@ def version_of_ln(row: LNVersion) -> SalvagedVersion:
     lsn, flags, data, txn, vlsn, expiration = row
     in_txn = bool(flags & IN_TXN)
     kind = "tree" if flags & FROM_TREE else "ln"
-    return SalvagedVersion(kind, lsn, bool(flags & DELETED), False, data, txn if in_txn else None, vlsn, expiration)
+    fields = (
+        kind, lsn, bool(flags & DELETED), False, data, txn if in_txn else None, vlsn, expiration, -1, NULL_LSN,
+    )  # fmt: skip
+    # As its constructor does, in half the time.
+    return _new_tuple(SalvagedVersion, fields)
 
 
 def version_of_slot(row: SlotVersion) -> SalvagedVersion:
     """A slot."""
     lsn, flags, data, vlsn, expiration, node, bin_lsn = row
     deleted, embedded = bool(flags & DELETED), bool(flags & EMBEDDED)
-    return SalvagedVersion("slot", lsn, deleted, embedded, data, None, vlsn, expiration, node, bin_lsn)
+    return SalvagedVersion(
+        kind="slot",
+        lsn=lsn,
+        deleted=deleted,
+        embedded=embedded,
+        data=data,
+        txn=None,
+        vlsn=vlsn,
+        expiration=expiration,
+        node=node,
+        bin_lsn=bin_lsn,
+    )
 
 
 def tree_version(lsn: int, data: bytes, vlsn: int, expiration: int) -> Packed:
