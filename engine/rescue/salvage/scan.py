@@ -28,7 +28,8 @@ from engine.format.entry_types import (
     BIN_TYPE,
     DEL_DUP_LNS,
     MAP_LN,
-    ROLLBACK_START,
+    MAP_LNS,
+    ROLLBACKS,
     STREAM_LNS,
     TXN_ENDS,
 )
@@ -45,7 +46,7 @@ from engine.storage.disk import DiskStorage
 
 # Two databases of the engine itself, the mapping and the naming tree.
 _LEAST_USER_DB: Final = 2
-_FEW: Final = frozenset((MAP_LN, ROLLBACK_START))
+_FEW: Final = MAP_LNS | ROLLBACKS
 _FEW_AND_LNS: Final = _FEW | STREAM_LNS
 _BAD_BODY: Final = (FormatError, IndexError, ValueError)
 
@@ -127,7 +128,7 @@ def survey_log(env: str) -> LogSurvey:
             if entry.type_number in STREAM_LNS and not entry.invisible:
                 group = group_of(entry) or group
             record = decoded(entry) if entry.type_number in _FEW else None
-            if isinstance(record, LN) and isinstance(record.content, MapLN):
+            if entry.type_number == MAP_LN and isinstance(record, LN) and isinstance(record.content, MapLN):
                 maps[record.content.database.db_id] = (entry.lsn, record.content, record.data is None)
             elif isinstance(record, RollbackStart):
                 periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
