@@ -35,6 +35,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState
+from engine.tree.keys import serialized_comparator, unknown_order
 from engine.txn.lock_types import LockType
 from engine.txn.manager import TxnManager
 from engine.txn.records import MAP, NAME, Payload, PutMode, Records
@@ -52,6 +53,8 @@ class DatabaseOptions(NamedTuple):
         max_entries: slots of a node (``je.nodeMaxEntries``).
         deferred_write: records stay in memory until a checkpoint or eviction logs them; no transactions.
         temporary: deferred-write, never part of a checkpoint, and gone when the environment is opened again.
+        comparator, duplicate_comparator: Java classes that order keys, and data items; None: by their bytes. Their
+            orders have to be registered (``EnvironmentConfig.comparators``), and JE has to find the classes.
     """
 
     duplicates: bool = False
@@ -59,6 +62,8 @@ class DatabaseOptions(NamedTuple):
     max_entries: int = DEFAULT_MAX_ENTRIES
     deferred_write: bool = False
     temporary: bool = False
+    comparator: str | None = None
+    duplicate_comparator: str | None = None
 
 
 class NamingOperations:
@@ -88,7 +93,11 @@ class NamingOperations:
         if not internal:
             _check_name(name)
         catalog = self._catalog
+        if options.duplicate_comparator is not None and not options.duplicates:
+            raise UsageError(f"database {name} has no duplicates that a comparator could order")
         state = DatabaseState(self._impl(self._next_id(txn), name, options), catalog.comparators)
+        if state.order.learned is not None:
+            raise unknown_order(state.order.learned.name)
         # Without the latch: the name may be locked by somebody who needs the latch to end.
         if not self._write_name(name, state.id, _CREATE, txn, PutMode.INSERT_ONLY, state):
             raise RefusedError(f"there is a database of the name {name!r} already")
@@ -288,8 +297,8 @@ class NamingOperations:
             root_lsn=NULL_LSN,
             root_state=0,
             flags=flags,
-            btree_comparator=b"",
-            duplicate_comparator=b"",
+            btree_comparator=serialized_comparator(options.comparator),
+            duplicate_comparator=serialized_comparator(options.duplicate_comparator),
             max_entries=options.max_entries,
             max_dup_entries=0,
             created_at_version=self._ctx.log_version,

@@ -16,7 +16,15 @@ Example: all data items of a key, from one on::
 
 from __future__ import annotations
 
-from engine.db.scan import ScannedRecord, comparable_key, key_and_data, key_bounds, records_between, walker_of
+from engine.db.scan import (
+    ScannedRecord,
+    comparable_key,
+    key_and_data,
+    key_bounds,
+    range_key,
+    records_between,
+    walker_of,
+)
 from engine.db.transaction import Transaction, inner_of
 from engine.db.writes import Handle
 from engine.errors import RefusedError
@@ -81,9 +89,9 @@ class Cursor:
             return self._move(low, lock, bound=high)
         return self._exact(comparable_key(self._state, key), lock)
 
-    def search_range(self, key: bytes, data: bytes = b"", lock: LockMode = _DEFAULT) -> Record | None:
-        """The first record at or after a key (with duplicates: key and data item)."""
-        return self._move(comparable_key(self._state, key, data), lock)
+    def search_range(self, key: bytes, data: bytes | None = None, lock: LockMode = _DEFAULT) -> Record | None:
+        """The first record at or after a key; with duplicates, at or after a key and a data item."""
+        return self._move(range_key(self._state, key) if data is None else comparable_key(self._state, key, data), lock)
 
     def search_both(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
         """The record of a key and a data item. None, and the cursor stays, when there is none."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
-from engine.db.scan import comparable_key, key_and_data, key_bounds, lock_of, records_between, walker_of
+from engine.db.scan import comparable_key, key_and_data, key_bounds, lock_of, range_key, records_between, walker_of
 from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
 from engine.db.whole_tree import PreloadReport, TreeStats, preload, scan_disk_order, tree_stats
@@ -182,8 +182,8 @@ class Database:
         if prefix is not None:
             start, end = prefix, _after_prefix(prefix)
         locker = txn.inner if txn is not None else None
-        low = None if start is None else self._key(start)
-        high = None if end is None else self._key(end)
+        low = start if self._plain or start is None else range_key(self.state, start)
+        high = end if self._plain or end is None else range_key(self.state, end)
         for found in records_between(self._engine, self.state, low, high, backward=reverse, locker=locker):
             if self._plain:
                 for plain, data, _ in found:

@@ -122,7 +122,8 @@ class RecordWalker:
                 if wait_lsn == NULL_LSN:
                     data = slot_data(ctx, node, index, cache=True) if live else None
                     ctx.account(node)
-                    return None if data is None else ScannedRecord(key, data, node.lsns[index])
+                    # Under a comparator the stored key may be another one that is equal.
+                    return None if data is None else ScannedRecord(node.keys[index], data, node.lsns[index])
             self._wait(wait_lsn)
 
     def _goes_on(self, key: Key, last: Key, inclusive: bool) -> bool:
@@ -356,6 +357,17 @@ def key_bounds(state: DatabaseState, key: bytes) -> tuple[Key, Key]:
         raise unknown_order(learned.name)
     (first,) = state.order.wrap(key + PREFIX_ONLY)
     return (first,), (first, AFTER_ALL if state.order.comparator is None else RegisteredKey(b"", AFTER_ALL))
+
+
+def range_key(state: DatabaseState, key: bytes) -> Key:
+    """Where the records of a key begin, with duplicates those of its first data item.
+
+    Raises:
+        UnknownOrderError: the order had to be learned, and nothing shows where the key belongs.
+    """
+    if state.duplicates and state.order.learned is None:
+        return key_bounds(state, key)[0]
+    return comparable_key(state, key)
 
 
 def lock_of(locker: Txn | None, mode: LockMode) -> LockType | None:

@@ -27,12 +27,19 @@ from enum import Enum
 from functools import partial
 
 from engine.db.database import Database
-from engine.db.scan import RecordWalker, comparable_key, key_and_data, key_bounds, lock_type_of, records_between
+from engine.db.scan import (
+    RecordWalker,
+    comparable_key,
+    key_and_data,
+    key_bounds,
+    lock_type_of,
+    range_key,
+    records_between,
+)
 from engine.db.secondary_cursor import EntryReader, SecondaryCursor, SecondaryRecord
 from engine.db.transaction import Transaction, inner_of
 from engine.db.writes import Handle, PrimaryChange, expiration_of
 from engine.errors import DamageError, RefusedError, UsageError
-from engine.format.bytecursor import PREFIX_ONLY
 from engine.tree.keys import Key
 from engine.txn.lock_types import LockType
 from engine.txn.records import USER, Payload, PutMode, user_payload
@@ -163,9 +170,9 @@ class SecondaryDatabase:
     ) -> Iterator[SecondaryRecord]:
         """Records with ``start <= secondary key < end``, ordered by secondary key and then by primary key."""
         with self.cursor(txn) as cursor:
-            high = None if end is None else self._state.order.wrap(self._stored(end))
+            high = None if end is None else range_key(self._state, end)
             found = cursor.first() if start is None else cursor.search_range(start)
-            while found is not None and (high is None or self._state.order.wrap(self._stored(found.key)) < high):
+            while found is not None and (high is None or range_key(self._state, found.key) < high):
                 yield found
                 found = cursor.next()
 
@@ -320,9 +327,6 @@ class SecondaryDatabase:
             )
         made = config.key_creator(key, data)
         return set() if made is None else {made}
-
-    def _stored(self, key: bytes) -> bytes:
-        return key + PREFIX_ONLY if self._state.duplicates else key
 
     def _corrupt(self, key: bytes, primary_key: bytes, what: str) -> DamageError:
         return DamageError(

@@ -27,7 +27,7 @@ Key = Any
 SortKey = Callable[[bytes], Any]
 
 _SERIALIZED_STRING: Final = b"\xac\xed\x00\x05t"
-_NAME_AT: Final = len(_SERIALIZED_STRING) + 2
+_SERIALIZED_OBJECT: Final = b"\xac\xed\x00\x05sr"
 
 
 class LearnedOrder:
@@ -205,16 +205,28 @@ class DescendingKey:
 
 
 def comparator_name(serialized: bytes | None) -> str | None:
-    """The class that a serialized comparator names; None when there is none.
+    """The class of a serialized comparator; None when there is none.
 
-    A comparator is a serialized ``String`` with the class name, or the object itself, which shows as
-    ``serialized object``.
+    A comparator is a serialized ``String`` with the class name, or the object itself, which begins with the description
+    of its class.
     """
     if not serialized:
         return None
     if serialized.startswith(_SERIALIZED_STRING):
-        return serialized[_NAME_AT:].decode("utf-8", "replace")
+        return serialized[len(_SERIALIZED_STRING) + 2 :].decode("utf-8", "replace")
+    if serialized.startswith(_SERIALIZED_OBJECT):
+        name_at = len(_SERIALIZED_OBJECT) + 2
+        length = int.from_bytes(serialized[name_at - 2 : name_at], "big")
+        return serialized[name_at : name_at + length].decode("utf-8", "replace")
     return "serialized object"
+
+
+def serialized_comparator(name: str | None) -> bytes:
+    """A comparator as JE stores it when it was given by its class; empty for none."""
+    if name is None:
+        return b""
+    encoded = name.encode()
+    return _SERIALIZED_STRING + len(encoded).to_bytes(2, "big") + encoded
 
 
 def key_order(

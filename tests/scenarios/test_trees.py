@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ from tests.scenarios.script import keys_of
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 
-def make(max_entries: int = 4, **options: bool) -> tuple[Environment, Database]:
+def make(max_entries: int = 4, **options: Any) -> tuple[Environment, Database]:
     env = Environment(
         MemoryStorage(),
         EnvironmentConfig(create=True, node_max_entries=max_entries, checkpoint_bytes=0, lock_timeout_ms=50),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine.catalog.naming import DatabaseOptions
@@ -15,7 +17,7 @@ from tests.db.logs import entries, node_flags
 from tests.support.decoded import record_of
 
 
-def make(max_entries: int = 8, **options: bool) -> tuple[Environment, Database]:
+def make(max_entries: int = 8, **options: Any) -> tuple[Environment, Database]:
     env = Environment(MemoryStorage(), EnvironmentConfig(create=True, node_max_entries=max_entries, checkpoint_bytes=0))
     return env, env.create_database("db", DatabaseOptions(max_entries=max_entries, **options))
 
