@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 _LEADING: Final = "jetool.leading"
 _HOME: Final = "JETOOL_HOME"
+# Above any: what Click would cut a sentence at.
+_LONGEST_SENTENCE: Final = 1000
 # The same as in engine.storage.journal, which a command that only reads need not load.
 _MARKER: Final = "jetool.repair"
 _UNDO: Final = "undo"
@@ -171,6 +173,10 @@ class Command(click.Command):
     kind_option: str | None = None
     check: Callable[..., None] | None = None
     writes: bool = False
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first sentence, whole: a list of commands wraps it."""
+        return super().get_short_help_str(max(limit, _LONGEST_SENTENCE)).rstrip(".")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse with the leading options in front and ENV filled in."""

@@ -49,7 +49,7 @@ def pages(directory: Path) -> Iterator[tuple[str, str]]:
                 page = path.replace(" ", "-")
                 extra, also = _extra(directory, f"{page}.1"), about.get(page, ())
                 inner_context = click.Context(inner, info_name=path)
-                help_line = inner.get_short_help_str(200).rstrip(".")
+                help_line = inner.get_short_help_str()
                 yield f"{page}.1", "".join(_command(inner, inner_context, help_line, (), extra, also))
 
 
@@ -107,7 +107,7 @@ def _group(group: CommandGroup, context: click.Context, about: str, extra: str, 
     yield _description(group.help or "")
     yield ".SH COMMANDS\n"
     inner = group.commands.items()
-    yield _list((f"\\fB{escape(f'{path}-{name}')}\\fR(1)", one.get_short_help_str(200)) for name, one in inner)
+    yield _list((f"\\fB{escape(f'{path}-{name}')}\\fR(1)", one.get_short_help_str()) for name, one in inner)
     yield _examples(group.examples)
     yield extra
     yield _see_also(["jetool", *(f"{path}-{name}" for name in group.commands)], also)
