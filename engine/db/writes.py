@@ -122,7 +122,7 @@ class RecordWriter:
     def delete(self, key: Key, locker: Txn) -> bool:
         """Delete a record; False when there is none."""
         if not self.dependents:
-            return self._engine.records.delete(self._state, key, locker, Payload(None, USER))
+            return self._engine.records.delete(self._state, key, locker, Payload(None, USER), even_expired=False)
         # Records that refer to each other in a circle: the one that began it is on its way.
         if (locker, key) in self._deleting:
             return True

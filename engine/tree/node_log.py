@@ -13,7 +13,7 @@ the other half, that half alone would take the whole node's place (R-TREE-15, R-
 from __future__ import annotations
 
 from engine.format.codecs import encode_body
-from engine.format.entry.ln import EMBEDDED, LN, creation_flag
+from engine.format.entry.ln import EMBEDDED, HAS_EXPIRATION, LN, creation_flag
 from engine.format.entry.node import DIRTY, SLOT_EMBEDDED, encode_node
 from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE, INS_LN
 from engine.format.fast.ln import encode_user_ln
@@ -47,7 +47,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         return NULL_LSN
     if node.db.deferred and isinstance(node, BIN):
         # Before the BIN is encoded: its slots need real LSNs (R-TREE-60).
-        _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO)
+        _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO, ctx.expiring)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
     number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
@@ -92,7 +92,9 @@ def _count_expiring(expiring: ExpirationListener, node: BIN, lsn: int, size: int
             expiring.expires(lsn, node.expirations[at], size // len(logged))
 
 
-def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) -> None:
+def _log_deferred_lns(
+    writer: LogWriter, node: BIN, provisional: Provisional, expiring: ExpirationListener | None
+) -> None:
     """Log the records of a deferred-write database that were in memory only (R-TREE-60)."""
     for index, lsn in enumerate(node.lsns):
         # Transient LSNs only: what is in the log already is not logged again.
@@ -100,11 +102,13 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
             continue
         data = node.values[index] or b""
         modified, created = node.times_of(index)
+        expiration = node.expirations[index]
+        flags = EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0
         record = LN(
-            flags=EMBEDDED if node.states[index] & SLOT_EMBEDDED else 0, flags2=0,
+            flags=flags | HAS_EXPIRATION if expiration else flags, flags2=0,
             flags3=creation_flag(INS_LN, modified, created), db_id=node.db.id, abort_lsn=NULL_LSN, txn_id=None,
             last_lsn=NULL_LSN, abort_key=None, abort_data=None, abort_vlsn=NULL_VLSN, abort_expiration=0,
-            abort_modification_time=0, abort_creation_time=0, expiration=0, modification_time=modified,
+            abort_modification_time=0, abort_creation_time=0, expiration=expiration, modification_time=modified,
             creation_time=created, prior_size=0, prior_file=-1, node_id=None, data=data, content=None,
             key=node.db.order.unwrap(node.keys[index]), tail=None,
         )  # fmt: skip
@@ -113,6 +117,8 @@ def _log_deferred_lns(writer: LogWriter, node: BIN, provisional: Provisional) ->
         born = bool(node.states[index] & SLOT_EMBEDDED) or node.db.duplicates
         node.lsns[index] = writer.log(INS_LN, body, provisional=provisional, born_obsolete=born)
         node.sizes[index] = HEADER_BYTES + len(body)
+        if expiration and expiring is not None:
+            expiring.expires(node.lsns[index], expiration, node.sizes[index])
         if not node.states[index] & SLOT_EMBEDDED:
             # Its LN has the times now; only embedded records keep them in the slot.
             node.times.pop(node.keys[index], None)

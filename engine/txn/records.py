@@ -233,8 +233,12 @@ class Records:
             else:
                 self.wait_for(wait_lsn, locker, LockType.WRITE)
 
-    def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload) -> bool:
-        """Delete a record; False when there is none."""
+    def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload, *, even_expired: bool = True) -> bool:
+        """Delete a record; False when there is none.
+
+        Arguments:
+            even_expired: also one that has expired; to an application that is none.
+        """
         ctx = self._ctx
         _check_writable(ctx, db)
         locker.check_usable()
@@ -248,6 +252,9 @@ class Records:
                 if wait_lsn == NULL_LSN:
                     # Only now, with the lock: the deletion of an open transaction may yet be taken back.
                     if not exact or not node.is_live(index):
+                        return False
+                    expiration = 0 if even_expired else node.expirations[index]
+                    if expiration and is_expired(expiration, self._clock()):
                         return False
                     self.write_slot(node, index, True, key, payload, locker)
                     return True

@@ -217,6 +217,8 @@ def test_an_expired_record_is_no_record() -> None:
     assert db.put(b"k", b"new", mode=PutMode.INSERT_ONLY)
     # The old expiration is not kept: there was no record.
     assert db.get(b"k") == b"new"
+    db.put(b"k", b"old", expiration=-(HOUR - 5), update_expiration=True)
+    assert db.delete(b"k") == 0
 
 
 def test_replacing_among_duplicates() -> None:

@@ -19,7 +19,7 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.tree import fetch_node, values_at
+from engine.tree.tree import fetch_node, find_bin, values_at
 from engine.txn.txn import Durability
 from engine.verify.environment import verify_environment
 
@@ -197,6 +197,20 @@ def test_syncing_a_deferred_write_database() -> None:
         assert list(again.open_database("other")) == []
     report = verify_environment(storage, list_log_files(storage), ("log", "data"))
     assert [finding.message for finding in report.findings] == []
+
+
+def test_deferred_records_keep_their_expirations() -> None:
+    """In their LNs too, which verify compares with the slots."""
+    env, db = make(20, deferred=True)
+    for number in range(40):
+        db.put(b"%05d" % number, b"x" * number, expiration=-(HOUR + 5), update_expiration=True)
+    db.sync()
+    env.engine.crash()
+    storage = env.engine.storage
+    assert verify_environment(storage, list_log_files(storage), ("log", "data")).findings == ()
+    with Environment(storage, EnvironmentConfig(read_only=True)) as again, again.open_database("db") as found:
+        wanted = [find_bin(again.engine.ctx, found.state, key) for key, _ in found]
+        assert {expiration for node in wanted if node is not None for expiration in node.expirations} == {-(HOUR + 5)}
 
 
 def test_syncing_again_and_again() -> None:
