@@ -71,6 +71,9 @@ _NEXT: Final = {
     "storage": "check permissions, free space and the disk, then run it again",
     "unknown_outcome": "jetool node get says what is there now",
     "disconnected": "check the address and that the node runs, then run it again",
+    "lost_position": "jetool backup copies the group; then begin a new stream",
+    "rewritten": "begin a new stream, or add --fast for retractions",
+    "stalled": "run it again once there is room",
     "committed": "the write stands: jetool node get reads it, jetool node status says what has failed",
     "job": "{} --help; --master and --conf say where and how Spark runs it",
 }

@@ -59,6 +59,7 @@ COMMANDS: Final = (
         "Journals of Doris and StarRocks frontends: list, show, check, compare, stats, plan-skip, truncate",
     ),
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
+    CommandRow("stream", "Look", "stream.command", "What is committed in a running group, transaction by transaction"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
     CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
     CommandRow(

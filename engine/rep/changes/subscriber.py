@@ -36,6 +36,7 @@ _UNKNOWN_UUID: Final = (0, 0)
 _SECOND: Final = 2
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 8.0
+_SLICE_S: Final = 0.2
 _CLOCK_MS: Final = 2000
 # A master logs what is durable some two seconds after the last commit (je-ha-protocol.md 9).
 _DTVLSN_WAIT_S: Final = 15.0
@@ -74,7 +75,7 @@ class Retraction(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """Nothing is to be handed out now.
+    """Nothing more is to be handed out now: a moment to flush, to save the position, to stop.
 
     Attributes:
         caught_up: everything that the master has committed has come, and nothing of it is held back.
@@ -185,7 +186,11 @@ class Subscriber:
                     consequence="the position is kept",
                     hint="jetool group show says which nodes answer; run it again and it goes on",
                 ) from problem
-            time.sleep(pause)
+            until = now + pause
+            while time.monotonic() < until:
+                # So that the caller can do something else, or stop.
+                yield Quiet(caught_up=False)
+                time.sleep(min(pause, _SLICE_S))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _connect(self) -> Feed:
@@ -250,6 +255,7 @@ class Subscriber:
                 self._bytes += sum(len(entry.body) for entry in batch.entries)
                 try:
                     self._held.extend(assembler.take(batch.entries))
+                    done_before = done
                     for transaction in self._deliverable(assembler):
                         yield transaction
                         done = transaction.point.vlsn
@@ -261,7 +267,9 @@ class Subscriber:
                     unsaid_since = self._check_durability(assembler, unsaid_since)
                     # Of the master's own commits the last one is never said to be durable.
                     waiting = any(not gathered.is_empty for gathered in self._held)
-                    yield Quiet(not waiting and batch.txn_end_vlsn <= assembler.last_vlsn)
+                    yield Quiet(caught_up=not waiting and batch.txn_end_vlsn <= assembler.last_vlsn)
+                elif done > done_before:
+                    yield Quiet(caught_up=False)
         finally:
             assembler.close()
 

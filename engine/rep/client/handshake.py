@@ -195,5 +195,9 @@ def _refused(call: Call, answer: object) -> PeerError | UnsupportedError:
     text = f"{call.peer} refuses to feed this node"
     found = str(getattr(answer, "text", answer))
     if isinstance(answer, JEVersionsReject):
-        return UnsupportedError(text, found=found, hint="the group has moved on from the release that jetool speaks")
+        return UnsupportedError(
+            text,
+            found=found,
+            hint=f"the group takes no node of release {RELEASE} any more, which this client says to be",
+        )
     return (NameInUseError if isinstance(answer, DuplicateNodeReject) else PeerError)(text, found=found)

@@ -1,0 +1,1 @@
+"""``jetool stream``: what changes in a running group, transaction by transaction."""

@@ -1,0 +1,318 @@
+"""``jetool stream HOST:PORT...``: what changes in a running group."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final
+
+import click
+
+from engine.errors import NotFoundError, UsageError
+from engine.rep.changes.feed import BEGIN, LATEST
+from engine.rep.changes.position import Position
+from engine.rep.changes.state_file import StateFile
+from engine.rep.changes.subscriber import Quiet, Retraction, Settings, Subscriber
+from engine.rep.changes.transactions import Transaction
+from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.looking import check_group
+from jetool.app import exits, params
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.stream import rows
+from jetool.commands.stream.files import FILE_BYTES, FILE_SECONDS, ChangeFiles
+from jetool.output.base import Encoder, OutputStream, StreamLayout
+from jetool.output.jsonl import NdjsonEncoder
+
+_SAVE_S: Final = 1.0
+_PATIENCE_S: Final = 300.0
+_TIMEOUT_S: Final = 10.0
+_HOLD_BYTES: Final = 1 << 30
+_BATCH: Final = 1000
+
+
+def _check(
+    run: Run, *, group: str | None, begin: str | None, state: str | None, to: str | None, limit: int | None,
+    until_idle: float | None, file_size: int | None, file_seconds: float | None, **_: object,
+) -> None:  # fmt: skip
+    if group is not None:
+        check_group(group)
+    if run.out.format in ("json", "csv") and limit is None and until_idle is None:
+        raise UsageError(
+            f"the stream has no end, which --format {run.out.format} needs", hint="add --format ndjson, or --limit"
+        )
+    if to is not None and (state is not None or _is_file(begin)):
+        raise UsageError("the directory of --to keeps its own state", hint="leave the state file out")
+    if state is not None and _is_file(begin):
+        raise UsageError("the state file is given twice, by --from and --state")
+    if to is None and (file_size is not None or file_seconds is not None):
+        raise UsageError("--file-size and --file-seconds are for --to")
+
+
+def _is_file(begin: str | None) -> bool:
+    return begin not in (None, BEGIN, LATEST) and not (begin or "").isdigit()
+
+
+@command(
+    "stream",
+    check=_check,
+    outputs=lambda: Outputs(
+        "stream", (rows.CHANGE, rows.TRANSACTION, rows.RETRACTION, rows.FILE), rows.SUMMARY
+    ),
+    formats=("ndjson", "text", "json", "csv"),
+    features=("fields", "times", "keys"),
+    examples=(
+        ("What is committed from now on", "jetool stream fe1:9010 fe2:9010"),
+        ("All there is of one database, until nothing comes for 10 s",
+         "jetool stream fe1:9010 --from begin --db orders --until-idle 10"),
+        ("For ever, each transaction once, in files", "jetool stream fe1:9010 --from begin --to /data/changes"),
+        ("Go on where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
+    ),
+    exits={
+        exits.DONE: "ended by --limit, --until-idle, SIGTERM or SIGINT",
+        exits.REFUSED: "another group or another identity of it, the master refuses, the state file or the directory is"
+        " something else; --durable: the group does not say what is durable",
+        exits.NOT_FOUND: "no node answers, or the VLSN is not there yet",
+        exits.UNSUPPORTED: "a release of JE outside of 7.3 to 25.3, or the group refuses the release of this client",
+        exits.INCOMPLETE: "the place to go on from is gone, no master for too long, the reader is too slow, or"
+        " (--durable) the group has taken back what was durable; the state says how far it came",
+    },
+)  # fmt: skip
+@click.argument("addresses", type=params.HOST, metavar="HOST:PORT...", nargs=-1, required=True,
+                help="Where nodes of the group listen; the others are found.")  # fmt: skip
+@click.option("--group", metavar="NAME", help="Name of the group.  [default: what the first node says]")
+@click.option("--from", "begin", metavar="begin|now|VLSN|FILE",
+              help="Where a new stream begins, or the state file of one that goes on.  [default: now]")  # fmt: skip
+@click.option("--state", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Keep the position there, and go on from it when it exists.")  # fmt: skip
+@click.option("--db", "names", metavar="NAME", multiple=True,
+              help="Only changes of this database (or its id); several times for several.")  # fmt: skip
+@click.option("--internal", is_flag=True, help="Also changes of JE's own databases.")
+@click.option("--durable/--fast", default=True,
+              help="Print a transaction when no election can take it back, or at once; then a retraction follows when"
+              " one does.  [default: durable]")  # fmt: skip
+@click.option("--to", metavar="DIR", help="Write files there, each transaction exactly once.")
+@click.option("--file-size", type=click.IntRange(1), metavar="BYTES",
+              help="Complete a file of this size.  [default: 64 MiB]")  # fmt: skip
+@click.option("--file-seconds", type=click.FloatRange(0), metavar="S",
+              help="Complete a file of this age.  [default: 60]")  # fmt: skip
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N transactions.")
+@click.option("--until-idle", type=click.FloatRange(0), metavar="S",
+              help="Stop when all is read and nothing came for S seconds.")  # fmt: skip
+@click.option("--max-hold", type=click.IntRange(1), default=_HOLD_BYTES, metavar="BYTES",
+              help="Leave when the part that is not read yet has grown by this much: the master keeps its files for it."
+              "  [default: 1 GiB]")  # fmt: skip
+@click.option("--patience", type=click.FloatRange(0), default=_PATIENCE_S, metavar="S",
+              help="Give up when there is no master for so long.  [default: 300]")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
+              help="Longest wait for a connection and for each answer, in seconds.  [default: 10]")  # fmt: skip
+@click.option("--force", is_flag=True, help="Also with a release of JE outside of 7.3 to 25.3.")
+def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
+    """Print what is committed in a running group, transaction by transaction, in the order of the commits.
+
+    By JE's own protocol, without Java and without TLS: a node of type EXTERNAL follows the master, whichever that is.
+    It never counts for acknowledgements or elections, nothing is written in the group, and it leaves rather than have
+    the master keep files. Each change is a row, and after those of a transaction comes the row of the transaction.
+    Databases are named when the stream has named them: from begin on all are, from now on those that are made.
+
+    A state file makes a stream go on: by --to each transaction is in the files once, whatever ends the run; printed
+    ones come again only if the run was killed. SIGTERM and SIGINT end it in order.
+    """
+    files = begin = None
+    state = StateFile.at(options["state"]) if options["state"] is not None else None
+    if _is_file(options["begin"]):
+        state = StateFile.at(options["begin"])
+        if state.read() is None:
+            raise NotFoundError("no such state file", file=options["begin"], hint="--state makes one")
+    if options["to"] is not None:
+        size, seconds = options["file_size"], options["file_seconds"]
+        files = ChangeFiles(options["to"], "ndjson", size or FILE_BYTES, FILE_SECONDS if seconds is None else seconds)
+        begin = files.begin()
+    elif state is not None:
+        found = state.read()
+        begin = found[0] if found is not None else None
+    try:
+        return _Printing(run, addresses, options, begin, state, files).run()
+    finally:
+        if files is not None:
+            files.close()
+
+
+class _Printing:
+    """One run."""
+
+    def __init__(
+        self, run: Run, addresses: tuple[Address, ...], options: dict[str, Any], begin: Position | None,
+        state: StateFile | None, files: ChangeFiles | None,
+    ) -> None:  # fmt: skip
+        self._run = run
+        self._options = options
+        self._state = state
+        self._files = files
+        self._wanted = frozenset(options["names"])
+        self._ids = frozenset(int(name) for name in self._wanted if name.removeprefix("-").isdigit())
+        self._unnamed: set[int] = set()
+        self._transactions = self._changes = self._retractions = 0
+        self._json_names: dict[str | None, str] = {}
+        self._encoder: Encoder
+        self._fast = False
+        settings = Settings(
+            group=options["group"],
+            durable=options["durable"],
+            timeout_s=options["timeout"],
+            patience_s=options["patience"],
+            hold_bytes=options["max_hold"],
+            force=options["force"],
+        )
+        start = options["begin"] or LATEST
+        self._subscriber = Subscriber(
+            SocketNetwork(), addresses, settings, begin or (int(start) if start.isdigit() else start), self._notice
+        )
+
+    def run(self) -> int:
+        """Print until something ends it."""
+        out = self._run.out
+        printed = (rows.CHANGE, rows.TRANSACTION, rows.RETRACTION)
+        with _stopping() as stopped, out.stream(*(printed if self._files is None else (rows.FILE,))) as stream:
+            to_file = self._files is not None
+            self._encoder = NdjsonEncoder(StreamLayout(printed, None, out.style)) if to_file else stream.encoder
+            plain = rows.is_plain(out.style) and (to_file or out.selected is None)
+            self._fast = plain and (to_file or out.format == "ndjson")
+            ended = self._follow(stream, stopped)
+            self._save(stream)
+            position = self._subscriber.position
+            last = position.last if position is not None else None
+            stream.end(
+                rows.SUMMARY.row(
+                    (
+                        position.group if position is not None else None, self._transactions, self._changes,
+                        self._retractions, self._subscriber.connections, last.vlsn if last is not None else None, ended,
+                    )
+                )
+            )  # fmt: skip
+        return exits.DONE
+
+    def _follow(self, stream: OutputStream, stopped: list[int]) -> str:
+        limit, idle = self._options["limit"], self._options["until_idle"]
+        active = saved = time.monotonic()
+        events = self._subscriber.events()
+        try:
+            for event in events:
+                if isinstance(event, Quiet):
+                    stream.flush()
+                    now = time.monotonic()
+                    if not event.caught_up:
+                        active = now
+                    if now - saved >= _SAVE_S:
+                        self._save_due(stream)
+                        saved = now
+                    if idle is not None and event.caught_up and now - active >= idle:
+                        return "idle"
+                elif isinstance(event, Retraction):
+                    self._retracted(stream, event)
+                elif self._printed(stream, event):
+                    active = time.monotonic()
+                    if self._files is not None and self._files.is_due:
+                        self._save(stream)
+                    if self._transactions == limit:
+                        return "limit"
+                if stopped:
+                    return "signal"
+        finally:
+            events.close()
+        raise AssertionError
+
+    def _printed(self, stream: OutputStream, transaction: Transaction) -> bool:
+        """Print a transaction, unless nothing of it is wanted."""
+        point = transaction.point
+        changes = transaction.changes(internal=self._options["internal"])
+        if self._wanted:
+            changes = (change for change in changes if self._wants(change.db, change.db_id))
+        count = 0
+        # A transaction can be longer than memory.
+        while batch := list(islice(changes, _BATCH)):
+            count += len(batch)
+            if self._fast:
+                data = rows.fast_lines(batch, point.txn_id, self._json_names)
+            else:
+                data = self._encoder.rows([(rows.CHANGE.rec, rows.change_row(one, point.txn_id)) for one in batch])
+            self._write(stream, point.vlsn, data)
+        # Of one that has come without its changes the end alone says that they are missing.
+        if not count and (self._wanted or not transaction.torn):
+            return False
+        end = rows.transaction_row(transaction, count)
+        self._write(stream, point.vlsn, self._encoder.rows([(rows.TRANSACTION.rec, end)]))
+        self._transactions += 1
+        self._changes += count
+        if self._files is not None:
+            self._files.count(count)
+        return True
+
+    def _retracted(self, stream: OutputStream, retraction: Retraction) -> None:
+        self._retractions += 1
+        self._notice("the group has another history", f"what came after VLSN {retraction.to_vlsn} does not count")
+        data = self._encoder.rows([(rows.RETRACTION.rec, rows.retraction_row(retraction))])
+        self._write(stream, retraction.to_vlsn, data)
+
+    def _write(self, stream: OutputStream, vlsn: int, data: bytes) -> None:
+        if self._files is not None:
+            self._files.write(vlsn, data)
+        else:
+            stream.write(data)
+
+    def _wants(self, name: str | None, db_id: int) -> bool:
+        if name in self._wanted or db_id in self._ids:
+            return True
+        if name is None and db_id not in self._unnamed:
+            self._unnamed.add(db_id)
+            self._run.messages.warning(
+                f"the stream has not told the name of database {db_id}",
+                consequence="its changes are left out",
+                hint=f"begin with --from begin, or name it by its id: --db {db_id}",
+            )
+        return False
+
+    def _save_due(self, stream: OutputStream) -> None:
+        if self._files is None or self._files.is_due:
+            self._save(stream)
+
+    def _save(self, stream: OutputStream) -> None:
+        """Save the position, after everything that was printed up to it."""
+        position = self._subscriber.position
+        if position is None:
+            return
+        if self._files is not None:
+            finished = self._files.finish(position)
+            if finished is not None:
+                stream.row(rows.FILE.rec, rows.FILE.row(tuple(finished)))
+                stream.flush()
+        elif self._state is not None:
+            stream.flush()
+            self._state.write(position)
+
+    def _notice(self, text: str, found: str) -> None:
+        self._run.messages.warning(text, found=found)
+
+
+@contextmanager
+def _stopping() -> Iterator[list[int]]:
+    """Signals that ask for an end, as they come: the first one is noted, the next one is as everywhere else."""
+    seen: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def note(number: int, _: object) -> None:
+        seen.append(number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, note)
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,159 @@
+"""Files of changes in a directory, each exactly once.
+
+A file grows as ``changes.part``. When it is long or old enough it is synced; then the state of the stream, which names
+the file, is replaced; then the file gets its name. So a run that was killed anywhere leaves the state before the file,
+and the next run begins the file anew, or the state after it, and the next run gives the file its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from engine.errors import RefusedError
+from engine.rep.changes.position import Position
+from engine.rep.changes.state_file import StateFile
+from engine.storage.base import WriteFile
+from engine.storage.disk import DiskStorage
+
+STATE: Final = "stream.json"
+PART: Final = "changes.part"
+LOCK: Final = "stream.lock"
+_FILE: Final = "file"
+FILE_BYTES: Final = 64 << 20
+FILE_SECONDS: Final = 60.0
+
+
+class Finished(NamedTuple):
+    """A file that is complete; of commits the first and the last one in it."""
+
+    path: str
+    first_vlsn: int
+    last_vlsn: int
+    transactions: int
+    changes: int
+    size_bytes: int
+
+
+class ChangeFiles:
+    """The directory; close it at the end.
+
+    Arguments:
+        directory: made when it is missing.
+        suffix: of the files.
+        file_bytes, file_seconds: a file that is longer or older is complete.
+
+    Raises:
+        RefusedError: another run writes there, or the directory holds something else.
+        StorageError: it cannot be written.
+    """
+
+    def __init__(self, directory: str, suffix: str, file_bytes: int, file_seconds: float) -> None:
+        self._storage = DiskStorage(directory)
+        self._suffix = suffix
+        self._file_bytes = file_bytes
+        self._file_seconds = file_seconds
+        self._state = StateFile(self._storage, STATE)
+        self._file: WriteFile | None = None
+        self._size = self._first = self._transactions = self._changes = 0
+        self._began = time.monotonic()
+        self._storage.make_directory("")
+        if self._storage.names() and self._storage.stat(LOCK) is None:
+            raise RefusedError(
+                "the directory is not empty, and no stream has written to it",
+                file=directory,
+                consequence="nothing was read from the group",
+                hint="name a directory that does not exist, or the one of an earlier run",
+            )
+        # A file of its own: closing one that is locked would give the lock up.
+        self._storage.open_rw(LOCK, create=True).close()
+        self._lock = self._storage.lock(LOCK, 0, exclusive=True)
+
+    def begin(self) -> Position | None:
+        """The position to go on from; what the last run began is finished or dropped."""
+        found = self._state.read()
+        position, more = found if found is not None else (None, {})
+        self._settle(more)
+        return position
+
+    def write(self, vlsn: int, data: bytes) -> None:
+        """Write something of a transaction, or a retraction.
+
+        Arguments:
+            vlsn: of its commit, or of the commit that stands.
+        """
+        if self._file is None:
+            self._file = self._storage.open_rw(PART, create=True)
+            self._file.truncate(0)
+            self._size = self._transactions = self._changes = 0
+            self._first = vlsn
+        self._file.write(self._size, data)
+        self._size += len(data)
+
+    def count(self, changes: int) -> None:
+        """A transaction was written whole, with so many changes."""
+        self._transactions += 1
+        self._changes += changes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the file is long or old enough, or the position is that old."""
+        return self._size >= self._file_bytes or time.monotonic() - self._began >= self._file_seconds
+
+    def finish(self, position: Position) -> Finished | None:
+        """Complete the file, and save the position; None where nothing was written since the last one.
+
+        Arguments:
+            position: that after everything that was written.
+        """
+        self._began = time.monotonic()
+        if self._file is None:
+            self._state.write(position)
+            return None
+        last = position.last
+        assert last is not None
+        self._file.sync()
+        self._file.close()
+        self._file = None
+        size, self._size = self._size, 0
+        name = self._name(last.vlsn)
+        self._state.write(position, {_FILE: name})
+        self._storage.rename(PART, name)
+        self._storage.sync_directory()
+        return Finished(
+            path=f"{self._storage.root}/{name}",
+            first_vlsn=self._first,
+            last_vlsn=last.vlsn,
+            transactions=self._transactions,
+            changes=self._changes,
+            size_bytes=size,
+        )
+
+    def close(self) -> None:
+        """Leave the directory; a file that was not finished is begun anew by the next run."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._lock.release()
+
+    def _name(self, vlsn: int) -> str:
+        """A name that no file has; after a retraction a commit of the same VLSN comes again."""
+        stem = f"changes-{vlsn:019}"
+        names = set(self._storage.names())
+        found, number = f"{stem}.{self._suffix}", 1
+        while found in names:
+            number += 1
+            found = f"{stem}-{number}.{self._suffix}"
+        return found
+
+    def _settle(self, more: Mapping[str, Any]) -> None:
+        if self._storage.stat(PART) is None:
+            return
+        name = more.get(_FILE)
+        # The state counts the file, and the file has not got its name yet.
+        if isinstance(name, str) and name.startswith("changes-") and "/" not in name and not self._storage.stat(name):
+            self._storage.rename(PART, name)
+            self._storage.sync_directory()
+        else:
+            self._storage.remove(PART)
