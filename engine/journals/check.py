@@ -154,7 +154,11 @@ def _of_keys(extent: JournalExtent) -> Iterator[JournalFinding]:
         )
     for hole in extent.holes:
         yield _finding(
-            HOLE, f"{hole.length} journals are missing in database {extent.name}", extent.name, hole.first, hole.last
+            HOLE,
+            f"{plural(hole.length, 'journal is', 'journals are')} missing in database {extent.name}",
+            extent.name,
+            hole.first,
+            hole.last,
         )
     if extent.wrong_keys:
         text = f"database {extent.name} has {plural(extent.wrong_keys, 'key')} without an id"
@@ -163,7 +167,7 @@ def _of_keys(extent: JournalExtent) -> Iterator[JournalFinding]:
 
 def _of_passage(after: JournalExtent, passage: Passage) -> Iterator[JournalFinding]:
     if passage.hole is not None:
-        text = f"{passage.hole.length} journals are missing before database {after.name}"
+        text = f"{plural(passage.hole.length, 'journal is', 'journals are')} missing before database {after.name}"
         yield _finding(HOLE, text, after.name, passage.hole.first, passage.hole.last)
     if passage.overlap is not None:
         text = f"database {after.name} should have journals that the one before it has"
