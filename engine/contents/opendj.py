@@ -370,9 +370,13 @@ class LdapDecoder:
             return DecodedRecord(number, hexed(data), False)
         if isinstance(entry, Encrypted):
             return DecodedRecord(number, {"encrypted": True, "length": entry.length}, False)
-        attributes = {name: [_readable(value) for value in values] for name, values in entry.attributes}
-        value = {"dn": entry.dn, "objectClass": list(entry.object_classes), **attributes}
-        return DecodedRecord(number, value, True)
+        return DecodedRecord(number, entry_json(entry), True)
+
+
+def entry_json(entry: LdapEntry) -> Json:
+    """An entry as JSON: its DN, its object classes, and each attribute with its values."""
+    attributes = {name: [_readable(value) for value in values] for name, values in entry.attributes}
+    return {"dn": entry.dn, "objectClass": list(entry.object_classes), **attributes}
 
 
 def _is_text(data: bytes) -> bool:

@@ -16,6 +16,7 @@ Modules:
 * ``group_record``: the replication group that a log belongs to
 * ``key_formats``: bytes as text and back: the formats of ``--key-format`` and ``--data-format``
 * ``key_ranges``: cutting a database into key ranges of about the same size, so that several readers can share it
+* ``ldap_backend``: an LDAP backend as a whole: its entries with their DNs, whether its indexes agree with them
 * ``log_stream``: the replication stream of a log, read once: its facts, where files are missing, what is damaged
 * ``logical_content``: the logical content of an entry of the replication stream: what is the same on every node of a
   group

@@ -58,6 +58,7 @@ COMMANDS: Final = (
         "journal.command",
         "Journals of Doris and StarRocks frontends: list, show, check, compare, stats, plan-skip, truncate",
     ),
+    CommandRow("ldap", "Look", "ldap", "LDAP backends of the OpenDJ family: entries as LDIF, consistency of indexes"),
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
     CommandRow("stream", "Look", "stream.command", "What is committed in a running group, transaction by transaction"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),

@@ -335,6 +335,8 @@ JE_ONLY = {
     "history": ["0x00", "--db", "a"],
     "truncate": ["--to", "commits:-1"],
     "missing": [],
+    "ldap export": [],
+    "ldap check": [],
     "journal list": [],
     "journal show": [],
     "journal check": [],

@@ -1,0 +1,236 @@
+"""An LDAP backend as a whole: its entries with their DNs, and whether its indexes agree with them (embedders.md 1)."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from engine.contents.opendj import (
+    CHILDREN_COUNT,
+    DN2ID,
+    ID2ENTRY,
+    ID_BYTES,
+    CompressedSchema,
+    Encrypted,
+    LdapEntry,
+    decode_entry,
+    dn_of,
+    entry_id,
+    index_name,
+    schema_of,
+)
+from engine.db.environment import Environment
+from engine.errors import FormatError, NotFoundError
+from engine.inspect.contents import EnvironmentSource
+
+WITHOUT_DN: Final = "entry-without-dn"
+WITHOUT_ENTRY: Final = "dn-without-entry"
+WITHOUT_PARENT: Final = "dn-without-parent"
+TWICE: Final = "id-twice"
+UNREADABLE: Final = "unreadable-entry"
+CHILDREN: Final = "children-count"
+BAD_RECORD: Final = "unreadable-record"
+KINDS: Final = {
+    WITHOUT_DN: "an entry that dn2id does not name",
+    WITHOUT_ENTRY: "a DN whose entry is not there",
+    WITHOUT_PARENT: "a DN whose parent is not there",
+    TWICE: "two DNs of one entry",
+    UNREADABLE: "an entry that cannot be decoded",
+    CHILDREN: "another number of children than id2childrencount says",
+    BAD_RECORD: "a record of an index that cannot be decoded",
+}
+
+
+class BackendEntry(NamedTuple):
+    """One entry.
+
+    Attributes:
+        base: the base DN that it is under.
+        id: its id; None when the key is no id.
+        dn: as stored with it, or normalized from dn2id; None when neither has it.
+        entry: None when it cannot be decoded.
+    """
+
+    base: str
+    id: int | None
+    dn: str | None
+    entry: LdapEntry | Encrypted | None
+
+
+class BackendFinding(NamedTuple):
+    """Something that does not agree: of ``KINDS``, under which base, about which entry and DN."""
+
+    kind: str
+    base: str
+    id: int | None
+    dn: str | None
+    text: str
+
+
+class BackendTotals(NamedTuple):
+    """What was checked: entries, DNs, and counters of children."""
+
+    entries: int
+    dns: int
+    counters: int
+
+
+def base_dns(env: Environment) -> list[str]:
+    """The base DNs of a backend.
+
+    Raises:
+        NotFoundError: it is no LDAP backend.
+    """
+    found = {
+        name.base for one in env.database_names() if (name := index_name(one)) is not None and name.tree == ID2ENTRY
+    }
+    if not found:
+        raise NotFoundError(
+            "no LDAP entries in the environment",
+            file=env.home,
+            expected="a database id2entry",
+            found=", ".join(env.database_names()[:5]) or "no database",
+            hint=f"jetool dbs {env.home} lists its databases; a backend is a directory of its own below db",
+        )
+    return sorted(found)
+
+
+def backend_entries(env: Environment, base: str) -> Iterator[BackendEntry]:
+    """The entries under a base DN, by id."""
+    schema = schema_of(EnvironmentSource(env))
+    dns: dict[int, str] | None = None
+    for key, value in _records(env, base, ID2ENTRY):
+        number, entry = _entry(key, value, schema)
+        dn = entry.dn if isinstance(entry, LdapEntry) else None
+        if dn is None and number is not None:
+            # Only where the server leaves DNs out of entries: all of them take memory.
+            dns = _dns_by_id(env, base) if dns is None else dns
+            dn = dns.get(number)
+        yield BackendEntry(base, number, dn, entry)
+
+
+class BackendCheck:
+    """Checks one base DN; ``totals`` counts while the findings are taken.
+
+    Arguments:
+        env: the backend.
+        base: of ``base_dns``.
+    """
+
+    def __init__(self, env: Environment, base: str) -> None:
+        self._env = env
+        self._base = base
+        self.totals = BackendTotals(0, 0, 0)
+
+    def findings(self) -> Iterator[BackendFinding]:
+        """What does not agree."""
+        named = array("Q")
+        children: Counter[int] = Counter()
+        yield from self._dns(named, children)
+        ordered = array("Q", sorted(named))
+        yield from (self._finding(TWICE, one, None, f"two DNs lead to entry {one}") for one in _twice(ordered))
+        yield from self._entries(ordered)
+        yield from self._counts(children, set(ordered))
+
+    def _finding(self, kind: str, number: int | None, dn: str | None, text: str) -> BackendFinding:
+        return BackendFinding(kind, self._base, number, dn, text)
+
+    def _dns(self, named: array[int], children: Counter[int]) -> Iterator[BackendFinding]:
+        """Walk down the tree of DNs: a key begins with that of its parent, and comes after it."""
+        above: list[tuple[bytes, int]] = []
+        for key, value in _records(self._env, self._base, DN2ID):
+            self.totals = self.totals._replace(dns=self.totals.dns + 1)
+            try:
+                number, dn = entry_id(value), dn_of(self._base, key)
+            except (FormatError, ValueError):
+                yield self._finding(BAD_RECORD, None, None, f"dn2id: key {key[:40].hex()} cannot be decoded")
+                continue
+            named.append(number)
+            while above and above[-1][0] and not key.startswith(above[-1][0] + key[:1]):
+                above.pop()
+            if above and above[-1][0] == key.rpartition(key[:1])[0]:
+                children[above[-1][1]] += 1
+            elif self.totals.dns > 1:
+                # The first one is the base itself.
+                yield self._finding(WITHOUT_PARENT, number, dn, "the entry above it is not in dn2id")
+            above.append((key, number))
+
+    def _entries(self, ordered: array[int]) -> Iterator[BackendFinding]:
+        """Entries and DNs side by side, both by id."""
+        schema = schema_of(EnvironmentSource(self._env))
+        at = 0
+        for key, value in _records(self._env, self._base, ID2ENTRY):
+            self.totals = self.totals._replace(entries=self.totals.entries + 1)
+            number, entry = _entry(key, value, schema)
+            if number is None:
+                yield self._finding(UNREADABLE, None, None, f"id2entry: key {key[:40].hex()} is no entry id")
+                continue
+            while at < len(ordered) and ordered[at] < number:
+                yield self._finding(WITHOUT_ENTRY, ordered[at], None, f"entry {ordered[at]} is not in id2entry")
+                at += 1
+            if at < len(ordered) and ordered[at] == number:
+                while at < len(ordered) and ordered[at] == number:
+                    at += 1
+            else:
+                dn = entry.dn if isinstance(entry, LdapEntry) else None
+                yield self._finding(WITHOUT_DN, number, dn, f"entry {number} has no DN in dn2id")
+            if entry is None:
+                yield self._finding(UNREADABLE, number, None, f"entry {number} cannot be decoded")
+        for number in ordered[at:]:
+            yield self._finding(WITHOUT_ENTRY, number, None, f"entry {number} is not in id2entry")
+
+    def _counts(self, children: Counter[int], named: set[int]) -> Iterator[BackendFinding]:
+        """Counters of children; those of ids that are no entry are the server's own."""
+        counted: Counter[int] = Counter()
+        there = False
+        for key, value in _records(self._env, self._base, CHILDREN_COUNT):
+            there = True
+            self.totals = self.totals._replace(counters=self.totals.counters + 1)
+            if len(key) < ID_BYTES or not 0 < len(value) <= ID_BYTES:
+                yield self._finding(BAD_RECORD, None, None, f"id2childrencount: key {key[:40].hex()} cannot be decoded")
+                continue
+            counted[int.from_bytes(key[:ID_BYTES], "big")] += int.from_bytes(value, "big", signed=True)
+        for number in sorted(named & (set(counted) | set(children))) if there else ():
+            if counted[number] != children[number]:
+                text = f"entry {number}: children in dn2id {children[number]}, in id2childrencount {counted[number]}"
+                yield self._finding(CHILDREN, number, None, text)
+
+
+def _twice(ordered: array[int]) -> Iterator[int]:
+    last = seen = -1
+    for one in ordered:
+        if one == last and one != seen:
+            seen = one
+            yield one
+        last = one
+
+
+def _records(env: Environment, base: str, tree: str) -> Iterator[tuple[bytes, bytes]]:
+    for one in env.database_names():
+        name = index_name(one)
+        if name is not None and (name.base, name.tree) == (base, tree):
+            with env.open_database(one) as db:
+                yield from db.items()
+
+
+def _entry(key: bytes, value: bytes, schema: CompressedSchema) -> tuple[int | None, LdapEntry | Encrypted | None]:
+    try:
+        number = entry_id(key)
+    except FormatError:
+        return None, None
+    try:
+        return number, decode_entry(value, schema)
+    except (FormatError, ValueError):
+        return number, None
+
+
+def _dns_by_id(env: Environment, base: str) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for key, value in _records(env, base, DN2ID):
+        try:
+            found[entry_id(value)] = dn_of(base, key)
+        except (FormatError, ValueError):
+            continue
+    return found

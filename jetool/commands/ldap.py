@@ -1,0 +1,206 @@
+"""``jetool ldap``: LDAP backends of the OpenDJ family, without their server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import click
+
+from engine.contents.opendj import LdapEntry, entry_json, ldif
+from engine.db.environment import Environment
+from engine.errors import NotFoundError
+from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, backend_entries, base_dns
+from jetool.app import exits
+from jetool.app.command import Outputs, command, environment, group
+from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.options import Run
+from jetool.output.shape import Field, Row, Shape, Style, to_text
+
+LDIF: Final = "ldif"
+_EXITS: Final = {**READ_EXITS, exits.NOT_FOUND: "no environment, no entries in it, no such base DN"}
+ENTRY: Final = Shape(
+    "entry",
+    "One entry.",
+    (
+        Field("base", "text", "the base DN that it is under"),
+        Field("id", "int", "its id; null when the key is none", null=True),
+        Field("dn", "text", "its DN; null when neither the entry nor dn2id has it", null=True),
+        Field("entry", "json", "its attributes; null when it is encrypted or cannot be decoded", null=True),
+    ),
+)
+EXPORTED: Final = Shape(
+    "summary",
+    "The end of the entries.",
+    (
+        Field("entries", "int", "entries that were written"),
+        Field("left_out", "int", "entries that are encrypted, cannot be decoded, or have no DN"),
+    ),
+)
+FINDING: Final = Shape(
+    "finding",
+    "Something that does not agree.",
+    (
+        Field("kind", "text", "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), choices=tuple(KINDS)),
+        Field("base", "text", "the base DN"),
+        Field("id", "int", "the entry; null when it is about none", null=True),
+        Field("dn", "text", "its DN, where that is known", null=True),
+        Field("text", "text", "what is wrong"),
+    ),
+)
+CHECKED: Final = Shape(
+    "summary",
+    "What was checked.",
+    (
+        Field("bases", "texts", "base DNs"),
+        Field("entries", "int", "entries of id2entry"),
+        Field("dns", "int", "DNs of dn2id"),
+        Field("counters", "int", "records of id2childrencount"),
+        Field("findings", "int", "findings above"),
+    ),
+)
+
+ldap = group(
+    "ldap",
+    help="LDAP backends of the OpenDJ family: their entries as LDIF, and whether their indexes agree with them.",
+    examples=(
+        ("All entries as LDIF", "jetool ldap export /opendj/db/userRoot --output all.ldif"),
+        ("Do entries, DNs and counters agree", "jetool ldap check /opendj/db/userRoot"),
+    ),
+)
+
+
+class LdifEncoder:
+    """Implements ``Encoder``; rows have the field ``ldif`` alone."""
+
+    between = b""
+
+    def head(self) -> bytes:
+        """The version of LDIF."""
+        return b"version: 1\n\n"
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
+        """The entries one after the other."""
+        return "".join([row[0][2] for _, row in rows]).encode("utf-8")
+
+    def foot(self, summary: Row) -> bytes:
+        """A comment: how many there are, and how many are missing."""
+        return ("# " + ", ".join(f"{name} {value}" for name, _, value in summary) + "\n").encode("ascii")
+
+
+@command(
+    "export",
+    parent=ldap,
+    outputs=lambda: Outputs("stream", (ENTRY,), EXPORTED),
+    formats=(LDIF, "json", "ndjson", "csv"),
+    features=("fields", "progress", "cache"),
+    examples=(
+        ("All entries as LDIF", "jetool ldap export /opendj/db/userRoot --output all.ldif"),
+        (
+            "One base DN, for a script",
+            "jetool ldap export /opendj/db/userRoot --base dc=example,dc=com --format ndjson",
+        ),
+    ),
+    exits={
+        **_EXITS,
+        exits.DONE: "every entry was written",
+        exits.FINDINGS: "written; some entries are encrypted, cannot be decoded, or have no DN",
+    },
+)
+@environment
+@click.option("--base", "wanted", metavar="DN", help="Only entries under this base DN.")
+def ldap_export(run: Run, env: str, wanted: str | None) -> int:
+    """Print the entries of a backend as LDIF, by id: user attributes first, then operational ones.
+
+    An entry that is encrypted or cannot be decoded is left out, and a comment stands in its place. DNs are those stored
+    with the entries; where a server leaves them out they are put together from dn2id, normalized. The order is that of
+    the ids, which a parent has before its children unless entries were moved. Nothing is locked, created or changed.
+    """
+    with open_to_read(run, env) as found:
+        bases = _bases(found, wanted)
+        encoder = LdifEncoder() if run.out.format == LDIF else None
+        written = left_out = 0
+        with run.out.stream(ENTRY, encoder=encoder) as stream:
+            for one in _entries(found, bases):
+                whole = isinstance(one.entry, LdapEntry) and one.dn is not None
+                written, left_out = written + whole, left_out + (not whole)
+                stream.row(ENTRY.rec, [(LDIF, "text", ldif_of(one))] if encoder is not None else _row(one))
+            stream.end(EXPORTED.row((written, left_out)))
+        return exits.worst([reading_code(found), exits.FINDINGS if left_out else exits.DONE])
+
+
+def ldif_of(one: BackendEntry) -> str:
+    """An entry as LDIF, or a comment that says why it is not there."""
+    if isinstance(one.entry, LdapEntry) and one.dn is not None:
+        return ldif(one.dn, one.entry)
+    reason = "cannot be decoded" if one.entry is None else "is encrypted"
+    return f"# entry {one.id} {reason if not isinstance(one.entry, LdapEntry) else 'has no DN'}\n\n"
+
+
+def _bases(found: Environment, wanted: str | None) -> list[str]:
+    bases = base_dns(found)
+    if wanted is None:
+        return bases
+    chosen = [base for base in bases if base.lower().replace(" ", "") == wanted.lower().replace(" ", "")]
+    if not chosen:
+        raise NotFoundError(f"no base DN {wanted!r}", file=found.home, found=", ".join(bases))
+    return chosen
+
+
+def _entries(found: Environment, bases: list[str]) -> Iterator[BackendEntry]:
+    for base in bases:
+        yield from backend_entries(found, base)
+
+
+def _row(one: BackendEntry) -> Row:
+    value: Any = None
+    if isinstance(one.entry, LdapEntry):
+        value = entry_json(one.entry)
+    return ENTRY.row((one.base, one.id, one.dn, value))
+
+
+@command(
+    "check",
+    parent=ldap,
+    outputs=lambda: Outputs("stream", (FINDING,), CHECKED),
+    features=("fields", "progress", "cache"),
+    examples=(
+        ("Do entries, DNs and counters agree", "jetool ldap check /opendj/db/userRoot"),
+        ("What is wrong, for a script", "jetool ldap check /opendj/db/userRoot --format ndjson"),
+    ),
+    exits={
+        **_EXITS,
+        exits.DONE: "all agree",
+        exits.FINDINGS: "something does not agree, or committed transactions stand after a bad entry and were not seen",
+    },
+)
+@environment
+@click.option("--base", "wanted", metavar="DN", help="Only this base DN.")
+def ldap_check(run: Run, env: str, wanted: str | None) -> int:
+    """Check the entries of a backend against its DNs and its counters of children.
+
+    Found are entries without a DN, DNs without an entry or without a parent, entries that two DNs lead to, entries that
+    cannot be decoded, and counters that are wrong. rebuild-index of the server mends the indexes; what is missing from
+    id2entry only a replica or a backup has. Nothing is locked, created or changed.
+    """
+    with open_to_read(run, env) as found:
+        bases = _bases(found, wanted)
+        count = entries = dns = counters = 0
+        with run.out.stream(FINDING, line=_line) as stream:
+            for base in bases:
+                check = BackendCheck(found, base)
+                for one in check.findings():
+                    stream.row(FINDING.rec, FINDING.row(one))
+                    count += 1
+                entries, dns = entries + check.totals.entries, dns + check.totals.dns
+                counters += check.totals.counters
+            stream.end(CHECKED.row((bases, entries, dns, counters, count)))
+        return exits.worst([reading_code(found), exits.FINDINGS if count else exits.DONE])
+
+
+def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
+    values = {name: to_text(kind, value, style) for name, kind, value in row}
+    shown = [values[name] for name in ("kind", "base", "text") if name in values]
+    if values.get("dn", "-") != "-":
+        shown.append(values["dn"])
+    return "  ".join(shown)

@@ -1,0 +1,149 @@
+"""``jetool ldap``: backends that our own engine wrote after the formats, whole and with what goes wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.contents.opendj import LdapEntry, encode_entry
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from jetool.app import exits
+from tests.harness import assert_valid, run
+
+BASE = "dc=example,dc=com"
+# Id, RDNs from the suffix down, children.
+TREE = [
+    (1, (), 2),
+    (2, ("ou=people",), 3),
+    (3, ("ou=groups",), 0),
+    (4, ("ou=people", "uid=alice"), 0),
+    (5, ("ou=people", "uid=bob"), 0),
+    (6, ("ou=people", "uid=carol"), 0),
+]
+
+
+def id_key(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def dn_key(rdns: tuple[str, ...]) -> bytes:
+    return b"".join(b"\0" + rdn.encode() for rdn in rdns)
+
+
+def entry_of(number: int, rdns: tuple[str, ...], *, with_dn: bool = True) -> LdapEntry:
+    dn = ",".join([*reversed(rdns), BASE])
+    return LdapEntry(dn if with_dn else None, ("top",), (("entryUUID", (b"uuid-%d" % number,)),))
+
+
+def write_backend(place: Path, *, with_dn: bool = True) -> Path:
+    place.mkdir(parents=True)
+    with Environment(place, EnvironmentConfig(create=True)) as env:
+        with env.create_database(f"/{BASE}/id2entry") as db:
+            for number, rdns, _ in TREE:
+                db.put(id_key(number), encode_entry(entry_of(number, rdns, with_dn=with_dn), deflate=number % 2 == 0))
+        with env.create_database(f"/{BASE}/dn2id") as db:
+            for number, rdns, _ in TREE:
+                db.put(dn_key(rdns), id_key(number))
+        with env.create_database(f"/{BASE}/id2childrencount") as db:
+            for number, _, children in TREE:
+                # Two shards.
+                if children:
+                    db.put(id_key(number) + b"\0", (children - 1).to_bytes(8, "big"))
+                    db.put(id_key(number) + b"\1", (1).to_bytes(8, "big"))
+    return place
+
+
+@pytest.mark.parametrize("with_dn", [True, False])
+def test_entries_as_ldif(tmp_path: Path, with_dn: bool) -> None:
+    env = write_backend(tmp_path / "userRoot", with_dn=with_dn)
+    result = run("ldap", "export", env)
+    assert result.code == exits.DONE
+    assert result.text.startswith(f"version: 1\n\ndn: {BASE}\nobjectClass: top\nentryUUID: uuid-1\n\n")
+    assert f"dn: uid=alice,ou=people,{BASE}\nobjectClass: top\nentryUUID: uuid-4\n\n" in result.text
+    assert result.text.endswith("# entries 6, left_out 0\n")
+
+
+def test_entries_as_json(tmp_path: Path) -> None:
+    result = run("ldap", "export", write_backend(tmp_path / "userRoot"), "--json", "--base", "DC=example, dc=com")
+    assert_valid("ldap export", result.out, "json")
+    found = result.json()["records"][3]
+    assert (found["id"], found["entry"]["entryUUID"]) == (4, ["uuid-4"])
+    assert run("ldap", "export", tmp_path / "userRoot", "--base", "dc=org").code == exits.NOT_FOUND
+
+
+def test_what_cannot_be_decoded_is_left_out_and_named(tmp_path: Path) -> None:
+    env = write_backend(tmp_path / "userRoot")
+    change(env, "id2entry", lambda db: db.put(id_key(5), b"\x02\x02\x05cipher"))
+    change(env, "id2entry", lambda db: db.put(id_key(6), b"\x09"))
+    result = run("ldap", "export", env)
+    assert result.code == exits.FINDINGS
+    assert "# entry 5 is encrypted\n" in result.text
+    assert "# entry 6 cannot be decoded\n" in result.text
+    assert result.text.endswith("# entries 4, left_out 2\n")
+
+
+def change(env: Path, tree: str, what: Callable[..., object]) -> None:
+    with Environment(env) as opened, opened.open_database(f"/{BASE}/{tree}") as db:
+        what(db)
+
+
+def test_a_whole_backend_is_clean(tmp_path: Path) -> None:
+    result = run("ldap", "check", write_backend(tmp_path / "userRoot"), "--json")
+    assert_valid("ldap check", result.out, "json")
+    assert (result.code, result.json()["records"]) == (exits.DONE, [])
+    summary = {"bases": [BASE], "entries": 6, "dns": 6, "counters": 4, "findings": 0}
+    assert result.json()["summary"] == summary
+
+
+ALICE = dn_key(("ou=people", "uid=alice"))
+DEFECTS: dict[str, tuple[str, Callable[..., object], list[tuple[str, int | None]]]] = {
+    "an entry without a DN": ("dn2id", lambda db: db.delete(ALICE), [("entry-without-dn", 4), ("children-count", 2)]),
+    "a DN without an entry": ("id2entry", lambda db: db.delete(id_key(6)), [("dn-without-entry", 6)]),
+    "two DNs of one entry": (
+        "dn2id",
+        lambda db: db.put(dn_key(("ou=groups", "cn=x")), id_key(4)),
+        [("id-twice", 4), ("children-count", 3)],
+    ),
+    "a branch without its top": (
+        "dn2id",
+        lambda db: db.put(dn_key(("ou=gone", "uid=dave")), id_key(9)),
+        [("dn-without-parent", 9), ("dn-without-entry", 9)],
+    ),
+    "a wrong counter": (
+        "id2childrencount",
+        lambda db: db.put(id_key(2) + b"\1", (9).to_bytes(8, "big")),
+        [("children-count", 2)],
+    ),
+    "an entry that cannot be decoded": ("id2entry", lambda db: db.put(id_key(5), b"\x02"), [("unreadable-entry", 5)]),
+    "a DN that cannot be decoded": ("dn2id", lambda db: db.put(b"\0\0", id_key(5)), [("unreadable-record", None)]),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_defects_are_found(name: str, tmp_path: Path) -> None:
+    tree, what, expected = DEFECTS[name]
+    env = write_backend(tmp_path / "userRoot")
+    change(env, tree, what)
+    result = run("ldap", "check", env, "--json")
+    assert result.code == exits.FINDINGS
+    assert_valid("ldap check", result.out, "json")
+    assert [(one["kind"], one["id"]) for one in result.json()["records"]] == expected
+
+
+def test_an_environment_without_entries(tmp_path: Path) -> None:
+    assert run("create", tmp_path / "env", "--db", "orders").code == 0
+    for verb in ("export", "check"):
+        assert run("ldap", verb, tmp_path / "env").code == exits.NOT_FOUND
+
+
+def test_a_backend_is_recognised(tmp_path: Path) -> None:
+    env = write_backend(tmp_path / "userRoot")
+    assert run("info", env, "--json").json()["belongs_to"] == "LDAP backend (OpenDJ family)"
+    found = run("scan", env, "--db", f"/{BASE}/dn2id", "--decode", "auto", "--format", "ndjson").lines()
+    assert {json.dumps(one["decoded_key"]) for one in found if "decoded_key" in one} >= {
+        json.dumps({"dn": f"uid=bob,ou=people,{BASE}"})
+    }
