@@ -35,6 +35,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "bulk-load": ("tests.bench.load", "--records", "1000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
     "vlsn-index": ("tests.bench.vlsn_index",),
+    "journals": ("tests.bench.journals",),
     "replication": ("tests.bench.replication",),
     "derby": ("tests.bench.derby",),
 }

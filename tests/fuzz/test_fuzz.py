@@ -157,7 +157,9 @@ def test_mutated_files_with_right_checksums(chance: random.Random, file: GoldenF
     try_file(bytes(whole[1:]), file.number)
 
 
-@pytest.mark.parametrize("target", ["fuzz_bodies", "fuzz_reader", "fuzz_wire", "fuzz_lines", "fuzz_changes"])
+@pytest.mark.parametrize(
+    "target", ["fuzz_bodies", "fuzz_reader", "fuzz_wire", "fuzz_lines", "fuzz_changes", "fuzz_contents"]
+)
 def test_coverage_guided(target: str, tmp_path: Path) -> None:
     """A short run of the libFuzzer targets; FUZZ_SECONDS makes it longer."""
     needs("atheris")
