@@ -92,7 +92,7 @@ def base_dns(env: Environment) -> list[str]:
             file=env.home,
             expected="a database id2entry",
             found=", ".join(env.database_names()[:5]) or "no database",
-            hint=f"jetool dbs {env.home} lists its databases; a backend is a directory of its own below db",
+            hint=f"jetool dbs {env.home} says what is in it; a backend is a directory of its own below db",
         )
     return sorted(found)
 
