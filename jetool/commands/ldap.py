@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import click
 
-from engine.contents.opendj import LdapEntry, entry_json, ldif
+from engine.contents.opendj import LdapEntry, entry_json
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, backend_entries, base_dns
@@ -15,6 +15,7 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment, group
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
+from jetool.output.ldif import LdifEncoder, is_whole, ldif_of
 from jetool.output.shape import Field, Row, Shape, Style, to_text
 
 LDIF: Final = "ldif"
@@ -70,24 +71,6 @@ ldap = group(
 )
 
 
-class LdifEncoder:
-    """Implements ``Encoder``; rows have the field ``ldif`` alone."""
-
-    between = b""
-
-    def head(self) -> bytes:
-        """The version of LDIF."""
-        return b"version: 1\n\n"
-
-    def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
-        """The entries one after the other."""
-        return "".join([row[0][2] for _, row in rows]).encode("utf-8")
-
-    def foot(self, summary: Row) -> bytes:
-        """A comment: how many there are, and how many are missing."""
-        return ("# " + ", ".join(f"{name} {value}" for name, _, value in summary) + "\n").encode("ascii")
-
-
 @command(
     "export",
     parent=ldap,
@@ -122,19 +105,11 @@ def ldap_export(run: Run, env: str, wanted: str | None) -> int:
         written = left_out = 0
         with run.out.stream(ENTRY, encoder=encoder) as stream:
             for one in _entries(found, bases):
-                whole = isinstance(one.entry, LdapEntry) and one.dn is not None
+                whole = is_whole(one)
                 written, left_out = written + whole, left_out + (not whole)
                 stream.row(ENTRY.rec, [(LDIF, "text", ldif_of(one))] if encoder is not None else _row(one))
             stream.end(EXPORTED.row((written, left_out)))
         return exits.worst([reading_code(found), exits.FINDINGS if left_out else exits.DONE])
-
-
-def ldif_of(one: BackendEntry) -> str:
-    """An entry as LDIF, or a comment that says why it is not there."""
-    if isinstance(one.entry, LdapEntry) and one.dn is not None:
-        return ldif(one.dn, one.entry)
-    reason = "cannot be decoded" if one.entry is None else "is encrypted"
-    return f"# entry {one.id} {reason if not isinstance(one.entry, LdapEntry) else 'has no DN'}\n\n"
 
 
 def _bases(found: Environment, wanted: str | None) -> list[str]:

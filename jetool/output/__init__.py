@@ -8,6 +8,7 @@ Modules:
 * ``findings_formats``: findings for other programs
 * ``je_dump``: the dump format of DbDump, byte for byte: a header, then key and data on lines of their own
 * ``jsonl``: JSON and NDJSON
+* ``ldif``: LDIF: the entries of an LDAP backend as text that directory servers load
 * ``messages``: messages and progress on standard error: what, where, consequence, next command; a bar or JSON lines
 * ``render``: the ``Output`` that commands get: a format, a style, a selection of fields, and a sink
 * ``shape``: shapes: the fields of an output record, declared once, and how values of each kind look

@@ -147,3 +147,22 @@ def test_a_backend_is_recognised(tmp_path: Path) -> None:
     assert {json.dumps(one["decoded_key"]) for one in found if "decoded_key" in one} >= {
         json.dumps({"dn": f"uid=bob,ou=people,{BASE}"})
     }
+
+
+def test_entries_of_a_damaged_backend(tmp_path: Path) -> None:
+    """One entry is hit: the others are in the LDIF that salvage writes."""
+    env = write_backend(tmp_path / "userRoot")
+    result = run("salvage", env, "--to", tmp_path / "whole", "--as", "ldif", "--json")
+    assert result.code == exits.DONE, result.err
+    assert (tmp_path / "whole/entries.ldif").read_bytes() == run("ldap", "export", env).out
+    log = env / "00000000.jdb"
+    data = bytearray(log.read_bytes())
+    at = data.index(b"uid=bob,ou=people")
+    data[at : at + 4] = b"\xff\xff\xff\xff"
+    log.write_bytes(data)
+    damaged = run("salvage", env, "--to", tmp_path / "saved", "--as", "ldif", "--json")
+    assert damaged.code == exits.DATA_GIVEN_UP, damaged.err
+    text = (tmp_path / "saved/entries.ldif").read_text()
+    assert "dn: uid=alice,ou=people" in text
+    assert "uid=bob" not in text
+    assert run("salvage", tmp_path / "env", "--to", tmp_path / "x", "--as", "ldif").code == exits.NOT_FOUND

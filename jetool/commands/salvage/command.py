@@ -28,6 +28,7 @@ from jetool.output.shape import Row
         ("A new environment with what is left of a damaged one", "jetool salvage /data/env --to /tmp/saved"),
         ("Three damaged replicas together, as JE dumps", "jetool salvage /n1 /n2 /n3 --to /tmp/saved --as je"),
         ("What would be saved and what is lost", "jetool salvage /data/env --to /tmp/saved -n"),
+        ("The entries of a damaged LDAP backend", "jetool salvage /opendj/db/userRoot --to /tmp/saved --as ldif"),
     ),
     exits={
         exits.DONE: "every environment recovered, and every record was read",
@@ -53,7 +54,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str) -> in
     aborted, rolled back, deleted or expired is told apart. Nodes of one replication group are taken together, by VLSN:
     one node has what another has lost. A deletion that is itself lost cannot be known: such a record is there again.
 
-    DIR gets a new environment that JE opens (or, with --as, JE dumps, CSV or NDJSON), and beside it provenance.ndjson
+    DIR gets a new environment that JE opens (or, with --as, JE dumps, CSV or NDJSON; with ldif also the entries of an
+    LDAP backend in entries.ldif), and beside it provenance.ndjson
     (file, LSN, VLSN, transaction and time of every record), lost.ndjson (keys that the tree still names and whose
     newest version is gone), doubt.ndjson (newer versions whose transaction has no end in the log), orphans.ndjson
     (records of databases that nothing names) and skipped.ndjson (what could not be read, and why). A database whose

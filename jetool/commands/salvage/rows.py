@@ -6,7 +6,7 @@ from typing import Final
 
 from jetool.output.shape import Field, Shape
 
-FORMS: Final = ("env", "je", "csv", "ndjson")
+FORMS: Final = ("env", "je", "csv", "ndjson", "ldif")
 _DATABASE: Final = (
     Field("source", "text", "the group, or the environment"),
     Field("name", "text", "the database"),

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import NotFoundError
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import LostVersion, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
 from jetool.commands.salvage.rows import DATABASE
 from jetool.commands.salvage.writing import SourceFiles
+from jetool.output.ldif import write_ldif
 from jetool.output.shape import Row
+
+_LDIF: Final = "ldif"
 
 
 def save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form: str) -> list[Row]:
@@ -22,7 +29,7 @@ def save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form
         files = []
         for source in sources:
             where = None if staging is None else staging / source.name if len(sources) > 1 else staging
-            files.append(SourceFiles(where, source.name, form))
+            files.append(SourceFiles(where, source.name, "env" if form == _LDIF else form))
             stack.callback(files[-1].abandon)
             for node in source.nodes:
                 for damage in node.survey.damages:
@@ -37,6 +44,9 @@ def save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form
         for written in files:
             written.close()
         stack.pop_all()
+    if form == _LDIF and staging is not None:
+        for source in sources:
+            _write_entries(staging / source.name if len(sources) > 1 else staging)
     rows = []
     for number, database in enumerate(done.databases):
         source, place = sources[database.source], files[database.source].places.get(number)
@@ -47,3 +57,11 @@ def save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form
         named = database.db
         rows.append(DATABASE.row((source.name, named.name, named.duplicates, saved[number], lost[number], place)))
     return rows
+
+
+def _write_entries(directory: Path) -> None:
+    """The entries of what was saved as an environment, as LDIF beside it."""
+    if not (directory / "env").exists():
+        raise NotFoundError("no records were saved, so that there are no entries", file=str(directory), hint="--as env")
+    with Environment(directory / "env", EnvironmentConfig(read_only=True)) as env:
+        write_ldif(env, directory / "entries.ldif")

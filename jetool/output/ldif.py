@@ -1,0 +1,74 @@
+"""LDIF: the entries of an LDAP backend as text that directory servers load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.contents.opendj import LdapEntry, ldif
+from engine.db.environment import Environment
+from engine.inspect.ldap_backend import BackendEntry, backend_entries, base_dns
+from jetool.output.shape import Row
+
+HEAD: Final = b"version: 1\n\n"
+
+
+class LdifCounts(NamedTuple):
+    """Entries that were written, and those that were left out: encrypted, not to be decoded, or without a DN."""
+
+    written: int
+    left_out: int
+
+
+class LdifEncoder:
+    """Implements ``Encoder``; rows have the field ``ldif`` alone."""
+
+    between = b""
+
+    def head(self) -> bytes:
+        """The version of LDIF."""
+        return HEAD
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
+        """The entries one after the other."""
+        return "".join([row[0][2] for _, row in rows]).encode("utf-8")
+
+    def foot(self, summary: Row) -> bytes:
+        """A comment: how many there are, and how many are missing."""
+        return _foot({name: value for name, _, value in summary})
+
+
+def ldif_of(one: BackendEntry) -> str:
+    """An entry as LDIF, or a comment that says why it is not there."""
+    if not isinstance(one.entry, LdapEntry):
+        return f"# entry {one.id} {'cannot be decoded' if one.entry is None else 'is encrypted'}\n\n"
+    return f"# entry {one.id} has no DN\n\n" if one.dn is None else ldif(one.dn, one.entry)
+
+
+def is_whole(one: BackendEntry) -> bool:
+    """Whether an entry can be written."""
+    return isinstance(one.entry, LdapEntry) and one.dn is not None
+
+
+def write_ldif(env: Environment, path: Path) -> LdifCounts:
+    """Write all entries of a backend to a new file.
+
+    Raises:
+        NotFoundError: it is no LDAP backend.
+    """
+    written = left_out = 0
+    bases = base_dns(env)
+    with path.open("xb") as file:
+        file.write(HEAD)
+        for base in bases:
+            for one in backend_entries(env, base):
+                whole = is_whole(one)
+                written, left_out = written + whole, left_out + (not whole)
+                file.write(ldif_of(one).encode("utf-8"))
+        file.write(_foot({"entries": written, "left_out": left_out}))
+    return LdifCounts(written, left_out)
+
+
+def _foot(counts: dict[str, int]) -> bytes:
+    return ("# " + ", ".join(f"{name} {value}" for name, value in counts.items()) + "\n").encode("ascii")
