@@ -7,6 +7,8 @@
 * ``describing``: the manifest of a copy
 * ``taking``: a backup of an environment, at rest or in use
 * ``checking``: sums, entries, recovery of the copy in memory
+* ``following``: backups again and again, as a log grows
+* ``retention``: which backups are kept, and removing the others
 * ``choosing``: which backup a point is restored from
 * ``restoring``: an environment made of a backup, whole or as it was at a point
 """

@@ -1,17 +1,22 @@
 """Which backup a point is restored from.
 
 Of the backups whose log goes as far as the point the oldest is taken: the later one is, the more of the files that were
-in use at that point may have been cleaned away. A backup that turns out not to hold the point, or not all that was in
-use at it, is passed over for the next one. A time, a VLSN or an LSN that lies after the end of a backup is not in it:
-what committed between them is in no file of that backup, so nothing that it holds is the state of then.
+in use at that point may have been cleaned away. Files that had been deleted when it was taken come from earlier backups
+that have them whole. Those must be of the same log: an environment that was restored to a point goes on with numbers
+that files of its former life have. So a later file that both have, with the same bytes, has to show it.
+
+A backup that turns out not to hold the point, or not all that was in use at it, is passed over for the next one. A
+time, a VLSN or an LSN that lies after the end of a backup is not in it: what committed between them is in no file of
+that backup, so nothing that it holds is the state of then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.backup.manifest import Manifest
-from engine.backup.repository import Repository
+from engine.backup.manifest import BackupFile, Manifest
+from engine.backup.repository import Repository, beginning_digest
 from engine.backup.view import BackupView
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError, UsageError
 from engine.events import SILENT, Listener
@@ -65,11 +70,36 @@ def choose(repository: Repository, made: str | None, point: Point | None, listen
     passed_over: list[tuple[str, JetoolError]] = []
     for manifest in candidates:
         try:
-            return Chosen(manifest, _cut(repository, manifest, point, listener), tuple(passed_over))
+            whole = _with_earlier_files(repository, manifest, found)
+            return Chosen(whole, _cut(repository, whole, point, listener), tuple(passed_over))
         except (NotFoundError, RefusedError, DamageError) as error:
             passed_over.append((manifest.id, error))
     # That of the oldest says most: later ones have less of then.
     raise passed_over[0][1]
+
+
+def _with_earlier_files(repository: Repository, manifest: Manifest, manifests: Sequence[Manifest]) -> Manifest:
+    """A backup with the files of earlier ones that had been deleted when it was taken."""
+    files = {file.number: file for file in manifest.files}
+    for earlier in reversed([one for one in manifests if one.id < manifest.id]):
+        shared = [file for file in earlier.files if file.number in files]
+        if not shared or not _is_beginning(repository, shared[-1], files[shared[-1].number]):
+            continue
+        # The last file of a backup may have gone on afterwards: what it has of it need not be all.
+        for file in earlier.files[:-1]:
+            if file.number < shared[-1].number:
+                files.setdefault(file.number, file)
+    return manifest._replace(files=tuple(files[number] for number in sorted(files)))
+
+
+def _is_beginning(repository: Repository, earlier: BackupFile, later: BackupFile) -> bool:
+    """Whether a file is the same in both, or the beginning of the later one."""
+    if earlier.sha256 == later.sha256:
+        return True
+    return (
+        earlier.size_bytes < later.size_bytes
+        and beginning_digest(repository, later, earlier.size_bytes) == earlier.sha256
+    )
 
 
 def _cut(repository: Repository, manifest: Manifest, point: Point | None, listener: Listener) -> TruncationPlan | None:

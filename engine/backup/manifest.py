@@ -40,6 +40,8 @@ MOST_BYTES: Final = 256 << 20
 _MOST_TEXT: Final = 4096
 _MOST_FILE_BYTES: Final = 1 << 32
 _MOST_NUMBER: Final = (1 << 63) - 1
+# The end of the year 9999, after which there are no dates.
+_MOST_MS: Final = 253_402_300_799_999
 _PATH: Final = re.compile(r"(?:data\d{3}/)?([0-7][0-9a-f]{7})\.jdb", re.ASCII)
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 ID: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z", re.ASCII)
@@ -178,8 +180,8 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
         raise _bad(name, "its files are not in ascending order")
     return Manifest(
         id=fields.text("id", ID),
-        began_ms=fields.number("began_ms"),
-        ended_ms=fields.number("ended_ms"),
+        began_ms=fields.number("began_ms", _MOST_MS),
+        ended_ms=fields.number("ended_ms", _MOST_MS),
         source=fields.text("source"),
         node=None if found.get("node") is None else fields.text("node"),
         group=_group(found.get("group"), name),

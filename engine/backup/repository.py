@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Final, NamedTuple
 
 from engine.backup.manifest import ID, MOST_BYTES, BackupFile, Manifest, decode_manifest, encode_manifest, stored_path
@@ -30,6 +30,7 @@ BACKUPS: Final = "backups"
 _LOCK: Final = "lock"
 _PART: Final = ".part"
 _PIECE_BYTES: Final = 1 << 20
+_GRACE_MS: Final = 86_400_000
 
 
 class StoredFile(NamedTuple):
@@ -233,13 +234,19 @@ class Repository:
         self.storage.remove(self._path(made))
         self.storage.sync_directory(BACKUPS)
 
-    def unused(self) -> list[str]:
-        """Paths of stored files that no backup names, and of what killed runs have left.
+    def unused(self, without: Collection[str] = ()) -> list[str]:
+        """Paths of stored files that no backup needs, and of what killed runs have left.
+
+        Where there are no locks, another run may be storing files that its manifest will name: those of the last day
+        are left alone.
+
+        Arguments:
+            without: backups that do not count, since they are to be removed.
 
         Raises:
             DamageError: a manifest cannot be read, so that nobody knows which files it names.
         """
-        listed = self.backups()
+        listed = [self.listed(made) for made in self.ids() if made not in without]
         for one in listed:
             if one.manifest is None:
                 raise DamageError(
@@ -250,9 +257,27 @@ class Repository:
                     hint="remove that manifest if the backup is given up",
                 )
         used = {file.stored for one in listed if one.manifest is not None for file in one.manifest.files}
-        paths = [f"{FILES}/{name}" for name in self.storage.names(FILES)]
+        paths = [f"{FILES}/{name}" for name in self.storage.names(FILES)] if self.storage.stat(FILES) else []
         left = [f"{BACKUPS}/{name}" for name in self.storage.names(BACKUPS) if name.endswith(_PART)]
-        return [path for path in paths if path not in used] + left
+        found = [path for path in paths if path not in used] + left
+        return [path for path in found if self._is_left(path)] if self.is_remote else found
+
+    def _is_left(self, path: str) -> bool:
+        stat = self.storage.stat(path)
+        return stat is not None and stat.modified_ms < time.time_ns() // 1_000_000 - _GRACE_MS
+
+    def sweep(self) -> None:
+        """Remove stored files that no backup needs; for the one who holds the lock.
+
+        Raises:
+            DamageError: as ``unused``.
+        """
+        # Their manifests have gone before, so a file that goes here is needed by nobody, wherever this is killed.
+        for path in self.unused():
+            self.storage.remove(path)
+        for directory in (FILES, BACKUPS):
+            if self.storage.stat(directory) is not None:
+                self.storage.sync_directory(directory)
 
     def _path(self, made: str) -> str:
         return f"{BACKUPS}/{made}.json"
@@ -271,3 +296,16 @@ def pieces_of(file: ReadFile, size: int) -> Iterator[bytes]:
             raise DamageError("a file became shorter while it was read", file=file.path)
         yield piece
         at += len(piece)
+
+
+def beginning_digest(repository: Repository, file: BackupFile, length: int) -> str:
+    """The SHA-256 of the first bytes of a stored file, in hex.
+
+    Raises:
+        DamageError: the file is shorter. NotFoundError, StorageError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with closing(repository.open(file)) as stored:
+        for piece in pieces_of(stored, length):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from engine.backup.choosing import Chosen
 from engine.backup.manifest import BackupFile
-from engine.backup.repository import Repository, pieces_of
+from engine.backup.repository import Repository, beginning_digest, pieces_of
 from engine.backup.view import BackupView
 from engine.db.opening import LOCK_FILE
 from engine.errors import DamageError, FormatError, NotFoundError, RefusedError, StorageError, plural
@@ -254,11 +254,7 @@ def _is_same(repository: Repository, target: Storage, one: PlannedFile) -> bool:
     digest, expected = hashlib.sha256(), one.file.sha256
     if one.length != one.file.size_bytes:
         # The digest of a beginning is in no manifest.
-        beginning = hashlib.sha256()
-        with closing(repository.open(one.file)) as original:
-            for piece in pieces_of(original, one.length):
-                beginning.update(piece)
-        expected = beginning.hexdigest()
+        expected = beginning_digest(repository, one.file, one.length)
     with closing(target.open(one.file.path)) as file:
         for piece in pieces_of(file, one.length):
             digest.update(piece)

@@ -49,6 +49,8 @@ class Taken(NamedTuple):
         stored_bytes: what the repository did not have before.
         attempts: how often the list of files was made.
         gone: files of a list that were deleted before they were copied.
+        lost: numbers of the first and the last file since the newest backup that were written and deleted without any
+            backup having them, or their end; None when there is none.
         given_up_bytes, commits_after: what follows the end of the log in its last file, and good Commits in it.
         problem: why the copy cannot be recovered; None when it can.
     """
@@ -59,6 +61,7 @@ class Taken(NamedTuple):
     stored_bytes: int
     attempts: int
     gone: tuple[str, ...]
+    lost: tuple[int, int] | None
     given_up_bytes: int
     commits_after: int
     problem: JetoolError | None
@@ -284,10 +287,23 @@ class _Taking:
             stored_bytes=self._stored_bytes,
             attempts=attempts,
             gone=gone,
+            lost=self._lost(described.manifest),
             given_up_bytes=self.given_up_bytes,
             commits_after=self._commits_after,
             problem=described.problem,
         )
+
+    def _lost(self, made: Manifest) -> tuple[int, int] | None:
+        """Files that went between two backups: points of time that need them cannot be restored."""
+        if self._previous is None or not self._previous.files:
+            return None
+        # From the last file on: its end was written after the backup before.
+        expected, gaps = self._previous.files[-1].number, []
+        for file in made.files:
+            if file.number > expected:
+                gaps.append((expected, file.number - 1))
+            expected = max(expected, file.number + 1)
+        return (gaps[0][0], gaps[-1][1]) if gaps else None
 
     def _view(self, copied: list[CopiedFile]) -> Storage:
         """The copy as an environment."""

@@ -73,7 +73,7 @@ COMMANDS: Final = (
         "The most data out of one or several damaged environments, and what is lost",
     ),
     CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
-    CommandRow("backup", "Repair", "backup.command", "Backups of an environment or a running node: take, list, verify"),
+    CommandRow("backup", "Repair", "backup.command", "Backups of an environment or a node: take, list, verify, prune"),
     CommandRow("restore", "Repair", "restore.command", "An environment made of a backup, whole or at a point"),
     CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
     CommandRow(

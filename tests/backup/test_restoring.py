@@ -181,6 +181,35 @@ def test_the_oldest_backup_that_goes_as_far() -> None:
         choose(repository, None, Point(TIME, 1 << 50, "later"))
 
 
+def test_files_of_a_former_life_are_not_mixed_in() -> None:
+    """Restored to a point, an environment goes on with numbers that its old files have."""
+    storage, repository = MemoryStorage(), Repository(MemoryStorage())
+    with open_env(storage) as env:
+        workload = Workload(21, ddl=False)
+        workload.start(env)
+        workload.run(env, 60)
+        lsn, state = workload.marks[len(workload.marks) // 3]
+    old = take(storage, repository, "here").manifest
+    entries = [one.lsn for one in entries_of(storage) if one.lsn > lsn]
+    second = restored(repository, Point(LSN, entries[0], ""))
+    with open_env(second, cleaner_min_age=1, cleaner_min_utilization=95) as env:
+        workload = Workload(22, ddl=False)
+        workload.committed = state
+        workload.run(env, 40)
+        while env.clean_log():
+            pass
+        env.checkpoint(force=True)
+    new = take(second, repository, "here").manifest
+    numbers = {file.number for file in new.files}
+    gone = [file for file in old.files if file.number not in numbers]
+    assert [file for file in gone if file.number > lsn >> 32]
+    chosen = choose(repository, None, Point(LSN, new.end_lsn, ""))
+    assert chosen.manifest.id == new.id
+    taken_over = {file.stored for file in chosen.manifest.files} - {file.stored for file in new.files}
+    assert not taken_over & {file.stored for file in old.files if file.number > lsn >> 32}
+    assert state_of(restored(repository, Point(LSN, new.end_lsn, ""))) == workload.committed
+
+
 def test_several_environments_in_one_directory() -> None:
     repository = Repository(MemoryStorage())
     first = take(DiskStorage(named("je-18.3.20/txn-crash").path / "env"), repository, "one").manifest

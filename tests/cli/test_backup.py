@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,53 @@ def test_links_in_the_directory_of_backups(tmp_path: Path) -> None:
     (tmp_path / "d" / "files" / "00000000.part").unlink()
     assert run("backup", ENV, tmp_path / "d").code == exits.DONE
     assert before.items() <= everything(tmp_path / "d").items()
+
+
+def test_prune(tmp_path: Path) -> None:
+    for _ in range(3):
+        run("backup", ENV, tmp_path / "d")
+    before = everything(tmp_path / "d")
+    planned = run("backup", "prune", tmp_path / "d", "--keep", "1d", "-n", "--json")
+    assert_valid("backup prune", planned.out)
+    assert everything(tmp_path / "d") == before
+    done = run("backup", "prune", tmp_path / "d", "--keep", "1d", "--json")
+    said = done.json()
+    assert {name for name in said if said[name] != planned.json()[name]} == {"dry_run"}
+    assert (done.code, said["kept"], said["removed"], said["files"]) == (exits.DONE, 1, 2, 0)
+    assert [one["kept"] for one in said["backups"]] == [False, False, True]
+    assert run("backup", "verify", tmp_path / "d").code == exits.DONE
+    assert run("backup", "prune", tmp_path / "d", "--keep", "1x").code == exits.USAGE
+    assert run("backup", "prune", tmp_path / "none", "--keep", "1d").code == exits.NOT_FOUND
+    (left,) = (tmp_path / "d" / "backups").iterdir()
+    left.write_text("{")
+    assert run("backup", "prune", tmp_path / "d", "--keep", "1d").code == exits.INCOMPLETE
+
+
+def test_follow(tmp_path: Path) -> None:
+    env = copy_of(named("je-18.3.20/torn-base"), tmp_path / "env")
+    words = ("backup", env, tmp_path / "d", "--follow", "--every", "0.01", "--format", "ndjson")
+    done = run(*words, "--rounds", "3")
+    rounds = [json.loads(line) for line in done.out.splitlines()]
+    rounds = [one for one in rounds if one["rec"] == "round"]
+    # Nothing has changed after the first look.
+    assert (done.code, len(rounds)) == (exits.DONE, 1)
+    assert (rounds[0]["replaced"], rounds[0]["lag_bytes"], rounds[0]["recovered"]) == (None, 0, True)
+    damaged = named("je-18.3.20/corrupt-older-file").path / "env"
+    assert run("backup", damaged, tmp_path / "e", "--follow", "--rounds", "1").code == exits.FINDINGS
+    for wrong in (("--follow", "--json"), ("--follow", "-n"), ("--every", "5"), ("--rounds", "5")):
+        assert run("backup", env, tmp_path / "d", *wrong).code == exits.USAGE
+    assert run("backup", "n1:5001", tmp_path / "d", "--follow").code == exits.USAGE
+
+
+def test_files_that_no_backup_has(tmp_path: Path) -> None:
+    whole = sorted(FILES)
+    env = tmp_path / "env"
+    env.mkdir()
+    for name in whole[:2]:
+        (env / name).write_bytes(FILES[name])
+    run("backup", env, tmp_path / "d")
+    for name in whole[3:]:
+        (env / name).write_bytes(FILES[name])
+    done = run("backup", env, tmp_path / "d", "--json")
+    assert done.json()["lost_files"] == whole[2]
+    assert "went before any backup had it" in done.err

@@ -223,7 +223,7 @@ WALKS = {
     "Which node is the newest?": ("je-17/ha-rollback", [0, 0]),
     "The majority is lost for good": ("je-17/ha-rollback", [0, 0, 0, 0]),
     "Moving records into a new environment": ("je-17/txn-crash", [0, 0, 0]),
-    "Backups, and going back to a point": ("je-17/txn-crash", [0, 0, 0, 0, 0, 0]),
+    "Backups, and going back to a point": ("je-17/txn-crash", [0, 0, 0, 0, 0, 0, 0]),
     "It was the wrong repair": ("je-17/torn-cut-mid", [0, 0]),
 }
 

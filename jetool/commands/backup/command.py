@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jetool.app.command import group
 from jetool.commands.backup.listing import backup_list
+from jetool.commands.backup.pruning import backup_prune
 from jetool.commands.backup.taking import backup_take
 from jetool.commands.backup.verifying import backup_verify
 
@@ -14,9 +15,10 @@ backup = group(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
         ("What backups there are", "jetool backup list /backup/env"),
         ("Are they whole, and do they recover", "jetool backup verify /backup/env"),
+        ("Keep one for each of 7 days and 4 weeks", "jetool backup prune /backup/env --keep 7d4w"),
     ),
     default="take",
     metavar="[take] ENV|HOST:PORT DEST [OPTIONS] | COMMAND DEST [OPTIONS]",
 )
-for _command in (backup_take, backup_list, backup_verify):
+for _command in (backup_take, backup_list, backup_verify, backup_prune):
     backup.add_command(_command)

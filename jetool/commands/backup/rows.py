@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from engine.backup.checking import BackupCheckup
+from engine.backup.following import Round
 from engine.backup.manifest import Manifest
 from engine.backup.repository import Listed
+from engine.backup.retention import PrunePlan
+from engine.backup.taking import Taken
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.wire.node_state import STATES
-from jetool.output.shape import Field, Row, Shape
+from jetool.output.shape import Field, Row, Shape, row_of
 
 TAKEN: Final = Shape(
     "backup",
@@ -34,6 +37,8 @@ TAKEN: Final = Shape(
         Field("attempts", "int", "connections that it took, or how often the files were listed"),
         Field("gone_files", "texts", "files that were deleted before they were copied; what was in use of them is in"
               " later ones"),
+        Field("lost_files", "text", "log files that were written and deleted since the backup before; null for none",
+              null=True),
         Field("end_lsn", "lsn", "where its log ends"),
         Field("torn_bytes", "size_bytes", "bytes after the end of the log, which are not in it", null=True),
         Field("commits_after", "int", "committed transactions after a bad entry, which are not in it", null=True),
@@ -84,6 +89,78 @@ CHECKED: Final = Shape(
         Field("problems", "texts", "what is wrong"),
     ),
 )
+
+FOLLOWED: Final = Shape(
+    "round",
+    "A round of --follow.",
+    (
+        Field("id", "text", "the backup that it added"),
+        Field("replaced", "text", "the backup of the round before, removed since this one has all that it had",
+              null=True),
+        Field("end_lsn", "lsn", "where its log ends"),
+        Field("last_vlsn", "vlsn", "last VLSN"),
+        Field("last_commit", "time", "time of its last Commit", null=True),
+        Field("files", "int", "log files"),
+        Field("bytes", "size_bytes", "their bytes"),
+        Field("copied_files", "int", "those that had to be read"),
+        Field("copied_bytes", "size_bytes", "their bytes"),
+        Field("gone_files", "texts", "files that were deleted before they were copied"),
+        Field("lost_files", "text", "log files that were written and deleted between two rounds: points of time that "
+              "need them cannot be restored; null for none", null=True),
+        Field("lag_bytes", "size_bytes", "bytes that the log had got more when the backup was there"),
+        Field("lag", "duration_ms", "how old the backup's end of the log was when it was there"),
+        Field("recovered", "bool", "recovery of the copy in memory went through"),
+    ),
+)  # fmt: skip
+
+_DECIDED: Final = (
+    Field("id", "text", "the backup"),
+    Field("kept", "bool", "it stays"),
+    Field("reasons", "texts", "why it is kept: newest, last, or the period that it stands for"),
+)
+PRUNED: Final = Shape(
+    "pruned",
+    "What was removed, or would be.",
+    (
+        Field("directory", "text", "the directory of backups"),
+        Field("dry_run", "bool", "nothing was changed"),
+        Field("keep", "text", "the rule"),
+        Field("kept", "int", "backups that stay"),
+        Field("removed", "int", "backups that go"),
+        Field("files", "int", "stored files that go: no other backup needs them"),
+        Field("freed_bytes", "size_bytes", "their bytes"),
+        Field("backups", "records", "every backup", fields=_DECIDED),
+    ),
+)
+
+
+def followed_row(one: Round) -> Row:
+    """A round of ``--follow``."""
+    taken, made = one.taken, one.taken.manifest
+    return FOLLOWED.row(
+        (
+            made.id, one.replaced, made.end_lsn, made.vlsns[1], made.last_commit_ms, len(made.files), made.size_bytes,
+            taken.copied_files, taken.copied_bytes, list(taken.gone), lost_text(taken), one.lag_bytes, one.lag_ms,
+            taken.problem is None,
+        )
+    )  # fmt: skip
+
+
+def lost_text(taken: Taken) -> str | None:
+    """Files that no backup has, for a message."""
+    if taken.lost is None:
+        return None
+    first, last = taken.lost
+    return f"{first:08x}.jdb" if first == last else f"{first:08x}.jdb to {last:08x}.jdb"
+
+
+def pruned_row(dest: str, keep: str, done: PrunePlan, *, dry_run: bool) -> Row:
+    """What a prune has removed."""
+    going = len(done.removed)
+    decided = [row_of(_DECIDED, (one.manifest.id, bool(one.reasons), list(one.reasons))) for one in done.backups]
+    return PRUNED.row(
+        (dest, dry_run, keep, len(done.backups) - going, going, len(done.files), done.size_bytes, decided)
+    )
 
 
 def listed_row(one: Listed, own_bytes: int) -> Row:

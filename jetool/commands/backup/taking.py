@@ -9,9 +9,10 @@ from typing import Any, Final
 import click
 
 from engine.backup.describing import Origin
+from engine.backup.following import Follower
 from engine.backup.manifest import Manifest
 from engine.backup.taking import BackupPlan, Taken, plan, take
-from engine.errors import JetoolError, UsageError, plural
+from engine.errors import JetoolError, RefusedError, UsageError, plural
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address, SocketNetwork
@@ -24,18 +25,25 @@ from jetool.app.command import Outputs, command, environment_or
 from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, open_repository
-from jetool.commands.backup.rows import TAKEN, group_of
+from jetool.commands.backup.rows import FOLLOWED, TAKEN, followed_row, group_of, lost_text
 
 _TIMEOUT_S: Final = 5.0
 # A node computes the digest of a whole file in one step, and waits for a checkpoint before the first one.
 _LEAST_COPY_TIMEOUT_S: Final = 60.0
 _RETRIES: Final = 5
+_EVERY_S: Final = 10.0
 
 
 def _check(
-    _run: Run, *, env: str, dest: str, node: str | None, from_master: bool, group: str | None, rate: int | None,
-    retries: int, timeout: float, force: bool,
+    run: Run, *, env: str, dest: str, node: str | None, from_master: bool, group: str | None, rate: int | None,
+    retries: int, timeout: float, force: bool, follow: bool, every: float | None, rounds: int | None,
 ) -> None:  # fmt: skip
+    if not follow and (every is not None or rounds is not None):
+        raise UsageError("--every and --rounds are for --follow")
+    if follow and run.dry_run:
+        raise UsageError("--follow has no plan: leave out -n, or --follow")
+    if follow and run.out.format in ("json", "csv"):
+        raise UsageError(f"--follow has no end, which --format {run.out.format} needs", hint="add --format ndjson")
     if _address_of(env) is None:
         given = {
             "node": node, "from-master": from_master, "group": group, "rate": rate, "force": force,
@@ -47,6 +55,8 @@ def _check(
         if os.path.realpath(dest) == os.path.realpath(env):
             raise UsageError("the backups need a directory of their own", file=dest)
         return
+    if follow:
+        raise UsageError("--follow is for a directory: a node gets one log file more for each backup")
     if from_master and node is not None:
         raise UsageError("--node names the node, master or not: --from-master says nothing beside it")
     if group is not None:
@@ -66,11 +76,12 @@ def _address_of(env: str) -> Address | None:
 @command(
     "take",
     check=_check,
-    outputs=lambda: Outputs("document", (TAKEN,)),
+    outputs=lambda: Outputs("document", (TAKEN, FOLLOWED)),
     features=("fields", "progress", "times", "plan"),
     examples=(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
         ("What it would read now", "jetool backup /data/env /backup/env -n"),
+        ("All the time, a line of NDJSON for each", "jetool backup /data/env /backup/env --follow --format ndjson"),
         ("Of a group that runs, from its least busy replica", "jetool backup fe1:9010 /backup/fe"),
         ("Of this node, at 20 MB/s at most", "jetool backup fe1:9010 /backup/fe2 --node fe2 --rate 20000000"),
     ),
@@ -88,6 +99,10 @@ def _address_of(env: str) -> Address | None:
 )
 @environment_or("ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens.")
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
+@click.option("--follow", is_flag=True, help="Of a directory, again and again as it grows, until interrupted.")
+@click.option("--every", type=click.FloatRange(0.01, 86_400), metavar="S",
+              help="With --follow, seconds from one look to the next.  [default: 10]")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --follow after N looks.")
 @click.option("--node", metavar="NAME", help="Copy this node, master or not.  [default: the least busy replica]")
 @click.option("--from-master", is_flag=True, help="Copy the master where there is no replica.")
 @click.option("--group", metavar="NAME", help="Name of the running group.  [default: what the node says]")
@@ -98,7 +113,9 @@ def _address_of(env: str) -> Address | None:
               help="Longest wait for each answer of a node, in seconds; a minute at least once the copy begins."
               "  [default: 5]")  # fmt: skip
 @click.option("--force", is_flag=True, help="Copy from a release of JE outside of 7.3 to 25.3, too.")
-def backup_take(run: Run, /, env: str, dest: str, **options: Any) -> int:
+def backup_take(
+    run: Run, /, env: str, dest: str, follow: bool, every: float | None, rounds: int | None, **options: Any
+) -> int:
     """Add a backup to the directory DEST, which is made when it is not there.
 
     The environment may be at rest, or in use by JE or jetool: no lock is taken, and the writer is not held up. Files
@@ -106,11 +123,16 @@ def backup_take(run: Run, /, env: str, dest: str, **options: Any) -> int:
     the list is made again. Files that an earlier backup has are not read again, and stored once. Then the copy is
     recovered in memory.
 
+    With --follow a backup is added whenever the log has grown, and takes the place of the one before it when it has all
+    that that one had, so that every point of time stays within reach. Killed and begun again, it goes on.
+
     Of a node of JE that runs the same over its own port, by JE's network restore, without Java and without TLS: the
     node begins a new log file, protects the files before it, and sends them with digests. Its log gets one small file
     more for each backup. Run again, a copy that was stopped goes on.
     """
     address = _address_of(env)
+    if follow:
+        return _followed(run, env, dest, _EVERY_S if every is None else every, rounds)
     return _of_environment(run, env, dest) if address is None else _of_node(run, address, dest, **options)
 
 
@@ -127,11 +149,36 @@ def _of_environment(run: Run, env: str, dest: str) -> int:
         (
             found.id, dest, source, False, found.node, group_of(found), None, None, None, len(found.files),
             found.size_bytes, taken.copied_files, taken.copied_bytes, len(found.files) - taken.copied_files,
-            taken.attempts, list(taken.gone), *_end_of(found, taken.given_up_bytes, taken.commits_after),
-            *found.vlsns, *_recovered(found), _since(began),
+            taken.attempts, list(taken.gone), lost_text(taken),
+            *_end_of(found, taken.given_up_bytes, taken.commits_after), *found.vlsns, *_recovered(found), _since(began),
         )
     ))  # fmt: skip
     return _code(run, env, taken)
+
+
+def _followed(run: Run, env: str, dest: str, every_s: float, rounds: int | None) -> int:
+    storage = DiskStorage(env)
+    require_je(storage)
+    follower = Follower(storage, open_repository(dest), os.path.realpath(env), run.listener)
+    codes, looks = [exits.DONE], 0
+    while True:
+        began = time.monotonic()
+        try:
+            one = follower.round()
+        except RefusedError as error:
+            # It did not hold still, or another run is at the backups: the next look may find it otherwise.
+            if not looks:
+                raise
+            run.messages.warning(str(error))
+            one = None
+        if one is not None:
+            run.out.document(FOLLOWED, followed_row(one))
+            run.out.flush()
+            codes.append(_code(run, env, one.taken))
+        looks += 1
+        if looks == rounds:
+            return exits.worst(codes)
+        time.sleep(max(began + every_s - time.monotonic(), 0))
 
 
 def _code(run: Run, env: str, taken: Taken) -> int:
@@ -140,6 +187,12 @@ def _code(run: Run, env: str, taken: Taken) -> int:
         run.messages.notice(
             f"log files deleted before they were copied: {len(taken.gone)}", file=f"{env}/{taken.gone[0]}",
             consequence="what was in use of them is in later files; points of time that need them cannot be restored",
+        )  # fmt: skip
+    if taken.lost is not None:
+        run.messages.warning(
+            f"{lost_text(taken)} went before any backup had it, or its end", file=env,
+            consequence="points of time between the backup before and this one cannot be restored where they need it",
+            hint="take backups more often, or keep one running with --follow",
         )  # fmt: skip
     if taken.commits_after:
         codes.append(exits.DATA_GIVEN_UP)
@@ -177,8 +230,8 @@ def _of_node(
         none = (None,) * 6
         run.out.document(TAKEN, TAKEN.row(
             (
-                None, dest, source, True, chosen.name, found.group, said.state, said.je_version, *none, 0, [], NULL_LSN,
-                None, None, None, NULL_VLSN, said.commit_vlsn, None, None, _since(began),
+                None, dest, source, True, chosen.name, found.group, said.state, said.je_version, *none, 0, [], None,
+                NULL_LSN, None, None, None, NULL_VLSN, said.commit_vlsn, None, None, _since(began),
             )
         ))  # fmt: skip
         return exits.DONE
@@ -195,7 +248,7 @@ def _of_node(
         (
             made.id, dest, source, False, chosen.name, found.group, said.state, said.je_version, done.version,
             len(done.files), done.size_bytes, len(done.files) - done.kept_files, done.size_bytes - done.kept_bytes,
-            done.kept_files, done.attempts, [], *_end_of(made, 0, 0), done.first_vlsn, done.last_vlsn,
+            done.kept_files, done.attempts, [], None, *_end_of(made, 0, 0), done.first_vlsn, done.last_vlsn,
             *_recovered(made), _since(began),
         )
     ))  # fmt: skip
@@ -206,7 +259,7 @@ def _planned_row(dest: str, source: str, found: BackupPlan, began: float) -> Any
     return TAKEN.row(
         (
             None, dest, source, True, None, None, None, None, None, found.files, found.size_bytes, found.to_copy,
-            found.to_copy_bytes, found.files - found.to_copy, 1, [], found.end_lsn, None, None, None, NULL_VLSN,
+            found.to_copy_bytes, found.files - found.to_copy, 1, [], None, found.end_lsn, None, None, None, NULL_VLSN,
             NULL_VLSN, None, None, _since(began),
         )
     )  # fmt: skip

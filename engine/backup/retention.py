@@ -1,0 +1,134 @@
+"""Which backups are kept, and removing the others.
+
+A rule is written as numbers with units, ``7d4w``: the last backup of each of the last 7 days that have one, and of each
+of the last 4 weeks; ``l`` is for backups whatever their age, ``h d w m y`` for hours, days, weeks, months and years, in
+UTC. Every environment that is backed up in the directory counts by itself, and its newest backup is always kept.
+
+Manifests go first, durably; then the stored files that no manifest names. So whenever it is killed, every backup that
+is listed is whole, and what is left over goes with the next run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from engine.backup.manifest import Manifest
+from engine.backup.repository import Repository
+from engine.errors import DamageError, UsageError
+
+_RULE: Final = re.compile(r"(?:[0-9]{1,6}[lhdwmy])+", re.ASCII)
+_PART: Final = re.compile(r"([0-9]+)([lhdwmy])", re.ASCII)
+_WORDS: Final = {"l": "last", "h": "hour", "d": "day", "w": "week", "m": "month", "y": "year"}
+# What all times of one period have in common.
+_PERIODS: Final = {"h": "%Y-%m-%d %H", "d": "%Y-%m-%d", "w": "%G-W%V", "m": "%Y-%m", "y": "%Y"}
+NEWEST: Final = "newest"
+
+
+class Kept(NamedTuple):
+    """What becomes of a backup, and why it is kept; no reason for one that goes."""
+
+    manifest: Manifest
+    reasons: tuple[str, ...]
+
+
+class PrunePlan(NamedTuple):
+    """What is removed.
+
+    Attributes:
+        backups: all of them, the oldest first.
+        files: paths of stored files that nobody needs then.
+        size_bytes: their bytes.
+    """
+
+    backups: tuple[Kept, ...]
+    files: tuple[str, ...]
+    size_bytes: int
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Ids of the backups that go."""
+        return tuple(one.manifest.id for one in self.backups if not one.reasons)
+
+
+def parse_rule(text: str) -> dict[str, int]:
+    """How many backups of each unit a rule keeps.
+
+    Raises:
+        UsageError: it is no rule, names a unit twice, or keeps nothing.
+    """
+    parts = _PART.findall(text) if _RULE.fullmatch(text) else []
+    units = [unit for _, unit in parts]
+    if not parts or len(set(units)) != len(units) or not any(int(number) for number, _ in parts):
+        raise UsageError(
+            f"{text!r} is no rule of what to keep",
+            expected="numbers with l, h, d, w, m or y, such as 7d4w or 10l12m",
+            consequence="nothing was removed",
+        )
+    return {unit: int(number) for number, unit in parts}
+
+
+def kept(manifests: Sequence[Manifest], rule: dict[str, int]) -> list[Kept]:
+    """What a rule says of each backup.
+
+    Arguments:
+        manifests: of one directory, the oldest first.
+    """
+    reasons: dict[str, list[str]] = {one.id: [] for one in manifests}
+    for source in dict.fromkeys(one.source for one in manifests):
+        newest_first = [one for one in reversed(manifests) if one.source == source]
+        reasons[newest_first[0].id].append(NEWEST)
+        for unit, number in rule.items():
+            periods: dict[str, Manifest] = {}
+            for one in newest_first:
+                began = datetime.fromtimestamp(one.began_ms / 1000, UTC)
+                # The newest of a period stands for it.
+                periods.setdefault(began.strftime(_PERIODS[unit]) if unit != "l" else one.id, one)
+            for period, one in list(periods.items())[:number]:
+                reasons[one.id].append(f"{_WORDS[unit]} {period}" if unit != "l" else _WORDS[unit])
+    return [Kept(one, tuple(reasons[one.id])) for one in manifests]
+
+
+def plan_prune(repository: Repository, rule: dict[str, int]) -> PrunePlan:
+    """Say what would be removed; nothing is changed.
+
+    Raises:
+        NotFoundError: there is no directory of backups. DamageError: a manifest cannot be read.
+    """
+    listed = repository.backups()
+    for one in listed:
+        if one.manifest is None:
+            raise DamageError(
+                f"the manifest of backup {one.id} cannot be read",
+                file=repository.root,
+                found=one.problem,
+                consequence="what it needs is not known; nothing was removed",
+                hint="remove that manifest if the backup is given up",
+            )
+    found = kept([one.manifest for one in listed if one.manifest is not None], rule)
+    going = [one.manifest.id for one in found if not one.reasons]
+    files = repository.unused(without=going)
+    stats = [repository.storage.stat(path) for path in files]
+    return PrunePlan(tuple(found), tuple(files), sum(stat.size_bytes for stat in stats if stat is not None))
+
+
+def prune(repository: Repository, rule: dict[str, int]) -> PrunePlan:
+    """Remove what the rule does not keep.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        RefusedError: somebody adds or removes backups. NotFoundError, DamageError: as ``plan_prune``.
+        StorageError: the directory cannot be written.
+    """
+    # No directory of backups is made just to find that there is none.
+    repository.ids()
+    with repository.locked():
+        found = plan_prune(repository, rule)
+        for made in found.removed:
+            repository.remove(made)
+        repository.sweep()
+    return found
