@@ -115,6 +115,7 @@ class Survey(NamedTuple):
         replicated: the root says that the environment is replicated.
         first_vlsn, last_vlsn: of the visible entries of the log.
         damages: stretches of damage that were met on the way; a tail with nothing durable in it is none.
+        lost_ends: last entries of files, as the file after each names them, that are not there.
         lock_holder: pid of the process that has the environment open for writing (0: not named), or None.
         marker: why JE refuses to open the environment, or None.
     """
@@ -137,6 +138,7 @@ class Survey(NamedTuple):
     open_rollbacks: tuple[OpenRollback, ...]
     work: RecoveryWork | None
     damages: tuple[Damage, ...]
+    lost_ends: tuple[int, ...]
     lock_holder: int | None
     marker: RestoreRequired | None
 
@@ -187,9 +189,10 @@ class _Surveyor:
         looks = (replicated or control.root is None) and not quick
         first_vlsn, last_vlsn = self._vlsns(last_lsn, end) if looks else (NULL_VLSN, NULL_VLSN)
         record = control.checkpoint.record if control.checkpoint else None
+        versions, lost_ends = self._file_headers()
         return Survey(
             files=self._files,
-            versions=self._versions(),
+            versions=versions,
             first_lsn=make_lsn(files[0].number, 0) if files else NULL_LSN,
             last_lsn=last_lsn,
             end_of_log=end,
@@ -206,22 +209,31 @@ class _Surveyor:
             open_rollbacks=rollbacks,
             work=work,
             damages=tuple(self._damages),
+            lost_ends=lost_ends,
             lock_holder=self._storage.lock_holder(LOCK_FILE, WRITER_BYTE),
             marker=self._marker(),
         )
 
-    def _versions(self) -> tuple[FileVersions, ...]:
+    def _file_headers(self) -> tuple[tuple[FileVersions, ...], tuple[int, ...]]:
+        """Runs of files of one version, and last entries that are not there though the next header names them."""
         runs: list[FileVersions] = []
-        for file in self._files.files:
+        lost: list[int] = []
+        bad = {file_of(damage.lsn) for damage in self._damages}
+        # What the file after says: its number, and the offset of the last entry before it.
+        after, named = -1, 0
+        for file in reversed(self._files.files):
             if file.size_bytes < FILE_HEADER_BYTES:
                 continue
             with self._log.open(file) as reader:
-                version = reader.version
+                version, header = reader.version, reader.header
+                if after == file.number + 1 and named and file.number not in bad and not reader.is_entry(named):
+                    lost.append(make_lsn(file.number, named))
+            after, named = file.number, 0 if header is None else header.last_entry_in_prev_file
             if runs and runs[-1].version == version:
-                runs[-1] = runs[-1]._replace(last_file=file.number)
+                runs[-1] = runs[-1]._replace(first_file=file.number)
             else:
                 runs.append(FileVersions(version, file.number, file.number))
-        return tuple(runs)
+        return tuple(reversed(runs)), tuple(reversed(lost))
 
     def _end_of_log(self) -> tuple[int, int, int, Damage | None]:
         """Last entry, the LSN after it, the newest time met in the last file, the torn tail."""

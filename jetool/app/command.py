@@ -143,7 +143,7 @@ class Outputs(NamedTuple):
     Attributes:
         form: ``document``, ``table``, ``stream``, ``findings`` or ``text``.
         shapes: the shapes: of the document, of the table's rows, or of the stream's records.
-        summary: the shape of the summary, for streams and findings.
+        summary: the shape of the summary, for streams and findings; for tables where it is more than the count.
         derby: those of the shapes that are printed of a Derby database, where they are others; the rest is of JE.
     """
 

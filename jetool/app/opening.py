@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
-from engine.errors import NotFoundError, StorageError, UsageError, plural
+from engine.errors import NotFoundError, RefusedError, StorageError, UsageError, plural
 from engine.format.lsn import format_lsn
 from engine.log.tail import Tail
 from engine.rep.group import lead_alone
@@ -241,6 +242,22 @@ def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -
 
 
 @contextmanager
+def leaving_no_lock_file(disk: DiskStorage) -> Iterator[None]:
+    """What is refused leaves no trace: neither does the lock file that it made."""
+    made = disk.stat(LOCK_FILE) is None
+    try:
+        yield
+    except RefusedError:
+        # Unless somebody has it by now.
+        if made and disk.stat(LOCK_FILE) is not None:
+            with contextlib.suppress(RefusedError):
+                lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
+                disk.remove(LOCK_FILE)
+                lock.release()
+        raise
+
+
+@contextmanager
 def open_to_write(
     run: Run,
     env: str,
@@ -277,7 +294,7 @@ def open_to_write(
         if backup is not None:
             # Undo could not take back what is committed after the open, so it is not offered.
             storage = saved = SavingStorage(disk, backup, "open for writing", undoable=False)
-    with full_backup_named(backup):
+    with leaving_no_lock_file(disk), full_backup_named(backup):
         try:
             with Environment(through(storage), config, run.listener) as found:
                 yield found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetool.app.options import Run
 from jetool.output.je_dump import JeDumpEncoder
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Row, Shape, row_of
 from jetool.rows.record_rows import DECODED_RECORD, RECORD, text_line, write_records
 
 if TYPE_CHECKING:
@@ -38,6 +38,18 @@ SCAN_END: Final = Shape(
         _REASON,
     ),
 )
+
+# The end of a table of what recovery sees: databases, the items of a key.
+TABLE_END: Final = Shape("summary", "The end.", (Field("count", "int", "how many rows"), _COMPLETE, _REASON))
+
+
+def completeness(unseen: str | None) -> Row:
+    """What the summary of such a table says besides the count.
+
+    Arguments:
+        unseen: what of the log was not seen, for which rows may be missing or wrong.
+    """
+    return row_of(TABLE_END.fields[1:], (unseen is None, unseen))
 
 
 def read_data(data: bytes) -> bytes:

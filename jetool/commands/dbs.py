@@ -15,6 +15,7 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
+from jetool.app.record_output import TABLE_END, completeness
 from jetool.output.shape import Field, Shape
 
 # Records between two reports of progress.
@@ -43,7 +44,7 @@ DATABASE: Final = Shape(
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("table", (DATABASE, record_rows.TABLE))
+    return Outputs("table", (DATABASE, record_rows.TABLE), TABLE_END)
 
 
 @command(
@@ -77,7 +78,7 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
             raise NotFoundError(f"no database of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
         chosen = [name for name in listed if not names or name in names]
         rows = _rows(run, found, chosen, count=count)
-    run.out.table(DATABASE, [DATABASE.row(row) for row in rows])
+    run.out.table(DATABASE, [DATABASE.row(row) for row in rows], completeness(found.unseen))
     return reading_code(found)
 
 

@@ -12,12 +12,13 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import decode_option, decoding_for
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
+from jetool.app.record_output import TABLE_END, completeness
 from jetool.rows.record_rows import DECODED_RECORD, RECORD, record_row
 
 
 @command(
     "get",
-    outputs=lambda: Outputs("table", (DECODED_RECORD,)),
+    outputs=lambda: Outputs("table", (DECODED_RECORD,), TABLE_END),
     features=("fields", "progress", "keys", "cache"),
     examples=(
         ("One record, its data as text", "jetool get /data/env user0001 --db users --data-format utf8"),
@@ -60,7 +61,7 @@ def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: 
             hint=f"jetool scan {env} --db {name} shows what there is",
         )
     shape = RECORD if decoding is None else DECODED_RECORD
-    run.out.table(shape, [record_row(record, name, decoding) for record in records])
+    run.out.table(shape, [record_row(record, name, decoding) for record in records], completeness(found.unseen))
     return reading_code(found)
 
 

@@ -21,6 +21,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from jetool.app import exits, kinds, params
 from jetool.app.options import Run
+from jetool.app.record_output import completeness
 from jetool.commands.load.dump_reader import DumpReader
 from jetool.derby.ends import note_holder
 from jetool.derby.locking import wait_for_lock
@@ -125,7 +126,7 @@ def get_record(run: Run, env: str, name: str, key: bytes) -> int:
                 hint=f"jetool dump-log {env} shows what stands after the end of the log",
             )
         raise missing
-    run.out.table(RECORD, [record_row((key, value))])
+    run.out.table(RECORD, [record_row((key, value))], completeness(unseen(store)))
     return reading_code(store)
 
 
@@ -139,7 +140,7 @@ def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> 
             for place in store.places()
             if not names or place.name in names
         ]
-    run.out.table(TABLE, rows)
+    run.out.table(TABLE, rows, completeness(unseen(store)))
     return reading_code(store)
 
 

@@ -126,8 +126,14 @@ class Output(Protocol):
     def document(self, shape: Shape, row: Row) -> None:
         """Print one record. In text, nested rows become sections and lists of rows tables."""
 
-    def table(self, shape: Shape, rows: Iterable[Row]) -> None:
-        """Print rows of one shape."""
+    def table(self, shape: Shape, rows: Iterable[Row], more: Row = ()) -> None:
+        """Print rows of one shape.
+
+        Arguments:
+            shape: theirs.
+            rows: all of them.
+            more: what the summary says besides their count; the command declares the shape of it.
+        """
 
     def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> OutputStream:
         """Start a stream.

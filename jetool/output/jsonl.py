@@ -57,10 +57,11 @@ def document_lines(shape: Shape, row: Row, style: Style) -> bytes:
     return document_line(shape, row, style) + line({"rec": "summary", "count": 1}) + b"\n"
 
 
-def table(rows: Iterable[Row], style: Style) -> bytes:
+def table(rows: Iterable[Row], more: Row, style: Style) -> bytes:
     """Rows as an object with an array of them, one per line, and a summary."""
     lines = [line(row_to_json(row, style)) for row in rows]
-    return b'{"records":[\n' + b",\n".join(lines) + b'\n],"summary":' + line({"count": len(lines)}) + b"}\n"
+    summary = {"count": len(lines), **row_to_json(more, style)}
+    return b'{"records":[\n' + b",\n".join(lines) + b'\n],"summary":' + line(summary) + b"}\n"
 
 
 class NdjsonEncoder:

@@ -53,14 +53,14 @@ class Renderer:
         """Hand everything to the reader now."""
         self._sink.flush()
 
-    def table(self, shape: Shape, rows: Iterable[Row]) -> None:
+    def table(self, shape: Shape, rows: Iterable[Row], more: Row = ()) -> None:
         """Print rows of one shape."""
         check_fields(self.selected, (shape,))
         picked = [pick_fields(row, self.selected) for row in rows]
         if self.format == "json":
             from jetool.output import jsonl
 
-            self._sink.write(jsonl.table(picked, self.style))
+            self._sink.write(jsonl.table(picked, more, self.style))
         elif self.format == "csv":
             from jetool.output import csv
 
@@ -68,7 +68,7 @@ class Renderer:
         elif self.format == "ndjson":
             encoder = self._encoder(StreamLayout((shape,), None, self.style), "")
             self._sink.write(encoder.rows((shape.rec, row) for row in picked))
-            self._sink.write(encoder.foot([("count", "int", len(picked))]))
+            self._sink.write(encoder.foot([("count", "int", len(picked)), *more]))
         else:
             from jetool.output import text
 

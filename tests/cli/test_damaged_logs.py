@@ -62,11 +62,13 @@ def test_damage_that_je_reads_unchecked_is_refused_with_ways_on(tmp_path: Path) 
     whole = run("dump", env, "--db", "accounts").out
     lsn = change_commit(env)
     before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+    (env / "je.lck").unlink(missing_ok=True)
     for words in (("recover", env), ("recover", env, "-n")):
         error = run(*words, "--json").error()
         assert (error["exit_code"], error["lsn"], error["changed_entries"]) == (3, lsn, 1)
         assert f"jetool recover {env} --accept-loss" in error["hint"]
     assert run("put", env, "k", "v", "--db", "accounts").code == 3
+    assert not (env / "je.lck").exists()
     assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
     assert not (tmp_path / "env.jetool-backup").exists()
     codes = {finding["code"] for finding in run("verify", env, "--tree", "--json").json()["findings"]}

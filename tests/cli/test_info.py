@@ -90,6 +90,25 @@ def test_damage_in_the_recovery_interval(tmp_path: Path) -> None:
     assert run("info", before).code == exits.DONE
 
 
+def test_a_middle_file_that_lost_its_end(tmp_path: Path) -> None:
+    """Wherever it was cut, between entries too: the header of the next file names the last entry."""
+    files = whole()
+    size = len(files["00000000.jdb"])
+    for cut in (size // 3, size // 2, size - 40, size - 1):
+        env = put(tmp_path / str(cut), files | {"00000000.jdb": files["00000000.jdb"][:cut]})
+        for words in (("info", env), ("info", env, "--quick")):
+            result = run(*words)
+            assert result.code == exits.FINDINGS
+            assert "a log file has lost its end: the next one names a last entry that is not there" in result.err
+            assert "in 00000000.jdb at 0x0/0x" in result.err
+
+
+def test_no_healthy_environment_lost_an_end() -> None:
+    codes = {path.name: run("info", path / "env", "--quick").code for path in (corpus.path() / "je-healthy").glob("*/")}
+    assert len(codes) > 30
+    assert set(codes.values()) == {exits.DONE}
+
+
 def test_a_torn_tail(tmp_path: Path) -> None:
     result = run("info", put(tmp_path / "env", golden()), "--json")
     assert (result.code, result.err) == (exits.DONE, "")

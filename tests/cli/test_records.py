@@ -177,12 +177,30 @@ def test_a_reader_that_misses_committed_work_does_not_end_with_0(words: tuple[st
     assert result.code == 1
     assert "3 committed transactions among them" in result.err
     assert result.out
+    summary = run(words[0], env, *words[1:], "--format", "ndjson").lines()[-1]
+    assert (summary["rec"], summary["complete"]) == ("summary", False)
+    assert "3 committed transactions" in summary["reason"]
 
 
 @pytest.mark.parametrize("words", [("dbs",), ("scan", "--db", "accounts"), ("dump", "--db", "accounts")])
 def test_a_torn_tail_without_commits_is_no_finding(words: tuple[str, ...]) -> None:
     env = named("je-18.3.20/torn-cut-mid").path / "env"
-    assert run(words[0], env, *words[1:]).code == 0
+    result = run(words[0], env, *words[1:], "--format", "ndjson")
+    assert (result.code, result.lines()[-1]["complete"]) == (0, True)
+
+
+def test_a_table_says_whether_it_is_whole(tmp_path: Path) -> None:
+    broken, whole = (named(f"je-18.3.20/{name}").path / "env" for name in ("corrupt-middle", "torn-cut-mid"))
+    summary = run("dbs", broken, "--json").json()["summary"]
+    assert summary["complete"] is False
+    assert "3 committed transactions" in summary["reason"]
+    summary = run("dbs", whole, "--json").json()["summary"]
+    assert (summary["complete"], summary["reason"]) == (True, None)
+    key = run("scan", broken, "--db", "accounts", "--limit", "1", "--json").json()["records"][0]["key"]
+    assert run("get", broken, f"0x{key}", "--db", "accounts", "--json").json()["summary"]["complete"] is False
+    compared = run("diff", broken, broken, "--records", "--json").json()
+    assert (compared["same"], compared["complete"]) == (True, False)
+    assert f"{broken}: 3 committed transactions" in compared["reason"]
 
 
 def test_a_read_only_directory_is_enough(tmp_path: Path) -> None:

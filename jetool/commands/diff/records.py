@@ -23,7 +23,7 @@ from engine.storage.overlay import OverlayStorage
 from jetool.app import exits
 from jetool.app.addresses import resolve
 from jetool.app.decoding import decoding_for
-from jetool.app.opening import config_of, open_to_read, reading_code
+from jetool.app.opening import config_of, open_to_read
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.rows import RECORD_DIFF, record_diff_row
@@ -34,21 +34,21 @@ class ComparedEnvironment(NamedTuple):
 
     Attributes:
         end_lsn: where its log is taken to end; NULL_LSN for where it does.
-        code: the exit code that reading it asks for.
+        unseen: what of its log was not seen; None when all was, up to that end.
     """
 
     env: str
     storage: Storage
     opened: Environment
     end_lsn: int
-    code: int
+    unseen: str | None
 
 
 def whole(run: Run, env: str, as_of: Point | None = None) -> ComparedEnvironment:
     """An environment as it is, or was at a point; errors as ``open_to_read``."""
     opened = open_to_read(run, env, as_of)
     end_lsn = NULL_LSN if as_of is None else opened.end_lsn
-    return ComparedEnvironment(env, opened.engine.storage, opened, end_lsn, reading_code(opened))
+    return ComparedEnvironment(env, opened.engine.storage, opened, end_lsn, opened.unseen)
 
 
 def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
@@ -74,7 +74,7 @@ def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
             found=str(error),
             hint="name a later place; jetool dump-log --type ckpt prints the checkpoints",
         ) from error
-    return ComparedEnvironment(env, view, opened, lsn, exits.DONE)
+    return ComparedEnvironment(env, view, opened, lsn, None)
 
 
 def print_record_diff(
@@ -92,6 +92,7 @@ def print_record_diff(
     with one.opened, other.opened:
         found = diff_records(one.opened, other.opened, most, run.listener)
         decoding = decoding_for(run, one.opened, decode)
-    row = record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), log, found, decoding)
+    unseen = "; ".join(f"{side.env}: {side.unseen}" for side in (one, other) if side.unseen) or None
+    row = record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), unseen, log, found, decoding)
     run.out.document(RECORD_DIFF, row)
-    return exits.worst([one.code, other.code, exits.DONE if found.is_same else exits.FINDINGS])
+    return exits.DONE if found.is_same and unseen is None else exits.FINDINGS

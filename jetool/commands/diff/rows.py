@@ -57,6 +57,8 @@ RECORD_DIFF: Final = Shape(
         Field("from", "lsn", "where the log of the first was taken to end; null: where it does"),
         Field("to", "lsn", "where that of the second was"),
         Field("same", "bool", "all records are the same"),
+        Field("complete", "bool", "false when records of either may be missing"),
+        Field("reason", "text", "why it is not complete; null when it is", null=True),
         Field("log", "record", "what the logs have in common", fields=_LOG.fields),
         Field("databases", "records", "each database", fields=_DATABASE.fields),
         Field("differences", "records", "the first records that differ, by --limit", fields=_RECORD.fields),
@@ -65,18 +67,24 @@ RECORD_DIFF: Final = Shape(
 
 
 def record_diff_row(
-    envs: tuple[str, str], ends: tuple[int, int], log: CommonLog, found: RecordDiff, decoding: Decoding | None
+    envs: tuple[str, str],
+    ends: tuple[int, int],
+    unseen: str | None,
+    log: CommonLog,
+    found: RecordDiff,
+    decoding: Decoding | None,
 ) -> Row:
     """The document.
 
     Arguments:
         envs: both directories.
         ends: where the logs were taken to end; NULL_LSN for where they do.
+        unseen: what of a log was not seen, for which records may be missing.
         decoding: how records are decoded; None: they are not.
     """
     differences = [_record(difference, decoding) for difference in found.differences]
     databases = [_DATABASE.row(database) for database in found.databases]
-    return RECORD_DIFF.row((*envs, *ends, found.is_same, _LOG.row(log), databases, differences))
+    return RECORD_DIFF.row((*envs, *ends, found.is_same, unseen is None, unseen, _LOG.row(log), databases, differences))
 
 
 def _record(found: RecordDifference, decoding: Decoding | None) -> Row:

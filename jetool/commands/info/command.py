@@ -83,6 +83,14 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
             lsn=format_lsn(damage.lsn),
             hint=f"jetool verify {env}",
         )
+    for lsn in found.lost_ends[:_MOST_WARNINGS]:
+        run.messages.warning(
+            "a log file has lost its end: the next one names a last entry that is not there",
+            file=f"{file_of(lsn):08x}.jdb",
+            lsn=format_lsn(lsn),
+            consequence="what stood there is lost",
+            hint=f"jetool verify {env}",
+        )
     needed = missing_for_recovery(found)
     # A gap may be of thousands of files; the first ones say enough.
     for number in needed[:_MOST_WARNINGS]:
@@ -93,7 +101,7 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
             hint=f"jetool verify {env}",
         )
     lost = {} if quick or needed else lost_in(run, storage, files)
-    return exits.FINDINGS if damages or needed or lost or not whole else exits.DONE
+    return exits.FINDINGS if damages or found.lost_ends or needed or lost or not whole else exits.DONE
 
 
 def _belongs_to(storage: DiskStorage, found: Survey) -> str:

@@ -32,6 +32,7 @@ from jetool.app.opening import (
     backup_directory,
     config_of,
     full_backup_named,
+    leaving_no_lock_file,
     require_je,
     wait_for_lock,
     writer_of,
@@ -127,6 +128,11 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
         lost_in(run, seen, files)
         return _run(run, OverlayStorage(seen), tail, None, accept_loss)
     wait_for_lock(run, disk)
+    with leaving_no_lock_file(disk):
+        return _recover_for_good(run, env, disk, tail, accept_loss)
+
+
+def _recover_for_good(run: Run, env: str, disk: DiskStorage, tail: Tail, accept_loss: bool) -> RecoveryRun:
     if writer_of(disk) is None:
         # The lock file is no data: made first, it is not among what undo takes back.
         disk.open_rw(LOCK_FILE, create=True).close()

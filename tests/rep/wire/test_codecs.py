@@ -195,9 +195,10 @@ def test_a_line_without_an_end() -> None:
 @given(st.sampled_from(TEXT), st.booleans(), st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_line(table: Any, client: bool, line: bytes) -> None:
     try:
-        table.decode(line, client=client)
+        envelope, message = table.decode(line, client=client)
     except FormatError:
         return
+    assert table.decode(table.encode(envelope, message, client=client), client=client) == (envelope, message)
 
 
 @settings(max_examples=500)
