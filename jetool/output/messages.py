@@ -151,6 +151,11 @@ def _format(word: str, fields: Mapping[str, str | int], *, color: bool) -> str:
 
 
 def _print(text: str) -> None:
+    columns = width(terminal=is_terminal(sys.stderr))
+    if columns is not None:
+        from jetool.output.text import fold
+
+        text = "\n".join(fold(line, columns) for line in text.split("\n"))
     with contextlib.suppress(OSError, ValueError, AttributeError):  # the last for a stream that is None
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

@@ -111,7 +111,7 @@ def _table_text(rows: Sequence[Row], style: Style) -> str:
 def _tabulate(
     names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], style: Style, *, whole: bool = False
 ) -> str:
-    from tabulate import tabulate
+    import tabulate
 
     cells = []
     for row in rows:
@@ -125,7 +125,11 @@ def _tabulate(
         headings, cells, shown = _fit(headings, cells, style.width, whole=whole)
     align = ["right" if kind in KINDS and KINDS[kind].right else "left" for kind in kinds[:shown]]
     # Without its number parsing, which would turn keys of digits into floats.
-    text = tabulate(cells, headings, tablefmt="simple", colalign=align, disable_numparse=True, preserve_whitespace=True)
+    # On a terminal every column counts: tabulate asks for two more than a heading has.
+    tabulate.MIN_PADDING = 2 if style.width is None else 0
+    text = tabulate.tabulate(
+        cells, headings, tablefmt="simple", colalign=align, disable_numparse=True, preserve_whitespace=True,
+    )  # fmt: skip
     lines = [line.rstrip() for line in text.splitlines()]
     if shown < len(names):
         left = f"not shown for want of width: {', '.join(names[shown:])}"
@@ -140,8 +144,8 @@ def _fit(
     columns = [[heading, *(row[at] for row in cells)] for at, heading in enumerate(headings)]
     if _total([max(map(len, column)) for column in columns]) <= width:
         return headings, cells, len(headings)
-    # Headings first: nothing is harder to read for it. tabulate asks for two more than the heading.
-    least = [max(_longest_word(column[0]) + 2, *map(len, column[1:])) for column in columns]
+    # Headings first: nothing is harder to read for it.
+    least = [max(_longest_word(column[0]), *map(len, column[1:])) for column in columns]
     while (excess := _total(least) - width) > 0:
         narrower = [max(_LEAST, *map(_longest_word, column)) for column in columns]
         gains = [now - then for now, then in zip(least, narrower, strict=True)]

@@ -49,6 +49,7 @@ from engine.storage.base import Storage
 from jetool.commands.dump_log.rows import View, bad_row, entry_row, meaning_of
 from jetool.output.base import Encoder
 from jetool.output.shape import Style, fields_of, printable, time_text, to_text
+from jetool.output.text import fold
 
 if TYPE_CHECKING:
     from engine.inspect.explain import EntryExplanation, Explainer
@@ -219,6 +220,9 @@ def _encode_text(lines: LineRenderer, plan: RenderPlan, batch: list[Item]) -> _B
             out.append(f"{'':<17} {explained.action}: {explained.why}")
     if not out:
         return _Batch(b"", 0)
+    if plan.style.width is not None:
+        lines_of = (line for text in out for line in text.split("\n"))
+        out = [fold(line, plan.style.width, _DETAIL_INDENT) for line in lines_of]
     out.append("")
     return _Batch("\n".join(out).encode("utf-8", "surrogateescape"), undecodable)
 
@@ -276,6 +280,8 @@ def _stopped(plan: RenderPlan, damage: Damage) -> DamageError:
 
 
 HEADING: Final = f"{'LSN':<17} {'TYPE/VER':<18} {'PROV':<4} {'VLSN':>8} {'TXN':>8} {'DB':>5} {'SIZE':>6}  DETAIL"
+# Where the rest of a line goes that a terminal is too narrow for.
+_DETAIL_INDENT: Final = 18
 # Left out of the detail when they hold nothing worth a word.
 _QUIET: Final = (None, False, 0, -1, "", b"", ())
 _DATA: Final = frozenset(("data", "abort_data"))
