@@ -26,7 +26,7 @@ from jetool.commands.dump_log.rows import SUMMARY
 from jetool.derby import counting, operations
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
 from jetool.derby.log_rows import BAD, ENTRY, bad_row, entry_row
-from jetool.derby.log_text import HEADING, text_line
+from jetool.derby.log_text import heading, text_line
 from jetool.derby.selecting import refuse_foreign, selection
 from jetool.output.base import OutputStream
 
@@ -86,7 +86,7 @@ class _Dump:
         plain = self._run.out.format == "text" and not self._run.out.selected
         with self._run.out.stream(ENTRY, BAD, line=text_line if plain else None) as stream:
             if plain:
-                stream.write(f"{HEADING}\n".encode())
+                stream.write(f"{heading(self._run.out.style.width)}\n".encode())
             self._write(stream, self._items())
             stream.end(SUMMARY.row((self._entries, self._bad, self._skipped, len(self._numbers()), True)))
         return self._code()

@@ -11,10 +11,11 @@ from typing import Any, Final
 from engine.errors import plural
 from jetool.output.shape import Row, Style, fields_of, printable, to_text
 
-HEADING: Final = (
-    f"{'INSTANT':<16} {'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6} "
-    f"{'UNDOES':<16} DETAIL"
+_COLUMNS: Final = (
+    f"{'INSTANT':<16} {'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6}"
 )
+# Columns that a terminal must have for all of them; with fewer, what a record undoes stands in the detail.
+_ALL: Final = 120
 _IN_COLUMNS: Final = frozenset(
     (
         "instant", "file", "offset", "operation", "transaction", "undo_instant", "container", "page", "version",
@@ -24,6 +25,16 @@ _IN_COLUMNS: Final = frozenset(
 _QUIET: Final = (None, False, "", b"")
 # Of the flags only those say something that the columns do not say.
 _TELLING: Final = frozenset(("commit", "abort", "prepared"))
+
+
+def heading(width: int | None) -> str:
+    """The names of the columns, for a terminal of so many columns; None for no bound."""
+    undoes = "" if _is_narrow(width) else f" {'UNDOES':<16}"
+    return f"{_COLUMNS}{undoes} DETAIL"
+
+
+def _is_narrow(width: int | None) -> bool:
+    return width is not None and width < _ALL
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:
@@ -38,9 +49,13 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     if values["behind_end"]:
         # First, since it changes the meaning of all that follows: Derby drops the record.
         words.insert(0, "BEHIND-THE-END")
+    undoes = f" {cell['undo_instant']:<16}"
+    if _is_narrow(style.width):
+        undoes = ""
+        words += [f"undoes={cell['undo_instant']}"] if values["undo_instant"] else []
     return (
         f"{cell['instant']:<16} {cell['operation']:<17} {cell['transaction']:>8} {cell['container']:>9} "
-        f"{cell['page']:>6} {cell['version']:>7} {cell['length']:>6} {cell['undo_instant']:<16} {' '.join(words)}"
+        f"{cell['page']:>6} {cell['version']:>7} {cell['length']:>6}{undoes} {' '.join(words)}"
     ).rstrip()
 
 

@@ -26,6 +26,8 @@ _ESCAPE: Final = re.compile("\x1b\\[[0-9;]*m")
 # A text column of a table is not made narrower than this.
 _LEAST: Final = 12
 _GAP: Final = "  "
+# As many rows may stand below each other instead of in a table.
+_FEW_ROWS: Final = 8
 
 
 def fold(line: str, width: int | None, indent: int = 4) -> str:
@@ -120,10 +122,14 @@ def _tabulate(
     headings = [label(name) for name in names]
     if not cells:
         return fold(_GAP.join(headings), style.width, 0)
-    shown = len(names)
+    shown = list(range(len(names)))
     if style.width is not None:
-        headings, cells, shown = _fit(headings, cells, style.width, whole=whole)
-    align = ["right" if kind in KINDS and KINDS[kind].right else "left" for kind in kinds[:shown]]
+        fitted, folded, shown = _fit(headings, cells, style.width, whole=whole)
+        # One long value has taken the room of most others: then the rows stand below each other.
+        if len(shown) * 2 < len(names) and len(cells) <= _FEW_ROWS:
+            return _blocks(headings, cells, style.width)
+        headings, cells = fitted, folded
+    align = ["right" if kinds[at] in KINDS and KINDS[kinds[at]].right else "left" for at in shown]
     # Without its number parsing, which would turn keys of digits into floats.
     # On a terminal every column counts: tabulate asks for two more than a heading has.
     tabulate.MIN_PADDING = 2 if style.width is None else 0
@@ -131,19 +137,20 @@ def _tabulate(
         cells, headings, tablefmt="simple", colalign=align, disable_numparse=True, preserve_whitespace=True,
     )  # fmt: skip
     lines = [line.rstrip() for line in text.splitlines()]
-    if shown < len(names):
-        left = f"not shown for want of width: {', '.join(names[shown:])}"
+    left_out = [name for at, name in enumerate(names) if at not in shown]
+    if left_out:
+        left = f"not shown for want of width: {', '.join(left_out)}"
         lines.append(fold(left, style.width, 0))
     return "\n".join(lines)
 
 
 def _fit(
     headings: list[str], cells: list[list[str]], width: int, *, whole: bool
-) -> tuple[list[str], list[list[str]], int]:
-    """Headings and cells, folded where that is needed, of as many columns as fit; and how many these are."""
+) -> tuple[list[str], list[list[str]], list[int]]:
+    """Headings and cells, folded where that is needed, of as many columns as fit; and which these are."""
     columns = [[heading, *(row[at] for row in cells)] for at, heading in enumerate(headings)]
     if _total([max(map(len, column)) for column in columns]) <= width:
-        return headings, cells, len(headings)
+        return headings, cells, list(range(len(headings)))
     # Headings first: nothing is harder to read for it.
     least = [max(_longest_word(column[0]), *map(len, column[1:])) for column in columns]
     while (excess := _total(least) - width) > 0:
@@ -153,13 +160,24 @@ def _fit(
         if gains[at] <= 0:
             break
         least[at] -= min(gains[at], excess)
-    shown = len(least)
-    while not whole and shown > 1 and _total(least[:shown]) > width:
-        shown -= 1
-    folded = [
-        [_folded(cell.split(" "), least[at], "", "") for cell in column] for at, column in enumerate(columns[:shown])
-    ]
+    shown = list(range(len(least)))
+    # First those go that say the same of every row, and that is nothing, or no; then those on the right.
+    silent = [at for at, column in enumerate(columns) if at and set(column[1:]) in ({"-"}, {"no"})]
+    for at in [*reversed(silent), *(at for at in reversed(shown) if at and at not in silent)]:
+        if whole or _total([least[one] for one in shown]) <= width:
+            break
+        shown.remove(at)
+    folded = [[_folded(cell.split(" "), least[at], "", "") for cell in columns[at]] for at in shown]
     return [column[0] for column in folded], [list(row) for row in zip(*(c[1:] for c in folded), strict=True)], shown
+
+
+def _blocks(headings: list[str], cells: list[list[str]], width: int) -> str:
+    """Rows as lines of name and value, with a blank line between rows."""
+    size = max(map(len, headings))
+    return "\n\n".join(
+        "\n".join(fold(f"{name:<{size}}  {cell}", width, size + 2) for name, cell in zip(headings, row, strict=True))
+        for row in cells
+    )
 
 
 def _total(widths: Sequence[int]) -> int:

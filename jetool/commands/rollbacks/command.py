@@ -17,6 +17,7 @@ from jetool.app.node_stream import StreamNode
 from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.commands.rollbacks.rows import ROLLBACKS, period_rows, prediction_text, timeline
+from jetool.commands.rollbacks.scale import scale
 from jetool.output.shape import Row
 from jetool.rows.stream_rows import prediction_row
 
@@ -66,7 +67,8 @@ def rollbacks(
         raise UsageError("--limit says how much may be given up to rejoin", hint="name the other node: --against ENV2")
     storage = DiskStorage(env)
     require_je(storage)
-    report = report_rollbacks(storage, list_log_files(storage), run.listener)
+    files = list_log_files(storage)
+    report = report_rollbacks(storage, files, run.listener)
     periods = [period for period in report.periods if period.is_open or not open_only]
     predicted, code = None, exits.DONE
     if against is not None:
@@ -74,6 +76,8 @@ def rollbacks(
         predicted, code = _predict(run, env, against, policy, txns=txns, keys=keys)
     if run.out.format == "text" and run.out.selected is None:
         text = timeline(report, periods, run.out.style, txns=txns, keys=keys)
+        if periods and not report.refused:
+            text += "\n\n" + "\n".join(scale(report, periods, files.files, run.out.style.width))
         run.out.text(text if predicted is None else f"{text}\n\n{prediction_text(predicted, run.out.style)}")
     else:
         row = ROLLBACKS.row((period_rows(report, periods, keys=keys), report.refused or None, predicted))

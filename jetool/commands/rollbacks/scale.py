@@ -1,0 +1,79 @@
+"""Where rollback periods lie in the log: one axis from its first byte to its last, a line for each depth of nesting::
+
+    0x0/0x0                                                             0x1/0x9d68
+    |----------------------------------------------------------------------------|
+                  <===]                                   <==========]
+    VLSN          128                                     315
+
+``<`` is a matchpoint, ``]`` the RollbackStart after it, ``>`` one without a RollbackEnd. An axis in bytes of log shows
+how much each period took back; the numbers are the VLSNs of the matchpoints, as many as there is room for.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Final
+
+from engine.format.lsn import file_of, format_lsn, make_lsn, offset_of
+from engine.inspect.rollback_report import RollbackReport, matchpoint_vlsn
+from engine.log.files import LogFile
+from engine.recovery.rollback_tracker import RollbackPeriod
+from jetool.output.shape import NULL_VLSN
+
+_PIPED: Final = 80
+_WIDEST: Final = 200
+_VLSN: Final = "VLSN"
+
+
+def scale(
+    report: RollbackReport, periods: list[RollbackPeriod], files: tuple[LogFile, ...], width: int | None
+) -> list[str]:  # fmt: skip
+    """The lines of the axis.
+
+    Arguments:
+        report: tells the VLSNs.
+        periods: the top-level periods to draw.
+        files: the log files, ascending.
+        width: columns of the terminal; None where nobody looks.
+    """
+    columns = min(width or _PIPED, _WIDEST)
+    before = dict(
+        zip((file.number for file in files), accumulate((f.size_bytes for f in files), initial=0), strict=False)
+    )
+    whole = max(sum(file.size_bytes for file in files), 1)
+
+    def column(lsn: int) -> int:
+        # A file that was deleted has no bytes on the axis.
+        start = before.get(file_of(lsn))
+        place = (
+            start + offset_of(lsn)
+            if start is not None
+            else min((at for n, at in before.items() if n > file_of(lsn)), default=0)
+        )
+        return min(place * (columns - 1) // whole, columns - 1)
+
+    first, last = format_lsn(make_lsn(files[0].number, 0)), format_lsn(make_lsn(files[-1].number, files[-1].size_bytes))
+    bars: dict[int, list[str]] = {}
+    vlsns = list(f"{_VLSN:<{columns}}")
+    drawn = sorted((period.matchpoint_lsn, depth, period) for top in periods for depth, period in _walk(top, 0))
+    for matchpoint, depth, period in drawn:
+        bar = bars.setdefault(depth, [" "] * columns)
+        begin, end = column(matchpoint), column(period.start_lsn)
+        bar[begin : end + 1] = "=" * (end + 1 - begin)
+        bar[end] = ">" if period.is_open else "]"
+        # Last, so that a period of one column shows where it begins.
+        bar[begin] = "<"
+        vlsn = matchpoint_vlsn(report, period)
+        text = "" if vlsn == NULL_VLSN else str(vlsn)
+        begin = min(max(begin, len(_VLSN) + 1), columns - len(text))
+        # A blank on either side, or numbers would run into each other.
+        if text and not "".join(vlsns[begin - 1 : begin + len(text) + 1]).strip():
+            vlsns[begin : begin + len(text)] = text
+    axis = f"|{'-' * (columns - 2)}|"
+    lines = [f"{first}{last:>{columns - len(first)}}", axis, *("".join(bars[depth]) for depth in sorted(bars))]
+    lines += ["".join(vlsns)] if any(char.isdigit() for char in vlsns) else []
+    return [line.rstrip() for line in lines]
+
+
+def _walk(period: RollbackPeriod, depth: int) -> list[tuple[int, RollbackPeriod]]:
+    return [(depth, period), *(found for child in period.children for found in _walk(child, depth + 1))]
