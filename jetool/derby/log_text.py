@@ -11,11 +11,11 @@ from typing import Any, Final
 from engine.errors import plural
 from jetool.output.shape import Row, Style, fields_of, printable, to_text
 
-_COLUMNS: Final = (
-    f"{'INSTANT':<16} {'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6}"
-)
+_COLUMNS: Final = f"{'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6}"
 # Columns that a terminal must have for all of them; with fewer, what a record undoes stands in the detail.
 _ALL: Final = 120
+# Of an instant, there and here.
+_WIDE, _NARROW = 16, 13
 _IN_COLUMNS: Final = frozenset(
     (
         "instant", "file", "offset", "operation", "transaction", "undo_instant", "container", "page", "version",
@@ -29,8 +29,9 @@ _TELLING: Final = frozenset(("commit", "abort", "prepared"))
 
 def heading(width: int | None) -> str:
     """The names of the columns, for a terminal of so many columns; None for no bound."""
-    undoes = "" if _is_narrow(width) else f" {'UNDOES':<16}"
-    return f"{_COLUMNS}{undoes} DETAIL"
+    if _is_narrow(width):
+        return f"{'INSTANT':<{_NARROW}} {_COLUMNS} DETAIL"
+    return f"{'INSTANT':<{_WIDE}} {_COLUMNS} {'UNDOES':<{_WIDE}} DETAIL"
 
 
 def _is_narrow(width: int | None) -> bool:
@@ -49,12 +50,12 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     if values["behind_end"]:
         # First, since it changes the meaning of all that follows: Derby drops the record.
         words.insert(0, "BEHIND-THE-END")
-    undoes = f" {cell['undo_instant']:<16}"
+    size, undoes = _WIDE, f" {cell['undo_instant']:<{_WIDE}}"
     if _is_narrow(style.width):
-        undoes = ""
+        size, undoes = _NARROW, ""
         words += [f"undoes={cell['undo_instant']}"] if values["undo_instant"] else []
     return (
-        f"{cell['instant']:<16} {cell['operation']:<17} {cell['transaction']:>8} {cell['container']:>9} "
+        f"{cell['instant']:<{size}} {cell['operation']:<17} {cell['transaction']:>8} {cell['container']:>9} "
         f"{cell['page']:>6} {cell['version']:>7} {cell['length']:>6}{undoes} {' '.join(words)}"
     ).rstrip()
 

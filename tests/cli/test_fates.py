@@ -147,7 +147,8 @@ def test_timeline() -> None:
     env = named("je-18.3.20/rollback-four-periods").path / "env"
     lines = run("rollbacks", env, "--txns").text.splitlines()
     assert lines[0].split() == ["LSN", "TIME", "EVENT"]
-    events = [line[38:].strip() for line in lines[1:]]
+    # A scale follows, after a blank line.
+    events = [line[38:].strip() for line in lines[1 : lines.index("")]]
     assert events[:3] == ["+- matchpoint, VLSN 63", "| +- matchpoint, VLSN 66", "| | +- matchpoint, VLSN 66"]
     assert events[3] == "| | +- RollbackStart: 3 records of 2 transactions (-1003, -1002)"
     assert sum("the next recovery finishes it" in event for event in events) == 1

@@ -44,12 +44,8 @@ def scale(
 
     def column(lsn: int) -> int:
         # A file that was deleted has no bytes on the axis.
-        start = before.get(file_of(lsn))
-        place = (
-            start + offset_of(lsn)
-            if start is not None
-            else min((at for n, at in before.items() if n > file_of(lsn)), default=0)
-        )
+        later = [start for number, start in before.items() if number >= file_of(lsn)]
+        place = min(later, default=whole) + (offset_of(lsn) if file_of(lsn) in before else 0)
         return min(place * (columns - 1) // whole, columns - 1)
 
     first, last = format_lsn(make_lsn(files[0].number, 0)), format_lsn(make_lsn(files[-1].number, files[-1].size_bytes))

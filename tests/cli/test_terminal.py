@@ -1,0 +1,120 @@
+"""Every command on a terminal of 80 columns, and of 200: lines fit, no word is cut, counts agree with their nouns."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jetool.app import cli
+from tests import corpus
+from tests.cli import derby_databases
+from tests.harness import run
+
+JE = corpus.path() / "je/je-18.3.20"
+HEALTHY, DAMAGED, NODE = (JE / name / "env" for name in ("txn-crash", "corrupt-middle", "ha-rollback-thrice/node2"))
+ACCOUNTS = ("--db", "accounts")
+
+READERS = (
+    ("info",), ("info", "--stats"), ("dbs", "--count"), ("dump-log", "--limit", "30"), ("dump-log", "--stats"),
+    ("txns", "--limit", "5"), ("verify", "--full"), ("space", "--why"), ("missing",), ("rollbacks", "--keys"),
+    ("vlsn", "map"), ("vlsn", "range"), ("vlsn", "buckets"), ("vlsn", "gaps"), ("vlsn", "check"), ("group", "show"),
+    ("recover", "-n"), ("checkpoint", "-n"), ("clean", "-n"), ("crash", "--at", "entry:20", "-n"),
+    ("truncate", "--to", "commits:-1", "-n"), ("vlsn", "rebuild", "-n"),
+)  # fmt: skip
+WRITERS = (
+    ("recover", "--accept-loss"), ("checkpoint",), ("put", "key", "value", *ACCOUNTS), ("delete", "nokey", *ACCOUNTS),
+    ("get", "nokey", *ACCOUNTS), ("scan", "--limit", "5", *ACCOUNTS), ("history", "0x00000000", *ACCOUNTS), ("clean",),
+    ("truncate", "--to", "commits:-1", "--yes"), ("undo",), ("load", "/dev/null", *ACCOUNTS),
+)  # fmt: skip
+OF_DERBY = (("info",), ("dump-log", "--limit", "30"), ("txns",), ("verify",), ("recover", "-n"), ("checkpoint",))
+# A word that is wider than what is left of a line stands on its own.
+LONGEST_INDENT = 40
+PLURAL = re.compile(r"\b1 (?:bytes|commits|committed transactions|entries|files|lines|nodes|records|slots|stretches)\b")
+
+
+def called(words: tuple[str, ...], env: Path) -> list[str | Path]:
+    """The words with the environment after the name of the command."""
+    name = 2 if words[0] in ("vlsn", "group") else 1
+    return [*words[:name], env, *words[name:]]
+
+
+def looked_at(width: int, words: list[str | Path]) -> None:
+    shown = run(*words, "--color", "never", "--progress", "never", terminal=True)
+    for line in (*shown.text.splitlines(), *shown.err.splitlines()):
+        assert len(line) <= width or max(map(len, line.split())) > width - LONGEST_INDENT, (words, line)
+        assert "…" not in line, (words, line)
+        assert not PLURAL.search(line), (words, line)
+    assert shown.text or shown.err, words
+
+
+@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("env", [HEALTHY, DAMAGED, NODE], ids=["healthy", "damaged", "node"])
+def test_what_reads(env: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for words in READERS:
+        looked_at(width, called(words, env))
+    looked_at(width, ["diff", env, HEALTHY])
+    assert run("info", env, terminal=True).code in (0, 1)
+
+
+@pytest.mark.parametrize("env", [HEALTHY, DAMAGED, NODE], ids=["healthy", "damaged", "node"])
+def test_what_writes(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for number, words in enumerate(WRITERS):
+        looked_at(80, called(words, corpus.copy(env, tmp_path / str(number))))
+    env = corpus.copy(env, tmp_path / "copy")
+    looked_at(80, ["salvage", env, "--to", tmp_path / "saved", "--as", "je"])
+    looked_at(80, ["backup", "take", env, tmp_path / "backups"])
+    looked_at(80, ["backup", "list", tmp_path / "backups"])
+    assert (tmp_path / "saved").exists()
+
+
+def test_what_serves_derby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    env = derby_databases.extract(derby_databases.FIVE, tmp_path)
+    for words in OF_DERBY:
+        looked_at(80, called(words, env))
+    columns = run("dump-log", env, "--limit", "1", "--color", "never", terminal=True).text.splitlines()[0]
+    assert columns.endswith(" LENGTH DETAIL")
+    assert run("dump-log", env, "--limit", "1").text.splitlines()[0].endswith(" UNDOES           DETAIL")
+
+
+@pytest.mark.parametrize("name", [*(name for name, _ in cli.commands()), "vlsn", "group", "node", "fleet", "backup"])
+def test_help(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(*name.split(), "--help", terminal=True).text
+    # Examples are there to be copied.
+    body = shown.partition("\nExamples:")[0]
+    assert [line for line in body.splitlines() if len(line) > 80] == []
+    # Only what may be repeated, an argument, has dots after it.
+    assert [line for line in body.splitlines() if re.search(r"[a-z]\.\.\.(\s|$)", line)] == []
+
+
+def test_what_is_piped_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    piped = run("dump-log", HEALTHY, "--limit", "9")
+    assert max(map(len, piped.text.splitlines())) > 200
+    on_terminal = run("dump-log", HEALTHY, "--limit", "9", "--color", "never", "--progress", "never", terminal=True)
+    assert on_terminal.text.split() == piped.text.split(), "folded, and nothing left out"
+
+
+def test_a_scale_of_rollbacks() -> None:
+    shown = run("rollbacks", NODE).text.splitlines()
+    first, axis, bars, vlsns = shown[-4:]
+    assert first.split() == ["0x0/0x0", "0x0/0x9c31"]
+    assert (axis[0], axis[-1], len(axis)) == ("|", "|", 80)
+    assert re.fullmatch(r" +<=+\] +<=+\]", bars)
+    assert vlsns.split() == ["VLSN", "128", "315"]
+    assert [bars.index("<"), bars.rindex("<")] == [vlsns.index("128"), vlsns.index("315")]
+    # In bytes of log: the first period took back 0x268c..0x3575 of 0x9c31.
+    assert abs(bars.index("]") - 79 * 0x3575 // 0x9C31) <= 1
+
+
+def test_rows_of_long_values_stand_below_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long = corpus.copy(HEALTHY, tmp_path / ("deep" * 20))
+    shown = run("salvage", long, "--to", tmp_path / "x", "-n", "--color", "never", "--progress", "never", terminal=True)
+    assert re.search(r"\n  problem +-\n  damages +0\n", shown.text)
+    assert "not shown" not in shown.text
