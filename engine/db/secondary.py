@@ -224,7 +224,8 @@ class SecondaryDatabase:
     def referred_deleted(self, key: bytes, locker: Txn) -> None:
         """A record of the foreign key database is about to go."""
         action, primary = self._config.on_foreign_delete, self._primary
-        for primary_key in self._primary_keys(key, locker):
+        lock_type = LockType.READ if action is ForeignKeyDelete.ABORT else LockType.WRITE
+        for primary_key in self._primary_keys(key, locker, lock_type):
             wanted = comparable_key(primary.state, primary_key)
             if action is ForeignKeyDelete.ABORT:
                 raise DeleteConstraintError(
@@ -301,15 +302,19 @@ class SecondaryDatabase:
         walker = RecordWalker(self._engine, state, locker, lock_type_of(locker) or LockType.READ, backward=False)
         return walker.exact(comparable_key(state, key)) is not None
 
-    def _primary_keys(self, key: bytes, locker: Txn) -> list[bytes]:
-        """The primary keys of a secondary key, locked."""
+    def _primary_keys(self, key: bytes, locker: Txn, lock_type: LockType = LockType.WRITE) -> list[bytes]:
+        """The primary keys of a secondary key, locked whatever the isolation: nobody else takes the entries away."""
         if not self._state.duplicates:
-            walker = RecordWalker(self._engine, self._state, locker, LockType.READ, backward=False)
+            walker = RecordWalker(self._engine, self._state, locker, lock_type, backward=False)
             only = walker.exact(comparable_key(self._state, key))
             return [] if only is None else [only.data]
-        low, high = key_bounds(self._state, key)
-        between = records_between(self._engine, self._state, low, high, locker=locker)
-        return [key_and_data(self._state, record.key, b"")[1] for found in between for record in found]
+        at, high = key_bounds(self._state, key)
+        walker = RecordWalker(self._engine, self._state, locker, lock_type, backward=False, bound=high)
+        keys = []
+        while found := walker.step(at, inclusive=False, limit=1):
+            at = found[0].key
+            keys.append(key_and_data(self._state, at, b"")[1])
+        return keys
 
     def _entry(self, key: bytes, primary_key: bytes) -> tuple[Key, bytes]:
         """The entry of a secondary key and a primary key, as the database stores it."""

@@ -423,3 +423,22 @@ def test_without_a_creator_it_can_be_read() -> None:
     with Environment(storage, EnvironmentConfig(read_only=True)) as env:
         by = env.open_secondary("people.city", env.open_database("people"), SecondaryConfig())
         assert by.get(b"Oslo") == SecondaryRecord(b"Oslo", b"1", b"Oslo||")
+
+
+def test_a_cascade_waits_for_who_takes_an_entry_away() -> None:
+    """Whatever the isolation: a transaction that reads uncommitted records met entries that were just going."""
+    people = people_in_cities(ForeignKeyDelete.CASCADE)
+    people.cities.put(b"Oslo", b"")
+    people.db.put(b"1", b"Oslo||")
+    people.db.put(b"2", b"Oslo||")
+    writer = people.env.begin()
+    people.db.delete(b"1", writer)
+    with people.env.begin(isolation=Isolation.READ_UNCOMMITTED) as txn:
+        with pytest.raises(LockConflictError):
+            people.cities.delete(b"Oslo", txn)
+        txn.abort()
+    writer.abort()
+    with people.env.begin(isolation=Isolation.READ_UNCOMMITTED) as txn:
+        assert people.cities.delete(b"Oslo", txn) == 1
+    assert list(people.db) == []
+    assert people.disagreements() == []
