@@ -8,6 +8,9 @@
   environment in memory once more and reads its range, so that there is nothing to share between executors.
 * ``onDamage``: ``fail`` (the default) refuses an environment whose log is damaged such that records may be missing or
   wrong; ``ignore`` reads what recovery leaves.
+* ``asOf``: the records as they were at a point of the log, ``lsn:0xF/0xO``, ``vlsn:N``, ``time:2026-11-21T14:00:00Z``,
+  ``txn:ID`` or ``commits:-N``; it is looked up once in each environment, before the tasks begin. Where files of then
+  have been deleted it is refused, and the oldest point is named for which all are there.
 * ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
   known.
 
@@ -33,6 +36,9 @@ from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, de
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_source import arrow_schema, check_schema, environments_of
 from engine.pipeline.worker import settle_worker
+from engine.rescue.history import view_at
+from engine.rescue.points import Point, as_of, parse_point
+from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jerecords"
 COLUMNS: Final = {"environment": "string", "db": "string", "key": "binary", "data": "binary"}
@@ -64,18 +70,24 @@ class RecordSource(DataSource):
         on_damage = self.options.get("onDamage", _FAIL).lower()
         if on_damage not in (_FAIL, _IGNORE):
             raise UsageError("onDamage is fail or ignore", found=on_damage)
+        point = self.options.get("asOf")
         return RecordSourceReader(
             schema, environments_of(self.options), self.options.get("db"), ranges,
             ignore_damage=on_damage == _IGNORE, decode=self.options.get("decode"),
+            point=None if point is None else parse_point(point),
         )  # fmt: skip
 
 
 class KeyRange(InputPartition):
-    """Records of one database with ``low <= key < high``; None for no limit."""
+    """Records of one database with ``low <= key < high``; None for no limit.
 
-    def __init__(self, env: str, db: str, low: bytes | None, high: bytes | None) -> None:
-        super().__init__((env, db, low, high))
-        self.env, self.db, self.low, self.high = env, db, low, high
+    Arguments:
+        end_lsn: where the log ends for this read; None for its end.
+    """
+
+    def __init__(self, env: str, end_lsn: int | None, db: str, low: bytes | None, high: bytes | None) -> None:
+        super().__init__((env, end_lsn, db, low, high))
+        self.env, self.end_lsn, self.db, self.low, self.high = env, end_lsn, db, low, high
 
 
 class RecordSourceReader(DataSourceReader):
@@ -88,6 +100,7 @@ class RecordSourceReader(DataSourceReader):
         ranges: key ranges per database; None: by the size of the log.
         ignore_damage: read also where the log is damaged such that records may be missing.
         decode: the decoder; None for none.
+        point: read the environments as they were there.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.
@@ -102,6 +115,7 @@ class RecordSourceReader(DataSourceReader):
         *,
         ignore_damage: bool = False,
         decode: str | None = None,
+        point: Point | None = None,
     ) -> None:
         check_schema(schema, COLUMNS if decode is None else COLUMNS | DECODED_COLUMNS, FORMAT)
         self._arrow = arrow_schema(schema)
@@ -110,6 +124,7 @@ class RecordSourceReader(DataSourceReader):
         self._ranges = ranges
         self._ignore_damage = ignore_damage
         self._decode = decode
+        self._point = point
 
     def partitions(self) -> Sequence[InputPartition]:
         """Key ranges of every database.
@@ -120,7 +135,8 @@ class RecordSourceReader(DataSourceReader):
         """
         found: list[KeyRange] = []
         for env in self._environments:
-            with _opened(env) as opened:
+            end_lsn = None if self._point is None else view_at(DiskStorage(env), self._point)[1].end_lsn
+            with _opened(env, end_lsn) as opened:
                 if opened.unseen and not self._ignore_damage:
                     raise DamageError(
                         "the log is damaged",
@@ -133,7 +149,7 @@ class RecordSourceReader(DataSourceReader):
                     name for name in opened.database_names(internal=self._db is not None) if self._db in (None, name)
                 ]
                 for name in names:
-                    found += self._cut(opened, env, name)
+                    found += self._cut(opened, env, end_lsn, name)
         # An environment without the database is left out; only when all are is the name wrong.
         if not found and self._db is not None:
             raise NotFoundError(
@@ -148,19 +164,19 @@ class RecordSourceReader(DataSourceReader):
         settle_worker()
         assert isinstance(partition, KeyRange)
         # Executors share no memory, so every task recovers for itself, without a lock.
-        with _opened(partition.env) as opened, opened.open_database(partition.db) as db:
+        with _opened(partition.env, partition.end_lsn) as opened, opened.open_database(partition.db) as db:
             decoding = decoding_here(opened, self._decode)
             records = db.items(start=partition.low, end=partition.high)
             while batch := _take(records):
                 yield self._to_arrow(partition, batch, decoding)
 
-    def _cut(self, opened: Environment, env: str, name: str) -> list[KeyRange]:
+    def _cut(self, opened: Environment, env: str, end_lsn: int | None, name: str) -> list[KeyRange]:
         log_bytes = sum(file.size_bytes for file in opened.engine.log_files())
         wanted = self._ranges or max(1, log_bytes // LEAST_TASK_BYTES)
         with opened.open_database(name) as db:
             keys: list[bytes | None] = list(cut_keys(opened.engine, db, wanted)) if wanted > 1 else []
         bounds = [None, *keys, None]
-        return [KeyRange(env, name, low, high) for low, high in pairwise(bounds)]
+        return [KeyRange(env, end_lsn, name, low, high) for low, high in pairwise(bounds)]
 
     def _to_arrow(
         self, partition: KeyRange, batch: list[tuple[bytes, bytes]], decoding: Decoding | None
@@ -180,9 +196,10 @@ class RecordSourceReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
 
 
-def _opened(env: str) -> Environment:
-    """An environment recovered in memory."""
-    return Environment(env, EnvironmentConfig(read_only=True))
+def _opened(env: str, end_lsn: int | None) -> Environment:
+    """An environment recovered in memory, as if its log ended there."""
+    storage = DiskStorage(env)
+    return Environment(storage if end_lsn is None else as_of(storage, end_lsn), EnvironmentConfig(read_only=True))
 
 
 def _take(records: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -26,9 +26,10 @@ Example: ``100 INS T1 | 200 Commit T1 | 300 INS T2 | 400 CkptStart | 500 CkptEnd
 from __future__ import annotations
 
 from collections import deque
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError, NotFoundError, RefusedError
+from engine.errors import FormatError, NotFoundError, RefusedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import TxnEnd
@@ -43,7 +44,7 @@ from engine.format.entry_types import (
     TXN_ENDS,
     type_name,
 )
-from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
+from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, list_log_files
@@ -58,6 +59,7 @@ TXN: Final = "txn"
 COMMITS: Final = "commits"
 MATCHPOINT: Final = "matchpoint"
 KINDS: Final = (LSN, VLSN, TIME, TXN, COMMITS, MATCHPOINT)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Point(NamedTuple):
@@ -72,6 +74,33 @@ class Point(NamedTuple):
     kind: str
     value: int
     text: str
+
+
+def parse_point(text: str) -> Point:
+    """The point that a text names, as in the table above; a time is one of ISO 8601, in UTC unless it names a zone.
+
+    Raises:
+        UsageError: it names none.
+    """
+    kind, _, rest = text.strip().partition(":")
+    try:
+        if text.strip() == MATCHPOINT:
+            return Point(MATCHPOINT, 0, text)
+        if kind == LSN:
+            return Point(LSN, parse_lsn(rest), text)
+        if kind == TIME:
+            when = datetime.fromisoformat(rest)
+            when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+            return Point(TIME, (when - _EPOCH) // timedelta(milliseconds=1), text)
+        if kind in (VLSN, TXN) or (kind == COMMITS and int(rest) < 0):
+            return Point(kind, abs(int(rest)) if kind == COMMITS else int(rest), text)
+    except ValueError:
+        pass
+    raise UsageError(
+        f"not a point: {text!r}",
+        expected="lsn:0xF/0xO, vlsn:N, time:2026-11-21T14:00:00Z, txn:ID, commits:-N or matchpoint",
+        found=text,
+    )
 
 
 class Cut(NamedTuple):

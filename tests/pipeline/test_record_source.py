@@ -14,6 +14,7 @@ from engine import Environment, EnvironmentConfig
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
+from tests.harness import run
 from tests.pipeline.fleet_support import environments, manifest
 
 
@@ -64,6 +65,42 @@ def test_ranges_cover_every_record_once(tmp_path: Path) -> None:
                 sizes = [len(list(db.items(start=a, end=b))) for a, b in pairwise(bounds)]
                 assert sum(sizes) == 3000
                 assert max(sizes) < 4 * 3000 / len(sizes)
+
+
+@pytest.mark.parametrize("point", ["commits:-3", "txn:{txn}", "lsn:0x1/0x0"])
+def test_records_as_of_a_point(session: Session, corpus: Path, tmp_path: Path, point: str) -> None:
+    """As ``scan --as-of`` prints them, of every database, whatever the number of tasks."""
+    register(session.spark)
+    env = tmp_path / "env"
+    with Environment(str(env), EnvironmentConfig(create=True, file_max_bytes=20_000)) as opened:
+        txn_id = 0
+        for name in ("one", "two"):
+            with opened.create_database(name) as db:
+                for number in range(300):
+                    with opened.begin() as txn:
+                        db.put(f"{number % 120:04d}".encode(), b"%d" % number * 9, txn)
+                        txn_id = txn.id if number == 200 and name == "one" else txn_id
+        opened.rename_database("one", "later")
+    point = point.format(txn=txn_id)
+    names = run("dbs", env, "--as-of", point, "--format", "ndjson").lines()
+    wanted = []
+    for name in sorted(row["name"] for row in names if "name" in row):
+        rows = run("scan", env, "--db", name, "--as-of", point, "--format", "ndjson").lines()
+        wanted += [(name, row["key"], row["data"]) for row in rows if row["rec"] == "record"]
+    read = session.spark.read.format("jerecords").option("asOf", point).option("partitions", "3")
+    found = [(row["db"], row["key"].hex(), row["data"].hex()) for row in read.load(str(env)).toArrow().to_pylist()]
+    assert sorted(found) == wanted
+    assert wanted
+    # The renaming is a later transaction.
+    assert {name for name, _, _ in wanted} <= {"one", "two"}
+
+
+def test_a_point_that_is_none(session: Session, golden_dir: Path) -> None:
+    register(session.spark)
+    with pytest.raises(Exception, match="not a point"):
+        session.spark.read.format("jerecords").option("asOf", "yesterday").load(
+            str(golden_dir / "je-17/empty")
+        ).collect()
 
 
 def test_a_database_that_is_not_there(session: Session, golden_dir: Path) -> None:
