@@ -5,6 +5,7 @@
 * ``messages``: messages of JE and Derby that are known: cause, risk, next command
 * ``missing``: log files that are gone or cut short, and what stood only there
 * ``points``: points of a log: by LSN, VLSN, time or transaction, and where a log can end there
+* ``recalculation``: what is in use, counted anew from trees and log
 * ``salvage``: the newest committed version of every record of damaged environments, from their logs
 * ``space``: what takes room in the directory of an environment, and why each file is kept
 * ``truncation``: cutting a log at such a point: what goes, whether what is left is whole, and the cut itself

@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 from engine.errors import JetoolError, plural
 from engine.format.lsn import file_of, format_lsn, make_lsn
-from engine.log.files import list_log_files
-from engine.log.reader import LogReader
 from engine.rescue.messages import BY_WORD, KnownMessage
 from engine.storage.base import Storage
 
@@ -36,6 +34,8 @@ _JE: Final = "com.sleepycat."
 _FOREIGN: Final = re.compile(r"\b(?:com\.sleepycat|org\.apache\.derby)[\w.$]*\.([A-Z]\w*(?:Exception|Error))\b")
 # In front of the code ERROR or SQLState: a number of five digits alone may be anything.
 _DERBY_CODE: Final = re.compile(r"\b(?:ERROR |SQLSTATE: ?|SQLState[:=] ?)([0-9A-Z]{5})\b|\b(XS[A-Z]{2}\w|XBM0\w)\b")
+# What every line has that is looked at: one search for most lines of a log file, which say nothing.
+_HINT: Final = re.compile(r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |ERROR |SQLS|XBM0|XS[A-Z]")
 _FRAME: Final = re.compile(r"\s*at [\w.$<>/@]+\(|\s*\.\.\. \d+ more")
 _LSN: Final = re.compile(r"\b0x([0-9a-f]{1,8})/0x([0-9a-f]{1,8})\b", re.IGNORECASE)
 _VLSN: Final = re.compile(r"VLSN[:= ]{1,3}(\d{1,18})\b", re.IGNORECASE)
@@ -95,9 +95,12 @@ def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
     current: ExplainedMessage | None = None
     for number, whole in enumerate(lines, 1):
         line = whole[:_MOST_LINE]
+        hinted = _HINT.search(line) is not None
+        if not hinted and current is None:
+            continue
         if _FRAME.match(line):
             continue
-        word = _recognised(line)
+        word = _recognised(line) if hinted else None
         if word is None:
             # The lines after a message belong to it, as long as they are part of the same exception.
             if current is not None and line[:1].isspace():
@@ -138,6 +141,10 @@ def look_at_places(storage: Storage, messages: Iterable[ExplainedMessage]) -> li
     Raises:
         NotFoundError: there is no environment.
     """
+    # Most texts are explained without an environment, and soon.
+    from engine.log.files import list_log_files
+    from engine.log.reader import LogReader
+
     files = list_log_files(storage)
     reader = LogReader(storage, files)
     looks = []

@@ -29,6 +29,7 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import LogReader
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
+from engine.rescue.recalculation import Recalculation
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
@@ -66,6 +67,7 @@ class SpaceFile(NamedTuple):
         counted: bytes of its entries that were counted; None where nothing is known of it.
         obsolete, expired: of these; what has expired may be in both.
         reason: why it is there.
+        exact: counted anew: what has expired is not among the obsolete.
     """
 
     path: str
@@ -75,6 +77,7 @@ class SpaceFile(NamedTuple):
     obsolete: int | None
     expired: int | None
     reason: str
+    exact: bool = False
 
     @property
     def live(self) -> tuple[int, int] | None:
@@ -82,6 +85,8 @@ class SpaceFile(NamedTuple):
         if self.counted is None or self.obsolete is None or self.expired is None:
             return None
         least = max(self.counted - self.obsolete - self.expired, 0)
+        if self.exact:
+            return least, least
         return least, max(self.counted - max(self.obsolete, self.expired), 0)
 
 
@@ -108,6 +113,18 @@ def survey_space(storage: Storage, listener: Listener = SILENT) -> SpaceReport:
     logs = {file.path: known[file.number]._replace(path=file.path, size_bytes=file.size_bytes) for file in files.files}
     found = [logs.get(path) or _other(path, size, files) for path, size in _walk(storage)]
     return SpaceReport(tuple(found), problem)
+
+
+def recounted(report: SpaceReport, found: Recalculation, files: LogFiles) -> SpaceReport:
+    """The same with figures that were counted anew."""
+    numbers = {file.path: file.number for file in files.files}
+    rows = []
+    for file in report.files:
+        space = found.files.get(numbers.get(file.path, -1))
+        if space is not None:
+            file = file._replace(counted=space.counted, obsolete=space.obsolete, expired=space.expired, exact=True)
+        rows.append(file)
+    return report._replace(files=tuple(rows))
 
 
 def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, SpaceFile]:

@@ -8,7 +8,10 @@ from typing import Final
 import click
 
 from engine.db.opening import LOCK_FILE
-from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, survey_space
+from engine.errors import plural
+from engine.log.files import list_log_files
+from engine.rescue.recalculation import DatabaseSpace, recalculate
+from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, recounted, survey_space
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -34,6 +37,18 @@ FILE: Final = Shape(
         Field("reason", "text", "why it is there"),
     ),
 )  # fmt: skip
+DATABASE: Final = Shape(
+    "database",
+    "A database, with --recalc.",
+    (
+        Field("db", "text", "its name; null for one that was removed, or is not known", null=True),
+        Field("id", "int", "its id; -1 for nodes of old forms, which do not name theirs in front"),
+        Field("records", "int", "records that its tree has"),
+        Field("live_bytes", "size_bytes", "bytes of its LNs and nodes that are in use"),
+        Field("expired_bytes", "size_bytes", "bytes of its records that have expired"),
+        Field("obsolete_bytes", "size_bytes", "bytes of its LNs and nodes that nothing needs"),
+    ),
+)
 SUMMARY: Final = Shape(
     "summary",
     "The directory.",
@@ -55,9 +70,14 @@ SUMMARY: Final = Shape(
 )
 
 
-def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
-    """A file: a bar of what is in use, sizes, state."""
+def _line(rec: str, row: Row, style: Style) -> str:
+    """A file: a bar of what is in use, sizes, state; a database: its sizes."""
     values = {name: value for name, _, value in row}
+    if rec == DATABASE.rec:
+        live, expired, obsolete = (to_text(kind, value, style) for _, kind, value in row[3:])
+        shares = f"live {live}, expired {expired}, obsolete {obsolete}"
+        name = to_text("text", values["db"] or f"database {values['id']}", style)
+        return f"{name:<22} {plural(values['records'], 'record')}, {shares}"
     counted, least, most = values["counted"], values["live_min"], values["live_max"]
     bar, used = " " * _BAR, ""
     if counted:
@@ -71,16 +91,19 @@ def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signat
 
 def _line_with_reason(rec: str, row: Row, style: Style) -> str:
     """The same, with the reason."""
+    if rec == DATABASE.rec:
+        return _line(rec, row, style)
     return f"{_line(rec, row, style):<82}  {to_text('text', row[-1][2], style)}"
 
 
 @command(
     "space",
-    outputs=lambda: Outputs("stream", (FILE,), SUMMARY),
+    outputs=lambda: Outputs("stream", (FILE, DATABASE), SUMMARY),
     features=("fields", "progress"),
     examples=(
         ("How much of the log is in use", "jetool space /data/env"),
         ("Why each file is kept", "jetool space /data/env --why"),
+        ("What every database takes, counted anew", "jetool space /data/env --recalc"),
         ("For a script: files that nothing leads into", "jetool space /data/env --format csv --fields file,state"),
     ),
     exits={
@@ -93,7 +116,8 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
 )
 @environment
 @click.option("--why", is_flag=True, help="In text, say of every file why it is there; other formats always do.")
-def space(run: Run, env: str, why: bool) -> int:
+@click.option("--recalc", is_flag=True, help="Count anew from trees and log; totals of databases, too.")
+def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     """Print what each file of the directory takes, how much of it is in use, and why it is kept.
 
     The figures are the cleaner's counters, as DbSpace shows them, after a recovery in memory; # is in use, + perhaps,
@@ -101,15 +125,29 @@ def space(run: Run, env: str, why: bool) -> int:
     an open transaction, reserved for replicas, locked records. Every file of the directory is listed, so that the sum
     is that of the directory. Where recovery refuses, the last counters that the log holds are shown. Nothing is
     locked, created or changed.
+
+    The counters are estimates. With --recalc the trees are walked over and the log is read: what they lead to is in
+    use, the rest is not, and every database has its totals. Where recovery refuses, the newest committed versions that
+    the log holds count as in use, of users' databases only.
     """
     storage = DiskStorage(env)
     require_je(storage)
     writer = writer_of(storage)
     reader = storage.lock_holder(LOCK_FILE, _READERS_BYTE) if storage.stat(LOCK_FILE) is not None else None
     report = survey_space(storage, run.listener)
-    with run.out.stream(FILE, line=_line_with_reason if why else _line) as stream:
+    databases: tuple[DatabaseSpace, ...] = ()
+    if recalc:
+        files = list_log_files(storage)
+        found = recalculate(storage, env, files, run.listener)
+        report, databases = recounted(report, found, files), found.databases
+        for unknown in found.not_walked:
+            run.messages.warning(f"not counted: {unknown}", file=env, consequence="what it uses counts as obsolete")
+    with run.out.stream(FILE, DATABASE, line=_line_with_reason if why else _line) as stream:
         for file in report.files:
             stream.row(FILE.rec, FILE.row(_values(file)))
+        for one in databases:
+            values = (one.name or None, one.id, one.records, one.live, one.expired, one.obsolete)
+            stream.row(DATABASE.rec, DATABASE.row(values))
         stream.end(SUMMARY.row((env, *_sums(report.files), writer, reader, report.problem or None)))
     if reader is not None:
         run.messages.notice(

@@ -94,6 +94,11 @@ class Salvage:
         finally:
             self._rows.close()
 
+    def newest_bins(self) -> Iterator[int]:
+        """LSN of the newest complete version of each BIN of users' databases, once the logs are read."""
+        for taker in self._takers:
+            yield from taker.bin_lsns.values()
+
     def _database(self, at: int, db: SalvageDb, *, orphan: bool = False) -> int:
         """The number of a database of a source."""
         number = self._numbers.get((at, db.name))

@@ -1,0 +1,248 @@
+"""What is in use, counted anew: the trees are walked over, and the log is read for what it holds.
+
+The cleaner's counters (``space``) are estimates. Here a byte is *live* when it belongs to an entry that a tree leads
+to: the full version of a node and its last delta, and LNs of slots that hold neither the data nor a deletion. Of these,
+*expired* is what nobody reads any more. All else is *obsolete*: other LNs and nodes, and entries of other kinds, as
+Commits, which belong to no database and which nobody needs once they are logged (R-CLN-3).
+
+``DbSpace -r`` agrees within a point or two, but takes a full version for obsolete once a delta follows it, though
+nobody could read the delta without it.
+
+Where recovery refuses there are no trees. Then salvage says which version of each record counts, and the newest version
+of each BIN stands for its node: an estimate, of users' databases only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.events import SILENT, Listener
+from engine.format.bytecursor import unpack
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, NODES
+from engine.format.fast.header import PLAIN_HEADER, header_lengths
+from engine.format.fast.ln import database_of
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
+from engine.format.lsn import file_of, is_null, offset_of
+from engine.log.access import LogAccess
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFile, LogFiles
+from engine.log.reader import FileReader
+from engine.log.stretches import Stretch, entries_of, stretches
+from engine.rescue.salvage.collect import Salvage
+from engine.rescue.salvage.results import SalvagedRecord
+from engine.rescue.salvage.scan import survey_log
+from engine.rescue.salvage.sources import SalvageNode, sources_of
+from engine.storage.base import Storage
+from engine.tree.bin_node import BIN, DELETED, is_expired
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN
+from engine.verify.trees import walk_trees
+
+_COUNTED: Final = LNS | NODE_ENTRIES | {FILE_HEADER}
+_PACKED_BYTES: Final = 9
+
+
+class FileSpace(NamedTuple):
+    """What a file holds: bytes of all its entries but the header; of these, what is obsolete, and what has expired."""
+
+    counted: int
+    obsolete: int
+    expired: int
+
+
+class DatabaseSpace(NamedTuple):
+    """What a database takes.
+
+    Attributes:
+        name: empty for one that was removed, with its id only.
+        records: that the tree has.
+        live, expired, obsolete: bytes of its LNs and nodes; what has expired is not among the live ones.
+    """
+
+    id: int
+    name: str
+    records: int
+    live: int
+    expired: int
+    obsolete: int
+
+
+class Recalculation(NamedTuple):
+    """The figures.
+
+    Attributes:
+        files: by number; those that can be read.
+        databases: by id.
+        estimated: recovery refuses, so that the log had to tell.
+        not_walked: databases whose trees cannot be walked over, with the reason.
+    """
+
+    files: dict[int, FileSpace]
+    databases: tuple[DatabaseSpace, ...]
+    estimated: bool
+    not_walked: tuple[str, ...]
+
+
+class _Uses:
+    """Live and expired bytes, by file and by database, while trees are walked over."""
+
+    def __init__(self, access: LogAccess) -> None:
+        self._access = access
+        self._now_ms = time.time_ns() // 1_000_000
+        self.live: Counter[int] = Counter()
+        self.expired: Counter[int] = Counter()
+        self.db_live: Counter[int] = Counter()
+        self.db_expired: Counter[int] = Counter()
+        self.records: Counter[int] = Counter()
+        self.names: dict[int, str] = {}
+
+    def begin(self, db: DatabaseState) -> None:
+        """The tree of a database follows."""
+        self.names[db.id] = db.name or f"database {db.id}"
+
+    def visit(self, db: DatabaseState, node: IN) -> None:
+        """A node of it."""
+        self.use(db.id, node.full_lsn)
+        if not isinstance(node, BIN):
+            return
+        self.use(db.id, node.delta_lsn)
+        for at, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
+            if state & DELETED:
+                continue
+            self.records[db.id] += 1
+            # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
+            if not db.duplicates and not state & SLOT_EMBEDDED:
+                self.use(db.id, lsn, node.sizes[at], node.expirations[at])
+
+    def use(self, db_id: int, lsn: int, size: int = 0, expiration: int = 0) -> None:
+        """An entry that is needed; size 0: the log tells."""
+        if is_null(lsn) or not self._access.has_file(file_of(lsn)):
+            return
+        size = size or self._size_at(lsn)
+        if expiration and is_expired(expiration, self._now_ms):
+            self.expired[file_of(lsn)] += size
+            self.db_expired[db_id] += size
+        else:
+            self.live[file_of(lsn)] += size
+            self.db_live[db_id] += size
+
+    def database_at(self, lsn: int) -> int:
+        """The database of the node there."""
+        head, length, _ = self._header_at(lsn)
+        try:
+            return unpack(head, length)[0]
+        except (FormatError, IndexError):
+            return -1
+
+    def _size_at(self, lsn: int) -> int:
+        _, length, size = self._header_at(lsn)
+        return length + size
+
+    def _header_at(self, lsn: int) -> tuple[bytes, int, int]:
+        """The first bytes of an entry, the length of its header, and the size of its body."""
+        number = file_of(lsn)
+        head = self._access.handle(number).read(offset_of(lsn), HEADER_WITH_VLSN_BYTES + _PACKED_BYTES)
+        if len(head) < HEADER_BYTES:
+            return head, 0, 0
+        _, pair, _, size = PLAIN_HEADER.unpack_from(head, 0)
+        return head, header_lengths(self._access.version_of(number))[pair], size
+
+
+def recalculate(storage: Storage, env: str, files: LogFiles, listener: Listener = SILENT) -> Recalculation:
+    """Count what is in use.
+
+    Arguments:
+        storage, env, files: the environment, its directory, its log files.
+        listener: hears ``trees`` in databases and ``files`` in bytes.
+
+    Raises:
+        UnsupportedError, StorageError: a file cannot be read.
+    """
+    access = LogAccess(storage, files.files)
+    try:
+        uses = _Uses(access)
+        report = walk_trees(storage, files, uses, listener=listener)
+        if not report.recovered:
+            uses = _Uses(access)
+            _from_log(env, files, uses, listener)
+    finally:
+        access.close()
+    by_file: dict[int, FileSpace] = {}
+    held: Counter[int] = Counter()
+    total = sum(file.size_bytes for file in files.files)
+    done = 0
+    for file in files.files:
+        listener.step("files", done, total)
+        counted = _held_by(storage, file, files.end_file(), held)
+        live, expired = uses.live[file.number], uses.expired[file.number]
+        by_file[file.number] = FileSpace(counted, max(counted - live - expired, 0), min(expired, counted))
+        done += file.size_bytes
+    listener.step("files", total, total)
+    databases = tuple(
+        DatabaseSpace(
+            id=db_id,
+            name=uses.names.get(db_id, ""),
+            records=uses.records[db_id],
+            live=uses.db_live[db_id],
+            expired=uses.db_expired[db_id],
+            obsolete=max(held[db_id] - uses.db_live[db_id] - uses.db_expired[db_id], 0),
+        )
+        for db_id in sorted({*held, *uses.names})
+    )
+    return Recalculation(by_file, databases, not report.recovered, report.not_checked)
+
+
+def _held_by(storage: Storage, file: LogFile, end_file: int, held: Counter[int]) -> int:
+    """Bytes of the good entries of a file but its header; those of LNs and nodes go by database to ``held``."""
+    counted = 0
+    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+        for item in stretches(reader):
+            if isinstance(item, Damage):
+                continue
+            counted += item.end - item.start if isinstance(item, Stretch) else item.total_bytes
+            for entry in _counted_of(item):
+                if entry.type_number == FILE_HEADER:
+                    counted -= FILE_HEADER_BYTES
+                    continue
+                held[_database_of(entry)] += entry.total_bytes
+    return counted
+
+
+def _counted_of(item: Stretch | LogEntry) -> Iterator[LogEntry]:
+    if isinstance(item, Stretch):
+        yield from entries_of(item, _COUNTED)
+    elif item.type_number in _COUNTED:
+        yield item
+
+
+def _database_of(entry: LogEntry) -> int:
+    """The database of an LN or node; -1 where the layout does not say it in front."""
+    try:
+        if entry.type_number in LNS:
+            return database_of(entry.body, entry.version)
+        return unpack(entry.body, 0)[0] if entry.type_number in NODES else -1
+    except (FormatError, IndexError):
+        return -1
+
+
+def _from_log(env: str, files: LogFiles, uses: _Uses, listener: Listener) -> None:
+    """What salvage says, where there are no trees."""
+    survey = survey_log(env)
+    salvage = Salvage(sources_of([SalvageNode(env, files, survey, "recovery refuses")]), listener)
+    ids = {db.name: db_id for db_id, db in survey.dbs.items()}
+    uses.names |= {db_id: name for name, db_id in ids.items()}
+    for one in salvage.rows():
+        named = salvage.databases[one.database].db
+        if isinstance(one, SalvagedRecord) and named.name in ids:
+            db_id = ids[named.name]
+            uses.records[db_id] += 1
+            if one.origin == "log" and not named.duplicates:
+                uses.use(db_id, one.lsn, 0, one.expiration)
+    for lsn in salvage.newest_bins():
+        uses.use(uses.database_at(lsn), lsn)
