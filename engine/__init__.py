@@ -33,6 +33,10 @@ Example::
         with env.create_database("orders") as orders, env.begin() as txn:
             orders.put(b"4711", b"three crates", txn)
 
+Beside that: cursors (``engine.db.cursor``), secondaries with foreign keys and joins (``engine.db.secondary``),
+sequences (``engine.db.sequence``), scans in disk order, preloading and statistics (``engine.db.whole_tree``), and
+databases in the order of a Java class (``EnvironmentConfig.comparators``). What JE has of these is stored as JE does.
+
 A process that stays opens its environment with ``EnvironmentConfig(...).with_background()``: checkpoints, cleaning,
 eviction, compression and flushing then have threads of their own (``engine.db.daemons``).
 """
@@ -48,10 +52,12 @@ if TYPE_CHECKING:
     from engine.db.cursor import Cursor
     from engine.db.database import Database
     from engine.db.environment import Environment
+    from engine.db.secondary import ForeignKeyDelete, SecondaryConfig, SecondaryDatabase
+    from engine.db.sequence import Sequence, SequenceConfig
     from engine.db.transaction import Transaction
     from engine.derby.store.page_store import PageStore, StoreOptions
     from engine.txn.records import PutMode
-    from engine.txn.txn import Durability, Isolation
+    from engine.txn.txn import Durability, Isolation, LockMode
 
 __all__ = [
     "Cursor",
@@ -60,9 +66,15 @@ __all__ = [
     "Durability",
     "Environment",
     "EnvironmentConfig",
+    "ForeignKeyDelete",
     "Isolation",
+    "LockMode",
     "PageStore",
     "PutMode",
+    "SecondaryConfig",
+    "SecondaryDatabase",
+    "Sequence",
+    "SequenceConfig",
     "StoreOptions",
     "Transaction",
 ]
@@ -74,9 +86,15 @@ _WHERE = {
     "Durability": "engine.txn.txn",
     "Environment": "engine.db.environment",
     "EnvironmentConfig": "engine.db.config",
+    "ForeignKeyDelete": "engine.db.secondary",
     "Isolation": "engine.txn.txn",
+    "LockMode": "engine.txn.txn",
     "PageStore": "engine.derby.store.page_store",
     "PutMode": "engine.txn.records",
+    "SecondaryConfig": "engine.db.secondary",
+    "SecondaryDatabase": "engine.db.secondary",
+    "Sequence": "engine.db.sequence",
+    "SequenceConfig": "engine.db.sequence",
     "StoreOptions": "engine.derby.store.page_store",
     "Transaction": "engine.db.transaction",
 }
