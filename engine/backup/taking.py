@@ -25,11 +25,11 @@ from typing import Final, NamedTuple
 from engine.backup.describing import CopiedFile, Origin, describe, view_of
 from engine.backup.log_facts import end_of
 from engine.backup.manifest import BackupFile, Manifest
-from engine.backup.repository import Repository, pieces_of
+from engine.backup.repository import Repository, StoredFile, pieces_of
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError
 from engine.events import SILENT, Listener
 from engine.log.files import LogFile, list_log_files
-from engine.storage.base import Stat, Storage
+from engine.storage.base import ReadFile, Stat, Storage
 from engine.storage.cut import CutStorage
 
 _MOST_ATTEMPTS: Final = 20
@@ -242,7 +242,9 @@ class _Taking:
             return
         try:
             with closing(self._storage.open(path)) as source:
-                stored = self._repository.put_file(number, pieces_of(source, place.length))
+                stored = self._stored_remotely(place, source)
+                if stored is None:
+                    stored = self._repository.put_file(number, pieces_of(source, place.length))
         except (NotFoundError, DamageError) as error:
             # Deleted, or cut shorter, since the list was made.
             raise _ChangedError(path) from error
@@ -250,6 +252,16 @@ class _Taking:
         self._stored_bytes += 0 if stored.was_there else stored.size_bytes
         made = CopiedFile(path, number, stored.size_bytes, stored.sha256, place.stat.modified_ms)
         self._copied[path] = (made, place.stat)
+
+    def _stored_remotely(self, place: _Place, source: ReadFile) -> StoredFile | None:
+        """What is there already: reading a file twice costs less than sending it in vain."""
+        if not self._repository.is_remote:
+            return None
+        digest = hashlib.sha256()
+        for piece in pieces_of(source, place.length):
+            digest.update(piece)
+        known = self._repository.stored(place.file.number)
+        return next((one for one in known if one.sha256 == digest.hexdigest() and one.size_bytes == place.length), None)
 
     def _require_unchanged(self, places: list[_Place]) -> None:
         """Go round again when a file is not as it was when it was copied."""

@@ -8,13 +8,20 @@ from engine.backup.manifest import ID
 from engine.backup.repository import Repository
 from engine.errors import NotFoundError, UsageError
 from engine.storage.disk import DiskStorage
+from engine.storage.remote import RemoteStorage, is_url
 
 LATEST: Final = "latest"
-DEST_HELP: Final = "The directory of backups."
+DEST_HELP: Final = "The directory of backups, or a URL of fsspec."
 
 
 def open_repository(dest: str) -> Repository:
-    """The directory of backups at a place."""
+    """The directory of backups at a place.
+
+    Raises:
+        UnsupportedError: it is a URL, and what is needed for it is not installed. UsageError: of no known kind.
+    """
+    if is_url(dest):
+        return Repository(RemoteStorage(dest), is_remote=True)
     # Links in it are not followed: it may be a place that others can write to.
     return Repository(DiskStorage(dest, follow=False))
 
