@@ -13,6 +13,7 @@ Also here:
 * ``journal``: the journal of a repair: what was there before, what was written, and how far the repair has come
 * ``overlay``: storages that stand over another one: everything goes through, or changes stay in memory
 * ``posix_locks``: POSIX range locks on single bytes of files, the kind that a JVM takes
+* ``remote``: files at a URL, through fsspec, for directories of backups
 * ``saved_bytes``: saved bytes: what a repair overwrites is kept first, so that the repair can be undone
 * ``scratch``: bytes that do not fit into memory, in a nameless file of the system's temporary directory
 * ``undo``: taking a repair back: every byte as it was before, from the journal
