@@ -21,6 +21,7 @@ from engine.errors import FormatError, plural
 Json: TypeAlias = Any
 # As deep as texts of others may nest: Python's own parser gives up at its limit of recursion, which others may raise.
 _DEEPEST: Final = 200
+_NUL: Final = b"\xc0\x80"
 
 
 class DecodedRecord(NamedTuple):
@@ -125,6 +126,12 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def modified_utf8(data: bytes) -> str:
+    """Java's form of UTF-8: U+0000 in two bytes, what lies beyond U+FFFF as two surrogates. ValueError: it is none."""
+    text = data.replace(_NUL, b"\0").decode("utf-8", "surrogatepass")
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
 
 class Fields:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
+from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, modified_utf8, unknown
 
 _PARTITION: Final = re.compile(r"p[0-9]{1,9}")
 _COMPARATOR: Final = "oracle.kv.Key$BytesComparator"
@@ -18,14 +18,7 @@ _TABLE_FORMATS: Final = range(1, 5)
 _WITH_FLAGS: Final = 4
 _BEFORE_DIGITS: Final = 0x30
 _RADIX: Final = 128
-_NUL: Final = b"\xc0\x80"
 _MINOR: Final = b"\xff"
-
-
-def modified_utf8(data: bytes) -> str:
-    """Java's form of UTF-8: U+0000 in two bytes, what lies beyond U+FFFF as two surrogates. ValueError: it is none."""
-    text = data.replace(_NUL, b"\0").decode("utf-8", "surrogatepass")
-    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
 
 def components(key: bytes) -> tuple[list[str], list[str]]:

@@ -21,11 +21,12 @@ from engine.contents.journals import FRONTENDS
 from engine.contents.nosql import NOSQL
 from engine.contents.opendj import OPENDJ
 from engine.contents.qpid import QPID
+from engine.contents.serial import SERIAL
 from engine.errors import FormatError, UsageError
 
 GROUP: Final = "jetool.contents"
 AUTO: Final = "auto"
-_ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX)
+_ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX, SERIAL)
 OWN: Final = {one.name: one for one in _ALL}
 
 

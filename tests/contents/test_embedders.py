@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contents import registry
-from engine.contents.nosql import NOSQL, NoSqlDecoder, components, modified_utf8, table_id
+from engine.contents.base import modified_utf8
+from engine.contents.nosql import NOSQL, NoSqlDecoder, components, table_id
 from engine.contents.qpid import QpidDecoder
 
 QUEUE = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")

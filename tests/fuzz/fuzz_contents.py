@@ -34,6 +34,7 @@ PLACES: Final = [
         ("qpid", ("MESSAGE_METADATA", "MESSAGE_CONTENT", "QUEUE_ENTRIES", "CONFIGURED_OBJECTS",
                   "CONFIGURED_OBJECT_HIERARCHY")),
         ("heritrix", ("pending",)),
+        ("serial", ("objects",)),
     )
     for database in databases
 ]  # fmt: skip
