@@ -5,6 +5,7 @@ Pure: bytes in, values as JSON has them out. Nothing here opens an environment o
 Modules:
 
 * ``base``: what kinds of contents and decoders promise, fields of hostile bytes, JSON of others
+* ``dpl``: entity stores of JE's Direct Persistence Layer
 * ``frontend_files``: the files beside a frontend's journals: role, cluster, images
 * ``heritrix``: the queues of a crawl
 * ``java_objects``: objects as Java's serialization writes them, read without their classes

@@ -96,11 +96,15 @@ class JavaReader:
     Arguments:
         data: the stream, without its header.
         classes: descriptions by the ids of a class catalog; None where the stream has them itself.
+
+    Attributes:
+        objects: what each object has become, by the number that references to it have.
     """
 
     def __init__(self, data: bytes, classes: Mapping[bytes, JavaClass] | None = None) -> None:
         self._fields = Fields(data)
         self._classes = classes
+        self.objects: dict[int, Json] = {}
         self._handles: list[Any] = []
         self._depth = 0
         self._text_left = _MOST_GROWTH * len(data) + _LEAST_TEXT
@@ -238,7 +242,8 @@ class JavaReader:
         described = self._class()
         if described is None:
             raise FormatError("Java object", expected="a class", found="null")
-        self._handles.append(_Seen(len(self._handles)))
+        number = len(self._handles)
+        self._handles.append(_Seen(number))
         chain = []
         one: JavaClass | None = described
         while one is not None:
@@ -258,7 +263,8 @@ class JavaReader:
                 found[name] = self._value(field.kind)
             if level.flags & _WRITE_METHOD:
                 extra += self._annotations()
-        return _plain(described.name, found, extra)
+        self.objects[number] = _plain(described.name, found, extra)
+        return self.objects[number]
 
     def _value(self, kind: str) -> Json:
         read = _PRIMITIVES.get(kind)
@@ -268,13 +274,15 @@ class JavaReader:
         described = self._class()
         if described is None or len(described.name) < 2:
             raise FormatError("Java array", expected="its class")
-        self._handles.append(_Seen(len(self._handles)))
+        number = len(self._handles)
+        self._handles.append(_Seen(number))
         count, kind = self._fields.number(4), described.name[1]
         if not 0 <= count <= self._fields.left:
             raise FormatError("Java array", expected=f"{count} elements at most", found=str(self._fields.left))
         if kind == "B":
             return hexed(self._fields.raw(count))
-        return [self._value(kind) for _ in range(count)]
+        self.objects[number] = [self._value(kind) for _ in range(count)]
+        return self.objects[number]
 
     def _enum(self) -> Json:
         self._class()

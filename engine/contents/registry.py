@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from engine.contents.base import Contents, DecodedRecord, Decoder, Source, unknown
+from engine.contents.dpl import DPL
 from engine.contents.heritrix import HERITRIX
 from engine.contents.journals import FRONTENDS
 from engine.contents.nosql import NOSQL
@@ -26,7 +27,7 @@ from engine.errors import FormatError, UsageError
 
 GROUP: Final = "jetool.contents"
 AUTO: Final = "auto"
-_ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX, SERIAL)
+_ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX, SERIAL, DPL)
 OWN: Final = {one.name: one for one in _ALL}
 
 

@@ -35,6 +35,7 @@ PLACES: Final = [
                   "CONFIGURED_OBJECT_HIERARCHY")),
         ("heritrix", ("pending",)),
         ("serial", ("objects",)),
+        ("dpl", ("persist#shop#Person", "persist#shop#Person#key")),
     )
     for database in databases
 ]  # fmt: skip
