@@ -133,3 +133,18 @@ def test_unknown_decoders_are_refused(doris: Path) -> None:
     result = run("scan", doris, "--db", "1", "--decode", "mysql")
     assert result.code == exits.USAGE
     assert "doris, starrocks" in result.err
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_salvage(doris: Path, tmp_path: Path, form: str) -> None:
+    """Also of an environment that does not open: a decoder that is named needs no other record."""
+    env = Path(shutil.copytree(doris, tmp_path / "env"))
+    result = run("salvage", env, "--to", tmp_path / "whole", "--as", form, "--decode", "auto", "--json")
+    assert result.code == 0, result.err
+    lines = (tmp_path / f"whole/1.{form}").read_text().splitlines()
+    if form == "ndjson":
+        found = json.loads(lines[4])["decoded_data"]
+    else:
+        found = json.loads(list(csv.DictReader(lines))[4]["decoded_data"])
+    assert found["payload"] == FIFTH["payload"]
+    assert run("salvage", env, "--to", tmp_path / "x", "--decode", "auto").code == exits.USAGE

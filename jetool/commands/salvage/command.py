@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -12,11 +13,14 @@ from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import decode_option, decoding_for_log
 from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.commands.salvage.rows import FORMS, NODE, SALVAGED
 from jetool.commands.salvage.saving import save
 from jetool.output.shape import Row
+
+_DECODED: Final = ("csv", "ndjson")
 
 
 @command(
@@ -46,7 +50,8 @@ from jetool.output.shape import Row
 @click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for what is saved.")
 @click.option("--as", "kind", type=click.Choice(FORMS), default="env", help="How records are written.  [default: env]")
 @click.option("-n", "--dry-run", is_flag=True, help="Read everything, print the result, and write nothing.")
-def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str) -> int:
+@decode_option
+def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decode: str | None) -> int:
     """Save the newest committed version of every record of damaged environments, and name what is lost.
 
     Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
@@ -63,6 +68,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str) -> in
     """
     from engine.pipeline.tables import new_directory, require_new
 
+    if decode is not None and kind not in _DECODED:
+        raise UsageError("--decode is for --as csv and --as ndjson", found=kind)
     require_new(to)
     envs = [env, *more]
     for one in envs:
@@ -75,7 +82,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str) -> in
         result = save(done, sources, None, kind)
     else:
         with new_directory(to) as staging:
-            result = save(done, sources, staging, kind)
+            decodings = [decoding_for_log(run, DiskStorage(source.nodes[0].env), decode) for source in sources]
+            result = save(done, sources, staging, kind, decodings)
     counts = done.counts
     run.out.document(SALVAGED, SALVAGED.row((
         to, kind, run.dry_run, counts["records"] - counts["orphans"], counts["lost"], counts["stood-in"],

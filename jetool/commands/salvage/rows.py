@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from jetool.app.decoding import DECODED_FIELDS
 from jetool.output.shape import Field, Shape
 
 FORMS: Final = ("env", "je", "csv", "ndjson", "ldif")
@@ -71,6 +72,7 @@ RECORD: Final = Shape(
     "record", "A record.", (*_KEY, Field("data_hex", "bytes", "the data"), *_PROVENANCE,
     Field("expiration", "expiration", "when it expires; null for never", null=True)),
 )  # fmt: skip
+DECODED_RECORD: Final = RECORD._replace(fields=(*RECORD.fields, *DECODED_FIELDS))
 LOST: Final = Shape(
     "lost", "A key whose newest version cannot be read.",
     (*_KEY, Field("stood_in", "bool", "an older version was saved in its place")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
+from engine.inspect.contents import Decoding
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import LostVersion, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
@@ -21,15 +23,25 @@ from jetool.output.shape import Row
 _LDIF: Final = "ldif"
 
 
-def save(done: Salvage, sources: list[SalvageSource], staging: Path | None, form: str) -> list[Row]:
-    """Write everything below a directory; None writes nothing. Rows of the databases."""
+def save(
+    done: Salvage,
+    sources: list[SalvageSource],
+    staging: Path | None,
+    form: str,
+    decodings: Sequence[Decoding | None] | None = None,
+) -> list[Row]:
+    """Write everything below a directory; None writes nothing. Rows of the databases.
+
+    Arguments:
+        decodings: for each source how its records are decoded in CSV and NDJSON; None: they are not.
+    """
     saved: Counter[int] = Counter()
     lost: Counter[int] = Counter()
     with ExitStack() as stack:
         files = []
-        for source in sources:
+        for source, decoding in zip(sources, decodings or [None] * len(sources), strict=True):
             where = None if staging is None else staging / source.name if len(sources) > 1 else staging
-            files.append(SourceFiles(where, source.name, "env" if form == _LDIF else form))
+            files.append(SourceFiles(where, source.name, "env" if form == _LDIF else form, decoding))
             stack.callback(files[-1].abandon)
             for node in source.nodes:
                 for damage in node.survey.damages:

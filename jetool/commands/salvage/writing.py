@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import IO, Final
 
 from engine.format.lsn import NULL_LSN, file_of
+from engine.inspect.contents import Decoding
 from engine.log.entry import REASONS, Damage
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.target import NewEnvironment
 from engine.storage.disk import DiskStorage
-from jetool.commands.salvage.rows import DOUBT, LOST, PROVENANCE, RECORD, SKIPPED
+from jetool.app.decoding import decoded
+from jetool.commands.salvage.rows import DECODED_RECORD, DOUBT, LOST, PROVENANCE, RECORD, SKIPPED
 from jetool.output import jsonl
 from jetool.output.base import Encoder, StreamLayout
 from jetool.output.csv import CsvEncoder
@@ -44,9 +46,11 @@ class SourceFiles:
         directory: where they go; None writes nothing.
         source: its name.
         form: of ``FORMS``.
+        decoding: how records are decoded in CSV and NDJSON; None: they are not.
     """
 
-    def __init__(self, directory: Path | None, source: str, form: str) -> None:
+    def __init__(self, directory: Path | None, source: str, form: str, decoding: Decoding | None = None) -> None:
+        self._decoding = decoding
         self._directory = directory
         self._source = source
         self._form = form
@@ -106,6 +110,9 @@ class SourceFiles:
         else:
             file, encoder = self._file_of(number, database)
             row = RECORD.row(self._whole(database, record))
+            if self._decoding is not None:
+                meaning = self._decoding.record(database.db.name, record.key, record.data)
+                row = [*row, *decoded(meaning)]
             if self._form in ("env", "je"):
                 row = [("key", "key", record.key), ("data", "data", record.data)]
             file.write(encoder.rows([("record", row)]))
@@ -117,7 +124,7 @@ class SourceFiles:
             return self._records[1:]
         self._end_records()
         encoder: Encoder
-        layout = StreamLayout((RECORD,))
+        layout = StreamLayout((RECORD if self._decoding is None else DECODED_RECORD,))
         if self._form in ("env", "je"):
             ending, encoder = "dump", JeDumpEncoder(duplicates=database.db.duplicates, printable=False)
         elif self._form == "csv":
