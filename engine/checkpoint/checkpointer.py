@@ -283,6 +283,7 @@ class Checkpointer:
 
     def _flush_levels(self, maps: list[DatabaseState]) -> None:
         """Step 5: ascending levels until nothing is left (R-CKPT-18)."""
+        nodes = 0
         while True:
             with self._ctx.latch:
                 level = self.map.lowest_level()
@@ -299,6 +300,10 @@ class Checkpointer:
                         self._flush_sub_tree(parent)
                 if parent is not None and not self.high_priority:
                     self._flush_sub_tree(parent)
+                # Parents come into the map as their children are logged, so the total may grow.
+                left = len(self.map)
+                nodes = max(nodes, left + 1)
+                self._listener.step("checkpoint flush", nodes - left, nodes)
 
     def _take_and_flush(self, entry: SelectedNode) -> IN | None:
         """Log a node if it is still in the map and its level is flushed at all (R-CKPT-22)."""

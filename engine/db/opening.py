@@ -135,7 +135,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
     if may_create and _holds_nothing(files):
         # A crash while the environment was being made: nothing was in it.
         return _create(storage, config, listener)
-    tail = find_end(storage, files)
+    tail = find_end(storage, files, listener)
     if may_create and tail.entries <= 1 and len(files.files) == 1:
         # Only a header was written: the crash came before the first entry.
         return _create(storage, config, listener)

@@ -22,6 +22,7 @@ Modules:
   group
 * ``parallel``: work over log files in several processes
 * ``record_diff``: the records of two environments side by side, by database and key
+* ``recovery_estimate``: what a recovery would cost, from a look at the end of the log and a sample
 * ``rollback_report``: rollback periods for people: from the log alone, nested, with the records in each
 * ``selection``: choosing entries: the filters of ``dump-log``
 * ``statistics``: counting a log by type, file, database or transaction

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError, RefusedError, UnsupportedError
+from engine.events import SILENT, Listener
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import (
     CKPT_END,
@@ -31,6 +32,9 @@ from engine.log.files import LogFile, LogFiles
 from engine.log.passes import LogRange, backward
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
+
+# Between two reports of progress.
+_TOLD_BYTES: Final = 1 << 20
 
 
 class Tail(NamedTuple):
@@ -87,8 +91,13 @@ class LastCheckpoint(NamedTuple):
     root_lsn: int
 
 
-def find_end(storage: Storage, found: LogFiles) -> Tail:
+def find_end(storage: Storage, found: LogFiles, listener: Listener = SILENT) -> Tail:
     """Read the last file and find the end of the log.
+
+    Arguments:
+        storage: the environment.
+        found: its log files.
+        listener: hears the step ``FIND_END_OF_LOG``, in bytes of the last file.
 
     Raises:
         RefusedError: the environment has to be restored first (marker file, RestoreRequired).
@@ -112,7 +121,7 @@ def find_end(storage: Storage, found: LogFiles) -> Tail:
             if is_last and file is not found.files[0] and (given_up := _given_up(storage, file)) is not None:
                 set_aside.append(file.path)
                 continue
-            tail = _read_last(storage, file, has_later_file=not is_last)
+            tail = _read_last(storage, file, listener, has_later_file=not is_last)
             tail = tail._replace(set_aside=tuple(set_aside), stubs=tuple(stubs))
             return tail if given_up is None else _without(tail, given_up)
         # JE renames a damaged stub to .bad; an intact or an empty one stays and is reused (R-LOG-30).
@@ -273,11 +282,15 @@ class _TailNotes:
             self.checkpoint.after(entry.lsn, entry.type_number)
 
 
-def _read_last(storage: Storage, file: LogFile, *, has_later_file: bool) -> Tail:
+def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later_file: bool) -> Tail:
     seen = _TailNotes()
     with FileReader(storage, file, is_last=True) as reader:
-        name = f"{storage.root}/{file.path}"
+        name, told = f"{storage.root}/{file.path}", 0
         for item in reader.entries():
+            # A last file may be of any size, and damage in it is searched for entries byte by byte.
+            if offset_of(item.lsn) >= told:
+                listener.step("FIND_END_OF_LOG", offset_of(item.lsn), reader.window.size_bytes)
+                told = offset_of(item.lsn) + _TOLD_BYTES
             if isinstance(item, LogEntry):
                 _take(seen, item, name)
             elif seen.damage is None and item.length:

@@ -153,7 +153,7 @@ def _recovered(
     # Nothing may be logged here: changed nodes that the cache cannot hold have to go elsewhere.
     ctx.spill = Spill()
     try:
-        tail = find_end(storage, files._replace(marker=None))
+        tail = find_end(storage, files._replace(marker=None), listener)
         recovery = Recovery(ctx, tail, comparators or {}, listener, keeper=Evictor(ctx))
         catalog = recovery.run()
         for changed in recovery.result.changed:

@@ -86,8 +86,9 @@ class Verbs(Protocol):
         """Write one record."""
 
     def recover(
-        self, run: Run, /, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool
-    ) -> int:
+        self, run: Run, /, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool,
+        estimate: bool,
+    ) -> int:  # fmt: skip
         """Run recovery."""
 
     def scan(

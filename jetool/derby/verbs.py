@@ -128,10 +128,14 @@ def put(run: Run, *, env: str, key: bytes, data: bytes, name: str, no_overwrite:
     return put_record(run, env, name, record, overwrite=not no_overwrite, commit=not no_commit)
 
 
-def recover(run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool) -> int:
+def recover(
+    run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
+) -> int:  # fmt: skip
     """Run recovery, or say of each record or transaction what it would do."""
     from jetool.derby.recover import draw_timeline, explain_database, recover_database
 
+    if estimate:
+        raise kinds.not_for(kinds.DERBY, "--estimate")
     if je_default:
         raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
     if timeline:

@@ -16,6 +16,7 @@ from jetool.app.interrupted import as_before
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
+from jetool.commands.recover.estimate import ESTIMATED, print_estimate
 from jetool.commands.recover.rows import RECOVERED, recovered_row
 
 
@@ -23,10 +24,14 @@ def _outputs() -> Outputs:
     from jetool.derby import explain_rows, recover_rows, timeline_rows
 
     derby = (recover_rows.RECOVERED, explain_rows.EXPLAINED, timeline_rows.TIMELINE)
-    return Outputs("document", (RECOVERED, *derby), derby=derby)
+    return Outputs("document", (RECOVERED, ESTIMATED, *derby), derby=derby)
 
 
-def _check(_: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, **__: object) -> None:
+def _check(
+    _: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool, **__: object
+) -> None:  # fmt: skip
+    if estimate and (accept_loss or je_default or explain):
+        raise UsageError("--estimate recovers nothing", hint="leave --accept-loss, --je-default and --explain out")
     if accept_loss and je_default:
         raise UsageError("--accept-loss and --je-default exclude each other", hint="give one of them")
     if timeline and not explain:
@@ -40,6 +45,7 @@ def _check(_: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeli
     features=("fields", "progress", "lock", "cache", "write"),
     examples=(
         ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
+        ("How long it would take", "jetool recover /data/env --estimate"),
         ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
         ("Give up committed work after damage, after a copy was made", "jetool recover /data/env --accept-loss"),
         ("Transactions of a Derby database beside its checkpoint", "jetool recover /data/derby --explain --timeline"),
@@ -59,8 +65,13 @@ def _check(_: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeli
 @click.option(
     "--explain", is_flag=True, help="Derby: each record, beside what textbook ARIES would do; change nothing."
 )
+@click.option(
+    "--estimate", is_flag=True, help="What recovery would read, write and take, from a sample; change nothing."
+)
 @click.option("--timeline", is_flag=True, help="With --explain: transactions beside the checkpoint and the crash.")
-def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool) -> int:
+def recover(
+    run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
+) -> int:  # fmt: skip
     """Cut off a torn tail, redo what committed after the last checkpoint, undo what did not, and take a checkpoint.
 
     So does JE (or, for a Derby database, Derby) when it opens the environment. The log is looked at first, and nothing
@@ -68,13 +79,18 @@ def recover(run: Run, env: str, accept_loss: bool, je_default: bool, explain: bo
     committed transactions, which JE would cut off without a word, it refuses and changes nothing; the same when no
     checkpoint follows damage before the last file, since JE then reads what is there unchecked. Every byte that is
     cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
-    the state before back. With -n the same is done in memory only. In a Derby database prepared (XA) transactions are
-    kept; with --explain nothing is changed: each record is printed with what recovery does with it, and what ARIES of
-    the textbooks, with page LSNs, a dirty page table and an analysis pass, would do; or, with --timeline, each
-    transaction with where it begins and ends beside the last checkpoint and the crash.
+    the state before back. With -n the same is done in memory only; with --estimate only the end of the log and 4 MB of
+    what recovery would read are looked at, which tell its phases, their bytes and about how long they take.
+
+    In a Derby database prepared (XA) transactions are kept; with --explain nothing is changed: each record is printed
+    with what recovery does with it, and what ARIES of the textbooks, with page LSNs, a dirty page table and an analysis
+    pass, would do; or, with --timeline, each transaction with where it begins and ends beside the last checkpoint and
+    the crash.
     """
     if explain or timeline:
         raise kinds.not_for(kinds.JE, "--explain")
+    if estimate:
+        return print_estimate(run, env)
     # Before recovery, which may roll the stream back.
     before = _vlsns(env)
     done = recovery_run.recover(run, env, accept_loss=accept_loss or je_default)

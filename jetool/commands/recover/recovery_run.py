@@ -111,7 +111,7 @@ def recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     # A repair that was interrupted is taken back first, here in memory, so that the preview is right.
     seen = as_before(disk)
     files = list_log_files(seen)
-    tail = find_end(seen, files)
+    tail = find_end(seen, files, run.listener)
     if may_lack_a_file(tail, files.files):
         run.messages.warning(
             "the log ends where a file is full, without a checkpoint",
