@@ -43,14 +43,14 @@ ESTIMATED: Final = Shape(
 
 
 def print_estimate(run: Run, env: str) -> int:
-    """Estimate and print; 0, and 1 where recovery would refuse."""
+    """Estimate and print; the code is that of the refusal where recovery would refuse."""
     disk = DiskStorage(env)
     require_je(disk)
     seen = as_before(disk)
     found = estimate_recovery(seen, list_log_files(seen), run.listener)
     warn_of_tail(run, env, found.tail)
     run.out.document(ESTIMATED, _row(env, found, config_of(run).cache_bytes))
-    return exits.FINDINGS if found.tail.commits_at_risk else exits.DONE
+    return exits.REFUSED if found.tail.commits_at_risk else exits.DONE
 
 
 def _row(env: str, found: RecoveryEstimate, cache_bytes: int) -> Row:
