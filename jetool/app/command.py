@@ -74,7 +74,7 @@ class Verbs(Protocol):
     def get(self, run: Run, /, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
         """Print the record of a key."""
 
-    def info(self, run: Run, /, *, env: str, quick: bool, stats: bool) -> int:
+    def info(self, run: Run, /, *, env: str, quick: bool, html: str | None, stats: bool) -> int:
         """Print the control data."""
 
     def load(self, run: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> int:

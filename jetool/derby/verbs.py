@@ -97,10 +97,12 @@ def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None, decod
     return get_record(run, env, name, key)
 
 
-def info(run: Run, *, env: str, stats: bool, **_: object) -> int:
+def info(run: Run, *, env: str, stats: bool, html: str | None, **_: object) -> int:
     """Print the control data; there is nothing quicker."""
     from jetool.derby.info import print_info
 
+    if html is not None:
+        raise kinds.not_for(kinds.DERBY, "--html")
     if stats:
         raise UsageError("--stats has no meaning for a Derby database")
     return print_info(run, DiskStorage(env))

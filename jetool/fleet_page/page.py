@@ -40,9 +40,11 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
         version: of jetool.
     """
     names = short_names([profile.member for profile in profiles])
-    title = "Fleet report"
-    count = plural(len(profiles), "environment")
-    about = f"{count}, read {moment_text(made_ms)} UTC. Nothing was changed."
+    # ``jetool info --html`` makes the page of one.
+    one = len(profiles) == 1
+    title = "Environment report" if one else "Fleet report"
+    count = names[profiles[0].member.env] if one else plural(len(profiles), "environment")
+    about = f"{escape(count)}, read {moment_text(made_ms)} UTC. Nothing was changed."
     main = [
         _tiles(profiles),
         _overview(profiles, names),
@@ -54,7 +56,7 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
     return _visible(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}: {count}</title><style>{STYLE}</style></head><body>"
+        f"<title>{title}: {escape(count)}</title><style>{STYLE}</style></head><body>"
         f'<header><h1>{title}</h1><p class="soft">{about}</p></header>'
         f"<main>{''.join(main)}</main>"
         f"<footer>Made by jetool {escape(version)}. Sizes are bytes on disk; times are UTC. Garbage is what "

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from engine.verify.tree_stats import TreeStats
 
 _MOST_WARNINGS: Final = 8
+# Of the log, between two reports of progress.
+_PART_BYTES: Final = 16 << 20
 
 
 def _outputs() -> Outputs:
@@ -39,6 +41,7 @@ def _outputs() -> Outputs:
     examples=(
         ("What state is this environment in", "jetool info /data/env"),
         ("How large and how full are the trees", "jetool info /data/env --stats --fields trees"),
+        ("A page to look at, or to hand on", "jetool info /data/env --html env.html"),
         ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
     ),
     exits={
@@ -51,12 +54,14 @@ def _outputs() -> Outputs:
 )
 @environment
 @click.option("--quick", is_flag=True, help="Only what the end of the log tells: no recovery work, VLSNs or rollbacks.")
+@click.option("--html", type=click.Path(), metavar="FILE", help="Write a page with a map and charts; reads all of it.")
 @click.option("--stats", is_flag=True, help="Also every database's tree: depth, nodes, records, how full they are.")
-def info(run: Run, env: str, quick: bool, stats: bool) -> int:
+def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     """Print the control data of an environment: files, versions, the last checkpoint, what recovery would have to do.
 
     Reads the last file, and the log from firstActive of the last checkpoint on; with --stats, which recovers in memory,
-    every node of every tree. Of a Derby database: both control
+    every node of every tree. With --html every byte is read, for a page of this environment as jetool fleet report
+    makes it, in this process and without Spark. Of a Derby database: both control
     files, the log from the undo low water mark on, losers, and what follows the end of the log. Nothing is locked
     or changed.
     """
@@ -66,6 +71,8 @@ def info(run: Run, env: str, quick: bool, stats: bool) -> int:
     pending = interrupted(storage)
     trees, whole = _trees(run, storage, files) if stats else (None, True)
     belongs_to = "" if quick else _belongs_to(storage, found)
+    if html is not None:
+        _write_page(run, env, html)
     run.out.document(INFO, info_row(env, found, pending.command if pending else None, trees, belongs_to))
     if not whole:
         run.messages.warning(
@@ -114,6 +121,31 @@ def _belongs_to(storage: DiskStorage, found: Survey) -> str:
 
     kind = recognise(NamesOnly(database_names(LogReader(storage, found.files._replace(marker=None)), found.root)))
     return kind.title if kind is not None else ""
+
+
+def _write_page(run: Run, env: str, path: str) -> None:
+    """The page of one environment: the parts of the fleet report, collected here instead of on executors."""
+    from engine.pipeline.fleet.collect_facts import collect_part
+    from engine.pipeline.fleet.log_facts import Facts
+    from engine.pipeline.fleet.profile import make_profile, unreadable
+    from engine.pipeline.inventory import list_members, members, pack, parts_of
+    from jetool.commands.fleet.reporting import page_file, write_page
+
+    with page_file(run, path) as target:
+        (listed,) = list_members(members([env]))
+        if listed.files is None:
+            profile = unreadable(listed.member, str(listed.error))
+        else:
+            facts, done = Facts(), 0
+            total = sum(file.size_bytes for file in listed.files.files)
+            for (part,) in pack([parts_of(listed.member.env, listed.files)], _PART_BYTES):
+                run.listener.step("read log", done, total)
+                facts.join(collect_part(part))
+                done += sum(file.size_bytes for file in part.files)
+            run.listener.step("read log", total, total)
+            profile = make_profile(listed.member, listed.files, facts)
+        if target is not None:
+            write_page(target, [profile])
 
 
 def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeStats], bool]:
