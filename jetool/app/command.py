@@ -428,10 +428,6 @@ def _without_effect(ctx: click.Context, name: str) -> click.UsageError:
     return click.UsageError(f"{name} has no effect on {ctx.command_path}; leave it out", ctx)
 
 
-# As long as no first sentence of a command is.
-_SENTENCE: Final = 200
-
-
 class CommandGroup(click.Group):
     """A command that has commands (``vlsn``), or the program itself.
 
@@ -494,13 +490,6 @@ class CommandGroup(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands. Their options are for their own help to list."""
         self.format_commands(ctx, formatter)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands, each with its whole first sentence: Click would cut it."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, one.get_short_help_str(_SENTENCE)) for name, one in found if one is not None and not one.hidden]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
         """Examples."""
