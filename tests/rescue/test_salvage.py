@@ -52,6 +52,7 @@ class Found:
                 self.records.setdefault(database.db.name, {})[key] = one.data
                 self.given.append(one)
         self.counts = done.counts
+        self.databases = done.databases
 
 
 def write(files: dict[str, bytes], to: Path) -> Path:
@@ -128,6 +129,22 @@ def test_the_log_alone_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch)
     for one in found.given:
         assert one.lsn != NULL_LSN
         assert one.time_ms is not None or one.txn is None
+
+
+def test_records_without_transactions_after_damage_in_the_last_file(tmp_path: Path) -> None:
+    """Recovery, as JE, asks for Commits only before it gives up what stands after damage; salvage must not."""
+    env = corpus.copy(named("je-18.3.20/plain-load").path / "env", tmp_path / "env")
+    whole = records_of(env)
+    last = max(env.glob("*.jdb"))
+    data = bytearray(last.read_bytes())
+    data[len(data) // 3] ^= 8
+    last.write_bytes(data)
+    kept = sum(map(len, records_of(env).values()))
+    found = Found(env)
+    given = sum(map(len, found.records.values()))
+    assert kept < given
+    assert sum(map(len, whole.values())) - given <= 1
+    assert {one.origin for one in found.given} <= {"log", "slot"}
 
 
 def test_three_replicas_each_damaged_elsewhere(tmp_path: Path) -> None:

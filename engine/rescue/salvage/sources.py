@@ -16,8 +16,13 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, UsageError, plural
 from engine.events import SILENT, Listener
 from engine.format.vlsn import NULL_VLSN
+from engine.log.check import check_file
+from engine.log.damage import is_harmless
 from engine.log.files import LogFiles, list_log_files
+from engine.log.reader import FileReader
+from engine.log.tail import Tail
 from engine.rescue.salvage import scan
+from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
 
@@ -77,6 +82,8 @@ def problem_of(env: str) -> str:
             if tail is not None and tail.commits_at_risk:
                 stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
                 return f"{stand} after damage in the last file"
+            if tail is not None and tail.damage is not None and _is_cut_off(DiskStorage(env), tail):
+                return "records without transactions, or a checkpoint, stand after damage in the last file"
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     # Walks the whole tree: damage below any node shows here.
@@ -84,6 +91,13 @@ def problem_of(env: str) -> str:
     except JetoolError as error:
         return str(error)
     return ""
+
+
+def _is_cut_off(storage: Storage, tail: Tail) -> bool:
+    """Whether something durable stands after the end of the log; recovery asks for Commits only, as JE does (D-5)."""
+    with FileReader(storage, tail.last_file, is_last=True) as reader:
+        check = check_file(reader, with_sizes=False)
+    return not all(is_harmless(seen, tail.last_file.number) for seen in check.damages)
 
 
 def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
