@@ -176,7 +176,12 @@ class Environment:
         except NotFoundError:
             if not config.create:
                 raise
-            options = DatabaseOptions(config.duplicates, False, self.engine.config.node_max_entries)
+            options = DatabaseOptions(
+                duplicates=config.duplicates,
+                max_entries=self.engine.config.node_max_entries,
+                deferred_write=primary.state.deferred and not primary.state.temporary,
+                temporary=primary.state.temporary,
+            )
             database = self.create_database(name, options, txn)
         try:
             secondary = SecondaryDatabase(database, primary, config)

@@ -442,3 +442,24 @@ def test_a_cascade_waits_for_who_takes_an_entry_away() -> None:
         assert people.cities.delete(b"Oslo", txn) == 1
     assert list(people.db) == []
     assert people.disagreements() == []
+
+
+@pytest.mark.parametrize("options", [DatabaseOptions(deferred_write=True), DatabaseOptions(temporary=True)])
+def test_a_secondary_is_as_durable_as_its_primary(options: DatabaseOptions) -> None:
+    env = Environment(MemoryStorage(), EnvironmentConfig(create=True, checkpoint_bytes=0))
+    db = env.create_database("db", options)
+    db.put(b"1", b"Oslo||")
+    by = env.open_secondary("by", db, OF_CITY)
+    db.put(b"2", b"Rome||")
+    db.put(b"1", b"Rome||")
+    assert [found.primary_key for found in by.items()] == [b"1", b"2"]
+    env.checkpoint(force=True)
+    db.put(b"3", b"Oslo||")
+    env.engine.crash()
+    with Environment(env.engine.storage) as again:
+        # What a checkpoint has logged, of both alike; temporary ones are gone.
+        if options.temporary:
+            assert again.database_names() == []
+        else:
+            assert list(again.open_database("by")) == [(b"Rome", b"1"), (b"Rome", b"2")]
+            assert list(again.open_database("db")) == [(b"1", b"Rome||"), (b"2", b"Rome||")]
