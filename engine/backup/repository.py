@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Final, NamedTuple
 
@@ -129,10 +130,13 @@ class Repository:
         try:
             # A run that was killed may have left more.
             target.truncate(0)
-            for piece in pieces:
-                target.write(at, piece)
-                digest.update(piece)
-                at += len(piece)
+            # A piece is summed while the file system takes it: both let other threads run.
+            with ThreadPoolExecutor(1) as summing:
+                for piece in pieces:
+                    summed = summing.submit(digest.update, piece)
+                    target.write(at, piece)
+                    at += len(piece)
+                    summed.result()
             name = stored_path(number, digest.hexdigest())
             found = self.storage.stat(name)
             was_there = found is not None and found.size_bytes == at

@@ -1,0 +1,84 @@
+"""``python -m tests.bench.backups``: backup beside ``cp``, verify, and restore, of a generated log.
+
+The log is in the page cache. ``cp`` is followed by a sync of what it wrote, since a backup is durable when it ends.
+Times are wall times in one process, without its start; the runs take turns, and the best counts, so that a busy moment
+of the machine hits none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from engine.backup.checking import check_backups
+from engine.backup.choosing import choose
+from engine.backup.repository import Repository
+from engine.backup.restoring import finish, plan_restore, put_files
+from engine.backup.taking import take
+from engine.storage.disk import DiskStorage
+from tests.bench.generate import generate
+
+# Shares of the speed of cp, or MB/s.
+LEAST_SHARE: Final = 0.7
+LEAST_SUMS: Final = 150.0
+
+
+def measure(directory: Path, megabytes: float, runs: int) -> dict[str, float]:
+    """MB/s of each step.
+
+    Arguments:
+        directory: for the log and the copies.
+    """
+    env, copy, backups, restored = (directory / name for name in ("env", "copy", "backups", "restored"))
+    env.mkdir()
+    size = generate(env, megabytes, replicated=False).size_bytes / 1e6
+    repository = Repository(DiskStorage(backups))
+
+    def restore() -> None:
+        target = DiskStorage(restored)
+        target.make_directory("")
+        put_files(repository, plan_restore(repository, choose(repository, None, None), target, delta=False), target)
+        finish(target)
+
+    steps: dict[str, Callable[[], object]] = {
+        "cp": lambda: subprocess.run(["sh", "-c", f"cp -r '{env}' '{copy}' && sync '{copy}'/*"], check=True),
+        "backup": lambda: take(DiskStorage(env), repository, "bench"),
+        "verify --sums": lambda: check_backups(repository, repository.ids(), sums_only=True),
+        "verify": lambda: check_backups(repository, repository.ids(), sums_only=False),
+        "restore": restore,
+    }
+    best = dict.fromkeys(steps, float("inf"))
+    for _ in range(runs):
+        for place in (copy, backups, restored):
+            shutil.rmtree(place, ignore_errors=True)
+        for name, step in steps.items():
+            began = time.perf_counter()
+            step()
+            best[name] = min(best[name], time.perf_counter() - began)
+    return {name: round(size / wall, 1) for name, wall in best.items()}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Print the figures as JSON; 1 when a bound is not kept."""
+    parser = argparse.ArgumentParser("python -m tests.bench.backups", description=__doc__)
+    parser.add_argument("--megabytes", type=float, default=320, help="size of the generated log  [default: 320]")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each command  [default: 5]")
+    options = parser.parse_args(args)
+    with tempfile.TemporaryDirectory(prefix="jetool-bench-") as directory:
+        found = measure(Path(directory), options.megabytes, options.runs)
+    share = found["backup"] / found["cp"]
+    kept = share >= LEAST_SHARE and found["verify --sums"] >= LEAST_SUMS
+    print(json.dumps({**found, "share of cp": round(share, 2), "bounds kept": kept}, indent=1))
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
