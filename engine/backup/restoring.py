@@ -156,6 +156,17 @@ def plan_restore(
     return plan
 
 
+def is_in_place(repository: Repository, chosen: Chosen, target: Storage) -> bool:
+    """Whether a directory is what a restore leaves: it was killed after its last step, or there is nothing to do."""
+    found = target.stat()
+    if found is None or not found.is_directory or not any(name.endswith(".jdb") for name in target.names()):
+        return False
+    plan = plan_restore(repository, chosen, target, delta=True)
+    extra = plan.new_file
+    there = extra is None or target.stat(extra.path) is not None
+    return there and not plan.missing_bytes and not plan.removed and target.stat(MARKER) is None
+
+
 def put_files(repository: Repository, plan: RestorePlan, target: Storage, *, listener: Listener = SILENT) -> None:
     """Put all files in their places; the marker stays until ``finish``.
 

@@ -45,6 +45,10 @@ def test_the_whole_backup(backups: Path, tmp_path: Path) -> None:
     assert (said["as"], said["group"], said["kept_files"], said["saved_in"]) == ("alone", None, 0, None)
     assert dumped(tmp_path / "env") == dumped(ENV)
     assert run("verify", tmp_path / "env", "--full").code == 0
+    again = run("restore", backups, tmp_path / "env", "--json")
+    assert (again.code, again.json()["copied_files"]) == (exits.DONE, 0)
+    assert run("restore", backups, tmp_path / "env", "--to-txn", "151").code in (exits.REFUSED, exits.NOT_FOUND)
+    (tmp_path / "env" / "00000000.jdb").unlink()
     assert run("restore", backups, tmp_path / "env").code == exits.REFUSED
     assert run("restore", backups, tmp_path / "none" / "env").code == exits.NOT_FOUND
 

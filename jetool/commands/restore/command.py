@@ -10,7 +10,15 @@ from typing import Any, Final, ParamSpec
 import click
 
 from engine.backup.choosing import Chosen, choose
-from engine.backup.restoring import RestorePlan, finish, plan_restore, put_files, require_place, without_marker
+from engine.backup.restoring import (
+    RestorePlan,
+    finish,
+    is_in_place,
+    plan_restore,
+    put_files,
+    require_place,
+    without_marker,
+)
 from engine.db.environment import Environment
 from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError, UsageError, plural
@@ -123,11 +131,17 @@ def restore(
     require(JE, disk, COMMAND)
     if os.path.lexists(os.path.join(target, REPAIR_MARKER)):
         (preview if run.dry_run else settle)(run, target)
-    require_place(disk, delta=delta)
     point = _point(points)
     chosen = choose(repository, chosen_id(repository, made) if made is not None else None, point, run.listener)
     standing, name = _standing(chosen, standing, group)
     asked = point.text if point is not None else None
+    # A run that was killed after its last step has left what it was to leave.
+    is_there = not delta and standing != NEW and is_in_place(repository, chosen, disk)
+    if is_there:
+        run.messages.notice("it stands there already, every byte of it", file=target)
+    else:
+        require_place(disk, delta=delta)
+    delta = delta or is_there
     _tell(run, chosen, target)
     if run.dry_run:
         plan = plan_restore(repository, chosen, disk, delta=delta, listener=run.listener)
