@@ -22,7 +22,7 @@ from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, SalvagedRecord
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import look_at, sources_of
-from engine.rescue.salvage.verdict import OPEN, TxnFates, choose, judge
+from engine.rescue.salvage.verdict import OPEN, NewestBins, TxnFates, choose, judge
 from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, KeyVersions, Packed
 from engine.storage.disk import DiskStorage
 from tests import corpus
@@ -240,6 +240,21 @@ def of(*parts: Packed) -> KeyVersions:
     return found
 
 
+def bins_of(node: int, lsn: int, last_gap: int = NULL_LSN, keys: tuple[bytes, ...] = (b"a", b"m")) -> NewestBins:
+    bins = NewestBins(last_gap)
+    bins.take(node, lsn, list(keys))
+    return bins
+
+
+def test_what_a_split_may_have_moved_is_not_deleted() -> None:
+    """A record beyond the last key of its BIN, where the node after it may be what is damaged."""
+    found, fates = of(ln(100, txn=1), slot(100)), fates_of(1)
+    for key, gone in ((b"k", True), (b"z", False), (b"A", False)):
+        assert judge(found, 0, fates, bins_of(5, 500, last_gap=900), key).gone == gone
+        # Without damage all nodes are there.
+        assert judge(found, 0, fates, bins_of(5, 500, last_gap=300), key).gone
+
+
 def test_sorting_in_runs() -> None:
     """In runs or in memory: the same records in the same order, each with all that counts."""
     source = random.Random(1)
@@ -261,7 +276,7 @@ def test_sorting_in_runs() -> None:
 
     def said(sort: SortedVersions) -> list[Any]:
         return [
-            (database, key, node, judge(found, node, fates, {7: 2500}))
+            (database, key, node, judge(found, node, fates, bins_of(7, 2500), key))
             for database, key, nodes in sort.groups() for node, found in nodes
         ]  # fmt: skip
 
@@ -281,35 +296,35 @@ def fates_of(*committed: int) -> TxnFates:
 def test_verdicts() -> None:
     fates = fates_of(1)
     old, new = ln(100, txn=1), ln(300, txn=11)
-    found = judge(of(old, new), 0, fates, {})
+    found = judge(of(old, new), 0, fates, NewestBins(), b"k")
     assert found.version is not None
     assert found.doubt is not None
     assert (found.version.lsn, found.doubt.lsn, found.lost_lsn, found.passed_over) == (100, 300, NULL_LSN, {OPEN: 1})
-    found = judge(of(old, slot(200)), 0, fates, {5: 400})
+    found = judge(of(old, slot(200)), 0, fates, bins_of(5, 400), b"k")
     assert found.version is not None
     assert (found.version.lsn, found.lost_lsn, found.live) == (100, 200, True)
     # A later version of the node does not have it.
-    found = judge(of(old, slot(200)), 0, fates, {5: 500})
+    found = judge(of(old, slot(200)), 0, fates, bins_of(5, 500), b"k")
     assert found.gone
     assert not found.live
     # The slot has the data.
-    found = judge(of(old, slot(200, EMBEDDED)), 0, fates, {5: 400})
+    found = judge(of(old, slot(200, EMBEDDED)), 0, fates, bins_of(5, 400), b"k")
     assert found.version is not None
     assert (found.version.kind, found.version.lsn, found.lost_lsn) == ("slot", 200, NULL_LSN)
-    found = judge(of(slot(200, DELETED)), 0, fates, {5: 400})
+    found = judge(of(slot(200, DELETED)), 0, fates, bins_of(5, 400), b"k")
     assert not found.live
 
 
 def test_nodes_of_a_group_by_vlsn() -> None:
     fates = fates_of(1)
-    older = judge(of(ln(100, vlsn=7, txn=1)), 0, fates, {})
-    newer = judge(of(ln(90, vlsn=9, txn=1, deleted=True)), 0, fates, {})
+    older = judge(of(ln(100, vlsn=7, txn=1)), 0, fates, NewestBins(), b"k")
+    newer = judge(of(ln(90, vlsn=9, txn=1, deleted=True)), 0, fates, NewestBins(), b"k")
     assert choose({0: older, 1: newer}, [20, 20]) == (1, False)
-    lost = judge(of(ln(50, vlsn=5, txn=1), slot(99, 0, 5, 120)), 0, fates, {})
+    lost = judge(of(ln(50, vlsn=5, txn=1), slot(99, 0, 5, 120)), 0, fates, NewestBins(), b"k")
     assert choose({0: lost}, [20]) == (0, True)
     assert choose({0: lost, 1: older}, [20, 20]) == (1, False)
     # The other node's log ends before the lost version may have come.
-    same = judge(of(ln(44, vlsn=5, txn=1)), 0, fates, {})
+    same = judge(of(ln(44, vlsn=5, txn=1)), 0, fates, NewestBins(), b"k")
     assert choose({0: lost, 1: same}, [20, 10]) == (0, True)
 
 

@@ -97,7 +97,7 @@ class Salvage:
     def newest_bins(self) -> Iterator[int]:
         """LSN of the newest complete version of each BIN of users' databases, once the logs are read."""
         for taker in self._takers:
-            yield from taker.bin_lsns.values()
+            yield from taker.bins.lsns.values()
 
     def _database(self, at: int, db: SalvageDb, *, orphan: bool = False) -> int:
         """The number of a database of a source."""
@@ -186,7 +186,7 @@ class Salvage:
         high = max((period[1] for period in survey.periods), default=NULL_LSN)
         return VersionTaker(
             self._rows, number, self._commits[number], kind_of, number_of, partial(self._read_entry, number),
-            (low, high),
+            (low, high), _last_gap(self._nodes[number][1]),
         )  # fmt: skip
 
     def _read_entry(self, number: int, item: LogEntry) -> None:
@@ -228,8 +228,17 @@ class Salvage:
         if found is None:
             return
         if found.is_whole:
-            lsns = self._takers[number].bin_lsns
-            lsns[found.node] = max(item.lsn, lsns.get(found.node, NULL_LSN))
+            self._takers[number].bins.take(found.node, item.lsn, found.keys)
         for key, slot in found.rows:
             database = self._database(at, self._own(number, found.db_id, node.survey.dbs[found.db_id]))
             self._rows.add(database, key, number, ([], slot, item.lsn, found.node), SLOT_BYTES + len(slot[2]))
+
+
+def _last_gap(node: SalvageNode) -> int:
+    """The highest LSN at which something of a log is damaged or not there; NULL_LSN without any."""
+    damages = (damage for damage in node.survey.damages if not damage.is_tail)
+    places = [damage.lsn for damage in damages if damage.length or damage.reason == "unreadable"]
+    missing = node.files.missing()
+    if missing:
+        places.append((max(missing) << 32) + 0xFFFFFFFF)
+    return max(places, default=NULL_LSN)

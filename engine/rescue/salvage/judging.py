@@ -46,7 +46,7 @@ class Judge:
         nodes = [node for source in sources for node in source.nodes]
         self._envs = [node.env for node in nodes]
         self._last_vlsns = [node.survey.last_vlsn for node in nodes]
-        self._node_lsns = [taker.bin_lsns for taker in takers]
+        self._bins = [taker.bins for taker in takers]
         # By database: the VLSN up to which the base of its source gives all; None without a base.
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
@@ -59,7 +59,7 @@ class Judge:
         """What is to be said of one record, and the record."""
         verdicts: dict[int, Verdict] = {}
         for node, versions in found:
-            verdict = judge(versions, node, self._fates, self._node_lsns[node])
+            verdict = judge(versions, node, self._fates, self._bins[node], key, self._duplicates[database])
             verdicts[node] = verdict
             if verdict.passed_over:
                 self._counts.update(verdict.passed_over)

@@ -93,12 +93,14 @@ class NodeVersions(NamedTuple):
     Attributes:
         node: its id.
         is_whole: it is no delta: a record that it lacks is not in its range.
-        rows: key and version of each slot.
+        keys: of all slots.
+        rows: key and version of each slot that leads somewhere.
     """
 
     db_id: int
     node: int
     is_whole: bool
+    keys: list[bytes]
     rows: list[tuple[bytes, SlotVersion]]
 
 
@@ -208,7 +210,8 @@ def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
         vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
         version = (slot.lsn, flags, data, vlsn, _expiration(node, slot), node.node_id, item.lsn)
         rows.append((node.full_key(slot), version))
-    return NodeVersions(node.db_id, node.node_id, item.type_number == BIN_TYPE, rows)
+    keys = [node.full_key(slot) for slot in node.slots]
+    return NodeVersions(node.db_id, node.node_id, item.type_number == BIN_TYPE, keys, rows)
 
 
 def end_of(item: LogEntry) -> TxnEnd | None:

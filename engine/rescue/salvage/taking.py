@@ -28,6 +28,7 @@ from engine.log.entry import LogEntry
 from engine.log.stretches import entry_at
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.sorting import SortedVersions
+from engine.rescue.salvage.verdict import NewestBins
 from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,
@@ -61,10 +62,11 @@ class VersionTaker:
         number_of: the number of a new one.
         general: takes an entry the general way.
         rolled_back: LSNs between which rollbacks may have taken versions back.
+        last_gap: as ``NewestBins`` takes it.
 
     Attributes:
         commits, aborts: times of transactions that ended.
-        bin_lsns: by node id, where the newest complete version of a BIN was logged.
+        bins: the newest complete version of each BIN.
         removed: LNs of databases that were removed.
     """
 
@@ -77,6 +79,7 @@ class VersionTaker:
         number_of: Callable[[int], int],
         general: Callable[[LogEntry], None],
         rolled_back: tuple[int, int],
+        last_gap: int,
     ) -> None:
         self._rows = rows
         self._node = node
@@ -87,7 +90,7 @@ class VersionTaker:
         self._databases: dict[int, int] = {}
         self.commits = commits
         self.aborts = TxnLsns()
-        self.bin_lsns: dict[int, int] = {}
+        self.bins = NewestBins(last_gap)
         self.removed: int = 0
 
     def take(self, data: bytes, start: int, end: int, base_lsn: int, version: int) -> None:
@@ -181,7 +184,7 @@ class VersionTaker:
         if read_records(body, head, keys, lsns, states, values, []) < 0:
             return False
         node = head.node_id
-        self.bin_lsns[node] = max(lsn, self.bin_lsns.get(node, NULL_LSN))
+        self.bins.take(node, lsn, keys)
         if database == NEW:
             if all(one == NULL_LSN for one in lsns):
                 return True

@@ -8,7 +8,8 @@ In one log, of the rows of one record:
    version; a deleted slot removes the record; else the newest version is *lost*, and an older one, if there is one,
    stands in for it.
 3. A record that the newest complete version of its BIN lacks, although an older one had it, has been deleted, unless an
-   LN is newer still.
+   LN is newer still. Beyond the first and last key of that version it may as well have moved to another node when the
+   BIN was split; where damage, or a file that is not there, may have held that node, the record is kept.
 
 Of several nodes of a group the highest VLSN counts. What one node has lost is not lost when another, whose log goes as
 far, knows the record and has not lost it, or has a newer version than the one that would stand in.
@@ -22,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from engine.errors import FormatError
+from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
@@ -106,14 +109,61 @@ class Verdict(NamedTuple):
         return NULL_VLSN if self.version is None else self.version.vlsn
 
 
-def judge(found: KeyVersions, node: int, fates: TxnFates, node_lsns: dict[int, int]) -> Verdict:
+class NewestBins:
+    """The newest complete version of each BIN in the log of a node.
+
+    Arguments:
+        last_gap: the highest LSN at which something of the log is damaged or not there; NULL_LSN without any.
+    """
+
+    def __init__(self, last_gap: int = NULL_LSN) -> None:
+        self._last_gap = last_gap
+        self.lsns: dict[int, int] = {}
+        self._ends: dict[int, tuple[bytes, bytes]] = {}
+
+    def take(self, node: int, lsn: int, keys: list[bytes]) -> None:
+        """A complete version, with its keys."""
+        if lsn > self.lsns.get(node, NULL_LSN):
+            self.lsns[node] = lsn
+            if lsn <= self._last_gap and keys:
+                self._ends[node] = keys[0], keys[-1]
+            else:
+                self._ends.pop(node, None)
+
+    def without(self, found: KeyVersions, key: bytes, newest: int, duplicates: bool) -> bool:
+        """Whether the newest version of the BIN that last had a record shows that it was deleted (rule 3).
+
+        Arguments:
+            found, key: of the record.
+            newest: LSN of its newest version that committed.
+            duplicates: keys have two parts.
+        """
+        if not found.seen_lsn < self.lsns.get(found.seen_node, NULL_LSN) > newest:
+            return False
+        if self._last_gap < found.seen_lsn:
+            return True
+        ends = self._ends.get(found.seen_node)
+        if ends is None:
+            return False
+        if not duplicates:
+            return ends[0] <= key <= ends[1]
+        try:
+            return split_two_part_key(ends[0]) <= split_two_part_key(key) <= split_two_part_key(ends[1])
+        except (FormatError, IndexError):
+            return False
+
+
+def judge(
+    found: KeyVersions, node: int, fates: TxnFates, newest_bins: NewestBins, key: bytes, duplicates: bool = False
+) -> Verdict:
     """What one log says of one record.
 
     Arguments:
         found: LNs and slots of the record.
         node: its number.
         fates: of the transactions.
-        node_lsns: by node id, where its newest complete version was logged.
+        newest_bins: of this log.
+        key, duplicates: of the record.
     """
     best: LNVersion | None = None
     doubt: LNVersion | None = None
@@ -134,9 +184,7 @@ def judge(found: KeyVersions, node: int, fates: TxnFates, node_lsns: dict[int, i
     version = None if best is None else version_of_ln(best)
     slot, lost_lsn, gone = found.slot, NULL_LSN, False
     if slot is not None:
-        # Rule 3.
-        node_lsn = node_lsns.get(found.seen_node, NULL_LSN)
-        gone = found.seen_lsn < node_lsn > newest
+        gone = newest_bins.without(found, key, newest, duplicates)
         # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
         if not gone and slot[0] > newest and all(row[0] != slot[0] for row in found.lns):
             if slot[1] & (DELETED | EMBEDDED):
