@@ -235,10 +235,10 @@ class Salvage:
 
 
 def _last_gap(node: SalvageNode) -> int:
-    """The highest LSN at which something of a log is damaged or not there; NULL_LSN without any."""
+    """The highest LSN at which a log is damaged; NULL_LSN without damage.
+
+    A torn tail held nothing durable. Files that are not there do not count: most have been cleaned, and then every
+    BIN that was in use stands in a later one.
+    """
     damages = (damage for damage in node.survey.damages if not damage.is_tail)
-    places = [damage.lsn for damage in damages if damage.length or damage.reason == "unreadable"]
-    missing = node.files.missing()
-    if missing:
-        places.append((max(missing) << 32) + 0xFFFFFFFF)
-    return max(places, default=NULL_LSN)
+    return max((one.lsn for one in damages if one.length or one.reason == "unreadable"), default=NULL_LSN)

@@ -9,7 +9,7 @@ In one log, of the rows of one record:
    stands in for it.
 3. A record that the newest complete version of its BIN lacks, although an older one had it, has been deleted, unless an
    LN is newer still. Beyond the first and last key of that version it may as well have moved to another node when the
-   BIN was split; where damage, or a file that is not there, may have held that node, the record is kept.
+   BIN was split; where damage may have held that node, the record is kept.
 
 Of several nodes of a group the highest VLSN counts. What one node has lost is not lost when another, whose log goes as
 far, knows the record and has not lost it, or has a newer version than the one that would stand in.
@@ -113,7 +113,7 @@ class NewestBins:
     """The newest complete version of each BIN in the log of a node.
 
     Arguments:
-        last_gap: the highest LSN at which something of the log is damaged or not there; NULL_LSN without any.
+        last_gap: the highest LSN at which the log is damaged; NULL_LSN without damage.
     """
 
     def __init__(self, last_gap: int = NULL_LSN) -> None:
