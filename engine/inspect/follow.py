@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.log.entry import Damage, LogEntry
-from engine.log.files import LogFiles, list_log_files
+from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 
@@ -69,14 +69,22 @@ def _new_items(
                 yield item, after, offset_of(item.lsn)
 
 
+def end_of_last(storage: Storage, last: LogFile, at: int) -> int:
+    """Where the whole entries of the last file end, from an entry boundary on."""
+    with FileReader(storage, last, is_last=True) as reader:
+        for item in reader.entries(at):
+            if isinstance(item, LogEntry):
+                at = offset_of(item.lsn) + item.total_bytes
+            elif item.has_next:
+                at = offset_of(item.end_lsn)
+            else:
+                break
+    return at
+
+
 def _end(storage: Storage) -> int:
     files = list_log_files(storage)
     if not files.files:
         return 0
     last = files.files[-1]
-    end = make_lsn(last.number, 0)
-    with FileReader(storage, last, is_last=True) as reader:
-        for item in reader.entries():
-            if isinstance(item, LogEntry):
-                end = item.lsn + item.total_bytes
-    return end
+    return make_lsn(last.number, end_of_last(storage, last, 0))

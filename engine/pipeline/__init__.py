@@ -22,7 +22,9 @@ Also here:
 * ``installed``: whether the Python packages that a job needs are there
 * ``load``: bulk load: sorted records become finished log files
 * ``log_columns``: the columns of the ``jelog`` data source, and how they are filled from log entries
+* ``log_rows``: rows of log entries as Arrow batches, and what the sources take for paths and schemas
 * ``log_source``: ``spark.read.format("jelog")``: the entries of the logs of many environments as rows
+* ``log_stream_source``: ``spark.readStream.format("jelog")``: entries that are appended to the logs of environments
 * ``record_source``: ``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave
   them
 * ``shipping``: the package as a zip, for executors that do not have it

@@ -9,6 +9,8 @@ which columns are needed, and then only those are built::
 
     spark.read.format("jelog").schema("type string, size bigint").load("/data/*/je").groupBy("type").sum("size")
 
+``spark.readStream.format("jelog")`` follows the logs instead: see ``log_stream_source``.
+
 Conditions that Spark hands over (with ``spark.sql.python.filterPushdown.enabled``, which ``register`` sets) are tested
 before rows are built. A condition on ``environment``, ``path`` or ``file`` leaves files unread.
 """
@@ -36,28 +38,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from engine.errors import UsageError
-from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
-from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, expand, pack, parts_of
-from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnFiller, ColumnLimits, Item, wants_file
+from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, pack, parts_of
+from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, wants_file
+from engine.pipeline.log_rows import LogRows, environments_of
+from engine.pipeline.log_stream_source import LogStreamReader
 from engine.pipeline.worker import settle_worker
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jelog"
-_BATCH_ROWS: Final = 8192
-_INTEGERS: Final[dict[str, pa.DataType]] = {
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-}
-_ARROW: Final = _INTEGERS | {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-}
 
 
 class LogSource(DataSource):
@@ -72,6 +62,10 @@ class LogSource(DataSource):
         """All columns, ``data_hex`` only with the option ``data``."""
         columns = (*COLUMNS, DATA) if self.options.get("data", "").lower() == "true" else COLUMNS
         return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
+        """A reader of what is appended."""
+        return LogStreamReader(schema, self.options, FORMAT)
 
     def reader(self, schema: StructType) -> LogSourceReader:
         """A reader of the columns of a schema, the caller's or our own."""
@@ -99,15 +93,13 @@ class LogSourceReader(DataSourceReader):
     """
 
     def __init__(self, schema: StructType, environments: Sequence[str], least_bytes: int) -> None:
-        check_schema(schema, {column.name: column.type for column in BY_NAME.values()}, FORMAT)
-        self._arrow = arrow_schema(schema)
+        self._rows = LogRows(schema, {}, FORMAT)
         self._environments = tuple(environments)
         self._least_bytes = least_bytes
-        self._conditions: dict[str, ColumnLimits] = {}
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take the conditions that ``ColumnLimits`` can say; give back the others."""
-        self._conditions, rest = conditions_of(filters, BY_NAME)
+        self._rows.conditions, rest = conditions_of(filters, BY_NAME)
         return rest
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -116,7 +108,7 @@ class LogSourceReader(DataSourceReader):
         for env in self._environments:
             # The marker file has rows, too: it is why JE refuses to open the environment (R-LOG-38).
             part = parts_of(env, list_log_files(DiskStorage(env)), marker=True)
-            wanted = [file for file in part.files if wants_file(self._conditions, env, file.path, file.number)]
+            wanted = [file for file in part.files if wants_file(self._rows.conditions, env, file.path, file.number)]
             parts.append(part._replace(files=tuple(wanted)))
         return [Files(task) for task in pack(parts, self._least_bytes)]
 
@@ -124,49 +116,12 @@ class LogSourceReader(DataSourceReader):
         """Rows of the files of one task."""
         settle_worker()
         assert isinstance(partition, Files)
-        filling = ColumnFiller(tuple(self._arrow.names), self._conditions)
         for part in partition.parts:
             storage = DiskStorage(part.env)
             for file in part.files:
                 # Only in the last file may the log end in a torn entry.
                 with FileReader(storage, file, is_last=file.number >= part.end_file) as reader:
-                    same = {"environment": part.env, "path": file.path}
-                    for batch in _batches(reader.entries()):
-                        count, columns = filling.fill(batch)
-                        if count:
-                            yield self._to_arrow(count, columns, same)
-
-    def _to_arrow(self, count: int, columns: dict[str, list[Any]], same: dict[str, str]) -> pa.RecordBatch:
-        arrays = []
-        for field in self._arrow:
-            if field.name in same:
-                arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), count))
-            elif field.name == "time":
-                # Milliseconds since 1970; a row without an entry with a time is null.
-                arrays.append(pa.array(columns["time"], pa.timestamp("ms", tz="UTC")).cast(field.type))
-            else:
-                arrays.append(pa.array(columns[field.name], field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
-
-
-def environments_of(options: Any) -> list[str]:
-    """The environments that ``load`` was called with.
-
-    Raises:
-        UsageError: it was called without a path. NotFoundError: a glob matches nothing.
-    """
-    path = options.get("path", "")
-    patterns = [pattern.strip().removeprefix("file://") for pattern in path.split(",") if pattern.strip()]
-    if not patterns:
-        raise UsageError("load needs the path of an environment", hint='.load("/data/*/je")')
-    foreign = next((pattern for pattern in patterns if "://" in pattern), None)
-    if foreign is not None:
-        raise UsageError(
-            "logs are read as files of this machine",
-            found=foreign,
-            hint="mount or copy it where every executor finds it",
-        )
-    return expand(patterns)
+                    yield from self._rows.batches(part.env, file.path, reader.entries())
 
 
 def least_bytes_of(options: Any) -> int:
@@ -175,25 +130,6 @@ def least_bytes_of(options: Any) -> int:
     if not text.isdigit() or not int(text):
         raise UsageError("partitionBytes is a number of bytes", found=text)
     return int(text)
-
-
-def check_schema(schema: StructType, known: dict[str, str], source: str) -> None:
-    """Refuse a schema with columns that there are not; integers may have any width that holds the values.
-
-    Raises:
-        UsageError: naming the column and what there is.
-    """
-    for field in schema.fields:
-        given, wanted = field.dataType.simpleString(), known.get(field.name)
-        if wanted is None:
-            raise UsageError(f"{source} has no column {field.name}", expected=", ".join(known), found=field.name)
-        if given != wanted and not (given in _INTEGERS and wanted in _INTEGERS):
-            raise UsageError(f"column {field.name} of {source} is of another type", expected=wanted, found=given)
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a checked schema of Spark's."""
-    return pa.schema([pa.field(field.name, _ARROW[field.dataType.simpleString()]) for field in schema.fields])
 
 
 def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, ColumnLimits], list[Filter]]:
@@ -230,15 +166,3 @@ def _limits_of(one: Filter) -> ColumnLimits | None:
     if isinstance(one, (LessThan, LessThanOrEqual)):
         return ColumnLimits(high=value - isinstance(one, LessThan))
     return None
-
-
-def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """Entries in batches; damage stands in one with the entries before it."""
-    batch: list[Item] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) >= _BATCH_ROWS or isinstance(item, Damage):
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -34,7 +34,7 @@ from engine.inspect.contents import Decoding
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
-from engine.pipeline.log_source import arrow_schema, check_schema, environments_of
+from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of
 from engine.pipeline.worker import settle_worker
 from engine.rescue.history import view_at
 from engine.rescue.points import Point, as_of, parse_point

@@ -178,7 +178,8 @@ def test_a_path_is_needed_and_must_match(session: Session, tmp_path: Path) -> No
 
 def test_usage_errors_are_ours() -> None:
     needs("Spark")
-    from engine.pipeline.log_source import environments_of, least_bytes_of
+    from engine.pipeline.log_rows import environments_of
+    from engine.pipeline.log_source import least_bytes_of
 
     with pytest.raises(UsageError, match="files of this machine"):
         environments_of({"path": "/data/a,hdfs://host/b"})

@@ -1,0 +1,118 @@
+"""Rows of log entries as Arrow batches, and what the sources of this package take for their paths and schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from engine.errors import UsageError
+from engine.log.entry import Damage
+from engine.pipeline.inventory import expand
+from engine.pipeline.log_columns import BY_NAME, ColumnFiller, ColumnLimits, Item
+
+_BATCH_ROWS: Final = 8192
+_INTEGERS: Final[dict[str, pa.DataType]] = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+}
+_ARROW: Final = _INTEGERS | {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+class LogRows:
+    """Makes rows of the entries of a file.
+
+    Arguments:
+        schema: the columns that are wanted.
+        conditions: what rows have to fulfil.
+        source: how errors name the source.
+
+    Raises:
+        UsageError: the schema has a column that there is not, or one of another type.
+    """
+
+    def __init__(self, schema: StructType, conditions: dict[str, ColumnLimits], source: str) -> None:
+        check_schema(schema, {column.name: column.type for column in BY_NAME.values()}, source)
+        self._arrow = arrow_schema(schema)
+        self.conditions = conditions
+
+    def batches(self, env: str, path: str, items: Iterator[Item]) -> Iterator[pa.RecordBatch]:
+        """Rows of entries and damage of one file."""
+        filling = ColumnFiller(tuple(self._arrow.names), self.conditions)
+        same = {"environment": env, "path": path}
+        for batch in _batches(items):
+            count, columns = filling.fill(batch)
+            if count:
+                yield self._to_arrow(count, columns, same)
+
+    def _to_arrow(self, count: int, columns: dict[str, list[Any]], same: dict[str, str]) -> pa.RecordBatch:
+        arrays = []
+        for field in self._arrow:
+            if field.name in same:
+                arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), count))
+            elif field.name == "time":
+                # Milliseconds since 1970; a row without an entry with a time is null.
+                arrays.append(pa.array(columns["time"], pa.timestamp("ms", tz="UTC")).cast(field.type))
+            else:
+                arrays.append(pa.array(columns[field.name], field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+
+def environments_of(options: Any) -> list[str]:
+    """The environments that ``load`` was called with.
+
+    Raises:
+        UsageError: it was called without a path. NotFoundError: a glob matches nothing.
+    """
+    path = options.get("path", "")
+    patterns = [pattern.strip().removeprefix("file://") for pattern in path.split(",") if pattern.strip()]
+    if not patterns:
+        raise UsageError("load needs the path of an environment", hint='.load("/data/*/je")')
+    foreign = next((pattern for pattern in patterns if "://" in pattern), None)
+    if foreign is not None:
+        raise UsageError(
+            "logs are read as files of this machine",
+            found=foreign,
+            hint="mount or copy it where every executor finds it",
+        )
+    return expand(patterns)
+
+
+def check_schema(schema: StructType, known: dict[str, str], source: str) -> None:
+    """Refuse a schema with columns that there are not; integers may have any width that holds the values.
+
+    Raises:
+        UsageError: naming the column and what there is.
+    """
+    for field in schema.fields:
+        given, wanted = field.dataType.simpleString(), known.get(field.name)
+        if wanted is None:
+            raise UsageError(f"{source} has no column {field.name}", expected=", ".join(known), found=field.name)
+        if given != wanted and not (given in _INTEGERS and wanted in _INTEGERS):
+            raise UsageError(f"column {field.name} of {source} is of another type", expected=wanted, found=given)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a checked schema of Spark's."""
+    return pa.schema([pa.field(field.name, _ARROW[field.dataType.simpleString()]) for field in schema.fields])
+
+
+def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+    """Entries in batches; damage stands in one with the entries before it."""
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) >= _BATCH_ROWS or isinstance(item, Damage):
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,148 @@
+"""``spark.readStream.format("jelog")``: entries that are appended to the logs of environments, without a connection.
+
+The directories are read as they are: nothing is locked or changed, whoever writes them, and batches can be repeated
+exactly, since log files grow at their end only. So with a checkpoint and a sink that takes part in it (files do), each
+entry comes once, whatever is killed. Options beside those of the batch source:
+
+* ``startingOffset``: ``earliest`` (the default) or ``latest``, for a query without a checkpoint
+* ``failOnDataLoss``: ``false`` goes on where log files were deleted before they were read, or the log was cut
+
+An offset has, for each environment, file number and offset after the last whole entry. What stands there and is no
+entry yet is being written: it is looked at again with the next batch, and is damage once a later file shows that the
+writer has gone on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from engine.errors import DamageError, UsageError
+from engine.inspect.follow import end_of_last
+from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.log.reader import FileReader
+from engine.pipeline.log_rows import LogRows, environments_of
+from engine.pipeline.worker import settle_worker
+from engine.storage.disk import DiskStorage
+
+STARTS: Final = ("earliest", "latest")
+_FILE: Final = "file"
+_AT: Final = "offset"
+Offset = dict[str, dict[str, int]]
+
+
+class FileRange(NamedTuple):
+    """A part of a log file."""
+
+    env: str
+    file: LogFile
+    start: int
+    end: int
+    is_last: bool
+
+
+class Ranges(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: Sequence[FileRange]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
+
+
+class LogStreamReader(DataSourceStreamReader):
+    """Follows logs; planned on the driver, ``read`` on executors.
+
+    Arguments:
+        schema: the columns that are wanted.
+        options: of the source.
+        source: how errors name it.
+
+    Raises:
+        UsageError: a column that there is not, or an option that makes no sense.
+    """
+
+    def __init__(self, schema: StructType, options: Any, source: str) -> None:
+        self._rows = LogRows(schema, {}, source)
+        self._environments = environments_of(options)
+        self._start = options.get("startingOffset", STARTS[0]).lower()
+        self._fails = options.get("failOnDataLoss", "true").lower() != "false"
+        if self._start not in STARTS:
+            raise UsageError("startingOffset is one of two words", expected=" or ".join(STARTS), found=self._start)
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """The beginning of each log, or its end."""
+        return self._ends({}) if self._start == STARTS[1] else {}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802, ARG002 - Spark's
+        """The end of each log."""
+        return self._ends(start)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """The files between two offsets, one task for each environment's part of a file.
+
+        Raises:
+            DamageError: what was to be read is not there any more.
+        """
+        return [Ranges((part,)) for env in end for part in self._between(env, start.get(env), end[env])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of one task."""
+        settle_worker()
+        assert isinstance(partition, Ranges)
+        for env, file, start, end, is_last in partition.ranges:
+            with FileReader(DiskStorage(env), file, is_last=is_last) as reader:
+                yield from self._rows.batches(env, file.path, reader.entries(start, end))
+
+    def _ends(self, known: Offset) -> Offset:
+        found: Offset = {}
+        for env in self._environments:
+            files = list_log_files(DiskStorage(env))
+            if not files.files:
+                if env in known:
+                    found[env] = known[env]
+                continue
+            last = files.files[-1]
+            before = known.get(env, {_FILE: -1, _AT: 0})
+            at = before[_AT] if before[_FILE] == last.number else 0
+            found[env] = {_FILE: last.number, _AT: end_of_last(DiskStorage(env), last, at)}
+        return found
+
+    def _between(self, env: str, start: dict[str, int] | None, end: dict[str, int]) -> Iterator[FileRange]:
+        files = list_log_files(DiskStorage(env))
+        if start is not None and self._fails:
+            _check_whole(env, files, start, end)
+        for file in files.files:
+            if file.number > end[_FILE] or (start is not None and file.number < start[_FILE]):
+                continue
+            first = start[_AT] if start is not None and file.number == start[_FILE] else 0
+            last = end[_AT] if file.number == end[_FILE] else file.size_bytes
+            if first < last:
+                yield FileRange(env, file, first, last, is_last=file.number == end[_FILE])
+
+
+def _check_whole(env: str, files: LogFiles, start: dict[str, int], end: dict[str, int]) -> None:
+    """Refuse to go on where entries were lost.
+
+    Raises:
+        DamageError: naming the file.
+    """
+    file = files.find(start[_FILE])
+    place = f"{start[_FILE]:08x}.jdb"
+    if (end[_FILE], end[_AT]) < (start[_FILE], start[_AT]) or (file is not None and file.size_bytes < start[_AT]):
+        what, found = "the log was cut before the place that the stream has come to", "it is shorter now"
+    elif file is None and end[_FILE] > start[_FILE]:
+        what, found = "log files were deleted that the stream may not have read to their end", "the file is gone"
+    else:
+        return
+    raise DamageError(
+        what,
+        file=f"{env}/{place}",
+        found=found,
+        consequence="entries may be missing",
+        hint="set failOnDataLoss to false to go on all the same, or begin with a new checkpoint",
+    )
