@@ -8,7 +8,8 @@ Rules:
   that asked; with ``--master`` the same jobs run on a cluster.
 * What runs on executors takes and returns plain values and Arrow batches, and imports ``engine`` only.
 
-``sources`` registers the data sources ``jelog`` and ``jerecords``; ``inventory`` names environments, shares out files.
+``sources`` registers the data sources ``jelog``, ``jerecords`` and ``jegroup``; ``inventory`` names environments and
+shares out files.
 
 ``java`` finds a Java runtime, ``settings`` decides the configuration, ``scratch`` keeps what a session writes in one
 directory, ``failures`` turns what the JVM throws into errors of ours, ``running`` runs one job with progress.
@@ -19,6 +20,7 @@ Also here:
 * ``executors``: executors that do not come: a deadline for clusters that have none to give
 * ``export``: exporting a database: its records, as recovery would leave them, as files that other programs read
 * ``fleet``: work over many environments in one Spark job
+* ``group_source``: ``format("jegroup")``: what is committed in a running group of JE nodes, in batches and as a stream
 * ``installed``: whether the Python packages that a job needs are there
 * ``load``: bulk load: sorted records become finished log files
 * ``log_columns``: the columns of the ``jelog`` data source, and how they are filled from log entries

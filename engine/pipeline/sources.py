@@ -19,14 +19,16 @@ _PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``jelog`` and ``jerecords`` known to a session, and let Spark hand conditions down to them.
+    """Make ``jelog``, ``jerecords`` and ``jegroup`` known to a session, and let Spark hand conditions down to them.
 
     Arguments:
         spark: the session. On a cluster its executors need the package: installed, or added by ``addPyFile``.
     """
+    from engine.pipeline.group_source import GroupSource
     from engine.pipeline.log_source import LogSource
     from engine.pipeline.record_source import RecordSource
 
     spark.conf.set(_PUSH_DOWN, "true")
     spark.dataSource.register(LogSource)
     spark.dataSource.register(RecordSource)
+    spark.dataSource.register(GroupSource)

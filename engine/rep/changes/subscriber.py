@@ -193,6 +193,17 @@ class Subscriber:
                 time.sleep(min(pause, _SLICE_S))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
+    def locate(self) -> Position:
+        """The place at which a new stream begins, for whoever begins it later. Raises what ``events`` raises."""
+        events = self.events()
+        for _ in events:
+            if self.position is not None:
+                break
+        events.close()
+        assert self.position is not None
+        found = self.position
+        return Position(found.group, found.uuid, Torn(found.torn.start), [], KNOWN, [])
+
     def _connect(self) -> Feed:
         found = look(self._network, self._addresses, self._settings.group, self._settings.timeout_s)
         if self.position is not None and found.group != self.position.group:

@@ -178,6 +178,11 @@ class StreamConnection:
             self._left -= most
         return data
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to receive."""
+        return bool(self._out) or self._stream is not None
+
     def close(self) -> None:
         self.closed = True
 

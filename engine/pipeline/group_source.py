@@ -1,0 +1,261 @@
+"""``spark.read`` and ``spark.readStream.format("jegroup")``: what is committed in a running group of JE nodes.
+
+``load`` takes addresses with commas between; the group's other nodes are found. A row is one change, and a batch holds
+whole transactions that are durable: no election takes them back. As a batch source all from ``startingOffset`` to the
+end as it is now. As a stream the offset is the group's UUID, the VLSN and transaction of the last commit, and what it
+takes to go on exactly there; a batch that Spark repeats is read again from the master, which has to have it still. So
+with a checkpoint and a sink that takes part in it (files do), each change is there once. Options:
+
+* ``startingOffset``: ``begin``, ``now`` (the default of a stream) or a VLSN, for a query without a checkpoint
+* ``maxChanges``: a batch ends after the transaction in which it has so many (100,000)
+* ``db``: only this database; ``internal``: ``true`` adds JE's own
+* ``group``: its name; ``timeout`` of each step and ``patience`` without a master, in seconds
+
+The group is read by the driver, in one thread: it follows a group, it does not load one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, SimpleDataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from engine.errors import FormatError, RefusedError, UsageError
+from engine.pipeline.log_rows import check_schema
+from engine.pipeline.worker import settle_worker
+from engine.rep.changes.feed import BEGIN, LATEST
+from engine.rep.changes.position import Position, position_of
+from engine.rep.changes.subscriber import Quiet, Settings, Subscriber
+from engine.rep.changes.transactions import Transaction
+from engine.rep.client.connection import Address, SocketNetwork
+
+FORMAT: Final = "jegroup"
+COLUMNS: Final = {
+    "commit_vlsn": "bigint", "vlsn": "bigint", "txn": "bigint", "master": "int", "time": "timestamp", "op": "string",
+    "db": "string", "db_id": "bigint", "key": "binary", "data": "binary", "expiration": "int", "old_name": "string",
+    "torn": "boolean",
+}  # fmt: skip
+_MOST_CHANGES: Final = 100_000
+# How long a batch waits for something to come.
+_WAIT_S: Final = 1.0
+_STATE: Final = "state"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+Offset = dict[str, Any]
+Values = tuple[Any, ...]
+
+
+class GroupSource(DataSource):
+    """The data source ``jegroup``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """All columns."""
+        return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+
+    def reader(self, schema: StructType) -> GroupReader:
+        """A reader of what there is now."""
+        return GroupReader(schema, GroupOptions(self.options, BEGIN))
+
+    def simpleStreamReader(self, schema: StructType) -> GroupStreamReader:  # noqa: N802 - Spark's name
+        """A reader of what is committed."""
+        return GroupStreamReader(schema, GroupOptions(self.options, LATEST))
+
+
+class GroupOptions:
+    """What ``load`` and ``option`` have said.
+
+    Arguments:
+        options: Spark's.
+        start: where to begin unless they say it.
+
+    Raises:
+        UsageError: one of them makes no sense.
+    """
+
+    def __init__(self, options: Any, start: str) -> None:
+        self.addresses = _addresses(options.get("path", ""))
+        self.start = _start(options.get("startingOffset", start))
+        self.most_changes = _number(options, "maxChanges", _MOST_CHANGES)
+        self.db = options.get("db")
+        self.internal = options.get("internal", "").lower() == "true"
+        defaults = Settings()
+        self.settings = Settings(
+            group=options.get("group"),
+            timeout_s=_number(options, "timeout", round(defaults.timeout_s)),
+            patience_s=_number(options, "patience", round(defaults.patience_s)),
+        )
+
+    def subscriber(self, begin: Position | str | int) -> Subscriber:
+        """A stream of the group."""
+        return Subscriber(SocketNetwork(), self.addresses, self.settings, begin, lambda *_: None)
+
+
+class ChangeRows:
+    """Makes rows of transactions: the columns of a schema, in its order.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+
+    def __init__(self, schema: StructType, options: GroupOptions) -> None:
+        check_schema(schema, COLUMNS, FORMAT)
+        names = list(COLUMNS)
+        self._places = [names.index(field.name) for field in schema.fields]
+        self._db = options.db
+        self._internal = options.internal
+
+    def of(self, transaction: Transaction) -> list[Values]:
+        """The rows of a transaction."""
+        point, torn = transaction.point, transaction.torn
+        moment = _EPOCH + timedelta(milliseconds=transaction.time_ms)
+        found = []
+        for change in transaction.changes(internal=self._internal):
+            if self._db in (None, change.db):
+                row = (
+                    point.vlsn, change.vlsn, point.txn_id, point.master_id, moment, change.op, change.db, change.db_id,
+                    change.key, change.data, change.expiration or None, change.old_name, torn,
+                )  # fmt: skip
+                found.append(tuple(row[place] for place in self._places))
+        return found
+
+
+class GroupReader(DataSourceReader):
+    """Reads a group up to its end as it is now, in one task."""
+
+    def __init__(self, schema: StructType, options: GroupOptions) -> None:
+        self._rows = ChangeRows(schema, options)
+        self._options = options
+
+    def read(self, partition: InputPartition) -> Iterator[Values]:  # noqa: ARG002 - Spark's signature
+        """Its rows."""
+        settle_worker()
+        events = self._options.subscriber(self._options.start).events()
+        try:
+            for event in events:
+                if isinstance(event, Transaction):
+                    yield from self._rows.of(event)
+                elif isinstance(event, Quiet) and event.caught_up:
+                    return
+        finally:
+            events.close()
+
+
+class GroupStreamReader(SimpleDataSourceStreamReader):
+    """Follows a group; on the driver, where one connection serves many batches."""
+
+    def __init__(self, schema: StructType, options: GroupOptions) -> None:
+        self._rows = ChangeRows(schema, options)
+        self._options = options
+        self._subscriber: Subscriber | None = None
+        self._events: Any = None
+        self._at: Offset | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """The place at which the stream begins; the same in every batch, since it is written down."""
+        return _offset(self._options.subscriber(self._options.start).locate())
+
+    def read(self, start: Offset) -> tuple[Iterator[Values], Offset]:
+        """What has come after an offset, at most ``maxChanges`` and a transaction; nothing when nothing comes."""
+        if self._events is None or self._at != start:
+            self._begin(start)
+        assert self._subscriber is not None
+        found: list[Values] = []
+        until = time.monotonic() + _WAIT_S
+        for event in self._events:
+            if isinstance(event, Transaction):
+                found += self._rows.of(event)
+                if len(found) >= self._options.most_changes:
+                    break
+            elif isinstance(event, Quiet) and (event.caught_up or time.monotonic() >= until):
+                break
+        assert self._subscriber.position is not None
+        self._at = _offset(self._subscriber.position)
+        return iter(found), self._at
+
+    def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[Values]:  # noqa: N802 - Spark's name
+        """The same rows again.
+
+        Raises:
+            LostPositionError: the master does not have them any more.
+            RefusedError: the group has another history now.
+        """
+        if start == end:
+            return
+        wanted = _position(end).last
+        events = self._options.subscriber(_position(start)).events()
+        try:
+            for event in events:
+                if not isinstance(event, Transaction):
+                    continue
+                if wanted is None or event.point.vlsn > wanted.vlsn:
+                    raise RefusedError(
+                        "a batch cannot be repeated: the group does not have its last commit",
+                        expected=f"VLSN {end['vlsn']}",
+                        found=f"VLSN {event.point.vlsn}",
+                        hint="begin with a new checkpoint",
+                    )
+                yield from self._rows.of(event)
+                if event.point.vlsn == wanted.vlsn:
+                    return
+        finally:
+            events.close()
+
+    def _begin(self, start: Offset) -> None:
+        if self._events is not None:
+            self._events.close()
+        self._subscriber = self._options.subscriber(_position(start))
+        self._events = self._subscriber.events()
+
+
+def _offset(position: Position) -> Offset:
+    last = position.last
+    value = position.as_json()
+    # What is durable is not taken back: the last commit is enough to go on from.
+    value["commits"], value["undos"] = value["commits"][-1:], []
+    return {
+        "uuid": f"{position.uuid[0]},{position.uuid[1]}",
+        "vlsn": last.vlsn if last is not None else position.torn.start - 1,
+        "txn": last.txn_id if last is not None else 0,
+        _STATE: json.dumps(value, separators=(",", ":")),
+    }
+
+
+def _position(offset: Offset) -> Position:
+    try:
+        return position_of(json.loads(offset[_STATE]))
+    except (FormatError, KeyError, TypeError, ValueError) as error:
+        raise RefusedError("the checkpoint is not that of a stream of a group", found=str(error)[:200]) from error
+
+
+def _addresses(path: str) -> list[Address]:
+    found = []
+    for word in path.split(","):
+        host, _, port = word.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise UsageError("load needs addresses of nodes", expected="HOST:PORT", found=word.strip() or None)
+        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return found
+
+
+def _start(text: str) -> str | int:
+    if text.isdigit():
+        return int(text)
+    if text not in (BEGIN, LATEST):
+        raise UsageError("startingOffset says where to begin", expected=f"{BEGIN}, {LATEST} or a VLSN", found=text)
+    return text
+
+
+def _number(options: Any, name: str, default: int) -> int:
+    text = options.get(name, str(default))
+    if not text.isdigit() or not int(text):
+        raise UsageError(f"{name} is a number", found=text)
+    return int(text)
