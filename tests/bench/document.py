@@ -37,6 +37,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "vlsn-index": ("tests.bench.vlsn_index",),
     "journals": ("tests.bench.journals",),
     "replication": ("tests.bench.replication",),
+    "stream": ("tests.bench.stream",),
     "derby": ("tests.bench.derby",),
 }
 # Ended well, or with a bound that was missed.

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from engine.format.entry.group_db import GroupNode, RepGroup
-from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import TXN_ENDS
+from engine.format.entry_types import COMMIT, TXN_ENDS
 from engine.rep.client.connection import Address
 from engine.rep.frames import DisconnectedError
 from engine.rep.wire import feeder as f
@@ -233,7 +232,7 @@ class StreamConnection:
             assert self._asked is not None, "StartStream first stops a master"
             assert node.first <= message.vlsn <= node.last + 1, "outside of the range stops a master"
             assert message.filter in (b"", None)
-            self._stream = self._streamed(message.vlsn)
+            self._stream = self.streamed(message.vlsn)
         else:
             assert isinstance(message, f.HeartbeatResponse | f.ShutdownResponse), message
             assert self._stream is not None
@@ -257,26 +256,31 @@ class StreamConnection:
             assert first_request, "a later request above the last stops a master"
             self._say(f.AlternateMatchpoint(entry=node.last_sync))
 
-    def _streamed(self, vlsn: int) -> Iterator[bytes]:
+    def streamed(self, vlsn: int) -> Iterator[bytes]:
         node = self._node
-        yield self._heartbeat()
+        yield self.heartbeat()
         while True:
             while vlsn <= node.last:
                 some = node.entries[vlsn - node.first :][: self._group.batch]
                 vlsn += len(some)
-                beat = self._heartbeat() if self._group.beats else b""
-                yield b"".join(self._frame(entry) for entry in some) + beat
+                beat = self.heartbeat() if self._group.beats else b""
+                yield self.framed(some) + beat
             self._group.quiet()
-            yield self._heartbeat()
+            yield self.heartbeat()
 
-    def _heartbeat(self) -> bytes:
+    def heartbeat(self) -> bytes:
         beat = f.Heartbeat(time_ms=5, txn_end_vlsn=self._node.last_sync.vlsn)
         return FEEDER.encode(beat, self._group.protocol, client=False)
 
-    def _frame(self, entry: WireEntry) -> bytes:
-        is_commit = entry.type_number in TXN_ENDS and isinstance(entry.record(), TxnEnd) and entry.type_number == 17
-        message = f.Commit(needs_ack=False, sync_policy=f.NO_SYNC, entry=entry) if is_commit else f.Entry(entry=entry)
-        return FEEDER.encode(message, self._group.protocol, client=False)
+    def framed(self, entries: list[WireEntry]) -> bytes:
+        """Entries as a feeder sends them."""
+        messages = (
+            f.Commit(needs_ack=False, sync_policy=f.NO_SYNC, entry=entry)
+            if entry.type_number == COMMIT
+            else f.Entry(entry=entry)
+            for entry in entries
+        )
+        return b"".join(FEEDER.encode(message, self._group.protocol, client=False) for message in messages)
 
     def _say(self, message: Message) -> None:
         self._out += FEEDER.encode(message, self._group.protocol, client=False)
