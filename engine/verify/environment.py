@@ -133,6 +133,9 @@ def _with_implied(levels: Sequence[str]) -> list[str]:
         wanted.add("refs")
     if "refs" in wanted or "space" in wanted:
         wanted.add("tree")
+    if "tree" in wanted:
+        # Trees are those that recovery finds, which ends at the first bad entry of the last file.
+        wanted.add("tail")
     return [level for level in LEVELS if level in wanted]
 
 

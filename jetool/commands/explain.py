@@ -128,6 +128,12 @@ def _opened(file: str) -> Iterator[IO[str]]:
             yield lines
     except FileNotFoundError as error:
         raise NotFoundError("no such file", file=file, hint="check the path; - reads standard input") from error
+    except IsADirectoryError as error:
+        raise UsageError(
+            "a directory instead of a file with messages",
+            file=file,
+            hint="name the file, such as je.info.0; --env names an environment to look at",
+        ) from error
     except OSError as error:
         raise StorageError("cannot read the file", file=file, found=error.strerror) from error
 

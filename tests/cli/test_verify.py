@@ -18,6 +18,7 @@ from engine.verify import environment
 from engine.verify.log_rules import RULES
 from jetool.app import exits
 from tests.harness import Result, assert_valid, assert_valid_error, run
+from tests.oracle.environments import named
 from tests.verify.logs import Files, LogWriter, changed, whole
 from tests.verify.spoiled import sound, spoiled
 from tests.verify.test_records import missing_file
@@ -281,3 +282,12 @@ def test_quick_reads_the_end_only(clean: Path) -> None:
 def written(path: Path, storage: MemoryStorage) -> Path:
     """An environment of the memory as a directory."""
     return put(path / "env", {name: data for name, data in storage.contents().items() if name.endswith(".jdb")})
+
+
+def test_every_level_of_trees_sees_commits_after_damage() -> None:
+    """The trees are those that recovery finds, and that ends before three intact transactions."""
+    env = named("je-18.3.20/corrupt-middle").path / "env"
+    for level in ("--tree", "--refs", "--data", "--space"):
+        done = run("verify", env, level, "--json")
+        assert done.code == 1, level
+        assert [one["code"] for one in done.json()["findings"]] == ["JE-TAIL-002"], level

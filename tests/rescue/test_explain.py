@@ -115,6 +115,9 @@ def test_the_command(tmp_path: Path) -> None:
     file.write_text("nothing here")
     assert run("explain", file).code == 4
     assert run("explain", tmp_path / "none").code == 4
+    directory = run("explain", tmp_path)
+    assert directory.code == 2
+    assert "a directory instead of a file" in directory.err
     piped = spawn("explain", "--json", input=text_of("WEDGED").encode())
     assert piped.returncode == 0
     assert b"WEDGED" in piped.stdout

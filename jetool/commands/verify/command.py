@@ -55,7 +55,7 @@ _REP: Final = "rep"
     "--log", "log", is_flag=True, help="Every entry of every file, and how the files hang together; includes --tail."
 )
 @click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work after damage.")
-@click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree.")
+@click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree; includes --tail.")
 @click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
 @click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
 @click.option("--space", "space", is_flag=True, help="The figures that the cleaner goes by, against log and trees.")
@@ -79,9 +79,9 @@ def verify(
     rollback periods. Damage in the last file it judges as --tail does: a torn tail that holds nothing committed is a
     note. Where a file is missing and the log does not say why, it walks over the trees to see what they lead to.
     --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
-    includes the one before, --space includes --tree. They take longer: every node, and for --refs and --data every
-    record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN index is looked
-    up in the log.
+    includes the one before and --tail, --space includes --tree. They take longer: every node, and for --refs and --data
+    every record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN index is
+    looked up in the log.
 
     --secondary takes the word of the operator that NAME is a secondary database (an index) of PRIMARY: the log does not
     say it. Each of its entries has to lead to a record, and to expire with it. Which entries are missing only the key
