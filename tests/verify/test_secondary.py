@@ -30,10 +30,9 @@ def made(*, unique: bool = False) -> Environment:
     config = SecondaryConfig(create=True, duplicates=not unique, key_creator=lambda _, d: d if unique else d[:1])
     with env.open_secondary("a:b", people, config):
         for number in range(COUNT):
-            # Some expire soon, some have.
-            people.put(
-                b"%04d" % number, b"%04d data" % (number * 7), expiration=-(HOUR + number % 3) if number % 5 else 0
-            )
+            # Some have expired, others will in days.
+            hours = (-2, 100, 200)[number % 3] if number % 5 else -HOUR
+            people.put(b"%04d" % number, b"%04d data" % (number * 7), expiration=-(HOUR + hours))
     return env
 
 
