@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tools import needs
+
+needs("Spark")
+
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from engine.errors import RefusedError, UsageError
