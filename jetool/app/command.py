@@ -1,4 +1,4 @@
-"""Commands and groups: Click's, with jetool's promises added.
+"""Commands: Click's, with jetool's promises added.
 
 * A command declares its formats, features, outputs, examples and exit codes; ``--help``, the man page, ``jetool
   schema`` and the tests read that declaration.
@@ -16,126 +16,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 import click
 
 from engine.errors import plural
 from jetool.app import exits, options, params
 from jetool.app.options import Run
+from jetool.app.verbs import SHARED, Verb, Verbs
 
 if TYPE_CHECKING:
-    from engine.rescue.points import Point
     from jetool.output.shape import Shape
 
 P = ParamSpec("P")
-_LEADING: Final = "jetool.leading"
+LEADING: Final = "jetool.leading"
 _HOME: Final = "JETOOL_HOME"
 # Above any: what Click would cut a sentence at.
 _LONGEST_SENTENCE: Final = 1000
 # The same as in engine.storage.journal, which a command that only reads need not load.
 _MARKER: Final = "jetool.repair"
 _UNDO: Final = "undo"
-Verb: TypeAlias = Callable[..., int]
-
-
-class Verbs(Protocol):
-    """The verbs that every kind of environment has: what the command of the name does, and its exit code."""
-
-    def checkpoint(self, run: Run, /, *, env: str, minimize: bool, accept_loss: bool) -> int:
-        """Force a checkpoint."""
-
-    def crash(
-        self, run: Run, /, *, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool,
-        matrix: str | None,
-    ) -> int:  # fmt: skip
-        """Simulate a crash."""
-
-    def create(
-        self, run: Run, /, *, env: str, dbs: tuple[tuple[str, bool, bool], ...], store: str, file_max: int | None,
-        node_max: int, replicated: bool, group: str, node: str, address: tuple[str, int],
-    ) -> int:  # fmt: skip
-        """Make a new environment; ``store`` is its kind."""
-
-    def dbs(
-        self, run: Run, /, *, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None
-    ) -> int:
-        """List the databases."""
-
-    def delete(self, run: Run, /, *, env: str, key: bytes, name: str, data: bytes | None) -> int:
-        """Delete one record."""
-
-    def dump(self, run: Run, /, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
-        """Print a whole database."""
-
-    def dump_log(self, run: Run, /, *, env: str, **options: Any) -> int:
-        """Print the log."""
-
-    def get(self, run: Run, /, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
-        """Print the record of a key."""
-
-    def info(self, run: Run, /, *, env: str, quick: bool, html: str | None, stats: bool) -> int:
-        """Print the control data."""
-
-    def load(self, run: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> int:
-        """Load records."""
-
-    def put(
-        self, run: Run, /, *, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool
-    ) -> int:
-        """Write one record."""
-
-    def recover(
-        self, run: Run, /, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool,
-        estimate: bool,
-    ) -> int:  # fmt: skip
-        """Run recovery."""
-
-    def scan(
-        self, run: Run, /, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None,
-        reverse: bool, limit: int | None, as_of: Point | None, decode: str | None,
-    ) -> int:  # fmt: skip
-        """Print records in key order."""
-
-    def txns(
-        self, run: Run, /, *, env: str, fates: tuple[str, ...], ids: tuple[int, ...], since: int | None,
-        until: int | None, limit: int | None,
-    ) -> int:  # fmt: skip
-        """Print what became of every transaction."""
-
-    def undo(self, run: Run, /, *, env: str, force: bool) -> int:
-        """Take back what a repair changed."""
-
-    def verify(
-        self,
-        run: Run,
-        /,
-        *,
-        env: str,
-        secondaries: tuple[str, ...],
-        quick: bool,
-        full: bool,
-        strict: bool,
-        **asked: bool,
-    ) -> int:
-        """Check, and print findings."""
-
-
-SHARED: Final = frozenset(name for name, value in vars(Verbs).items() if callable(value) and name[0] != "_")
-
-
-def _of_kind(kind: str, own: Verb) -> Verb:
-    """The function that serves a shared verb on a kind of environment; ``own`` is the command's."""
-    from jetool.app import kinds
-
-    if kind == kinds.JE:
-        return own
-    # Not at the top: a command on a JE environment never loads Derby's side.
-    from jetool.derby import verbs
-
-    derby: Verbs = verbs
-    found: Verb = getattr(derby, own.__name__)
-    return found
 
 
 class Outputs(NamedTuple):
@@ -184,10 +84,10 @@ class Command(click.Command):
         # Completion parses half a line: what is missing is no error.
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        words = [word for option in ctx.meta.get(_LEADING, ()) for word in self._accepted(ctx, option)]
+        words = [word for option in ctx.meta.get(LEADING, ()) for word in self._accepted(ctx, option)]
         # In front, so that an option after the command's name wins.
         args = self._with_values(words + args)
-        with _explained(ctx):
+        with explained(ctx):
             return super().parse_args(ctx, self._with_home(ctx, args))
 
     def _with_values(self, args: list[str]) -> list[str]:
@@ -386,7 +286,7 @@ def write_exits(formatter: click.HelpFormatter, codes: Mapping[int, str]) -> Non
 
 
 @contextmanager
-def _explained(ctx: click.Context) -> Iterator[None]:
+def explained(ctx: click.Context) -> Iterator[None]:
     """Usage errors of the parser with the command that they concern, and with what Click cannot know."""
     try:
         yield
@@ -428,6 +328,83 @@ def _without_effect(ctx: click.Context, name: str) -> click.UsageError:
     return click.UsageError(f"{name} has no effect on {ctx.command_path}; leave it out", ctx)
 
 
+def command(
+    name: str,
+    *,
+    outputs: Callable[[], Outputs],
+    examples: Sequence[tuple[str, str]],
+    exits: Mapping[int, str],
+    formats: Sequence[str] = options.FORMATS,
+    features: Sequence[str] = (),
+    parent: click.Group | None = None,
+    kind_option: str | None = None,
+    check: Callable[..., None] | None = None,
+    writes: bool = False,
+) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
+    """Make a command of a function. Put it above the function's own options.
+
+    Arguments:
+        name: as the user types it.
+        outputs: gives what the command prints.
+        examples: two or more pairs of what it is for and the command line.
+        exits: the codes it can end with beside those of every command, each with what it means here.
+        formats: the formats it has, the default first.
+        features: the groups of shared options that it honours (``jetool.app.options``).
+        parent: the group that it belongs to, for ``vlsn range`` and the like.
+        kind_option: the option that says of which kind the environment is; without one the environment says it itself.
+        check: gets what the function gets, before the environment is looked at; raises UsageError.
+        writes: it changes an environment, although it lacks the feature ``write``.
+
+    Returns:
+        A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
+    """
+
+    def make(function: Callable[Concatenate[Run, P], int]) -> Command:
+        made = click.command(name, cls=Command, add_help_option=False)(function)
+        made.params.extend([*options.shared(formats, features), options.help_option()])
+        made.formats, made.examples = tuple(formats), tuple(examples)
+        made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
+        made.check, made.writes = check, writes or "write" in features
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return make
+
+
+def environment(function: Callable[P, int]) -> Callable[P, int]:
+    """The argument ENV (parameter ``env``, a path) and its synonym ``-h/--home``.
+
+    Put it directly below ``command``, so that ENV is the first argument.
+    """
+    return environment_or("ENV", "Directory of the environment.")(function)
+
+
+def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
+    """The same for an argument that may name something else than a directory, which is for the command to tell."""
+
+    def make(function: Callable[P, int]) -> Callable[P, int]:
+        function = click.argument("env", metavar=metavar, type=params.DIRECTORY, help=about)(function)
+        text = f"The environment, for ENV (also from {_HOME})."
+        return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
+
+    return make
+
+
+def _of_kind(kind: str, own: Verb) -> Verb:
+    """The function that serves a shared verb on a kind of environment; ``own`` is the command's."""
+    from jetool.app import kinds
+
+    if kind == kinds.JE:
+        return own
+    # Not at the top: a command on a JE environment never loads Derby's side.
+    from jetool.derby import verbs
+
+    derby: Verbs = verbs
+    found: Verb = getattr(derby, own.__name__)
+    return found
+
+
 class CommandGroup(click.Group):
     """A command that has commands (``vlsn``), or the program itself.
 
@@ -444,10 +421,10 @@ class CommandGroup(click.Group):
         if not ctx.resilient_parsing:
             if self.default is not None and self._means_default(ctx, args):
                 args = [self.default, *args]
-            with _explained(ctx):
+            with explained(ctx):
                 # A parse of its own: in Click's result defaults cannot be told from what was given.
                 found, _, _ = self.make_parser(ctx).parse_args(list(args))
-            leading = ctx.meta.setdefault(_LEADING, [])
+            leading = ctx.meta.setdefault(LEADING, [])
             for param in self.params:
                 if isinstance(param, click.Option) and param.name in found:
                     leading.extend(_as_written(param, found[param.name]))
@@ -506,69 +483,6 @@ def _as_written(option: click.Option, value: Any) -> list[list[str]]:
     if option.count:
         return [[name]] * int(value)
     return [[name]] if option.is_flag else [[f"{name}={value}"]]
-
-
-def command(
-    name: str,
-    *,
-    outputs: Callable[[], Outputs],
-    examples: Sequence[tuple[str, str]],
-    exits: Mapping[int, str],
-    formats: Sequence[str] = options.FORMATS,
-    features: Sequence[str] = (),
-    parent: CommandGroup | None = None,
-    kind_option: str | None = None,
-    check: Callable[..., None] | None = None,
-    writes: bool = False,
-) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
-    """Make a command of a function. Put it above the function's own options.
-
-    Arguments:
-        name: as the user types it.
-        outputs: gives what the command prints.
-        examples: two or more pairs of what it is for and the command line.
-        exits: the codes it can end with beside those of every command, each with what it means here.
-        formats: the formats it has, the default first.
-        features: the groups of shared options that it honours (``jetool.app.options``).
-        parent: the group that it belongs to, for ``vlsn range`` and the like.
-        kind_option: the option that says of which kind the environment is; without one the environment says it itself.
-        check: gets what the function gets, before the environment is looked at; raises UsageError.
-        writes: it changes an environment, although it lacks the feature ``write``.
-
-    Returns:
-        A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
-    """
-
-    def make(function: Callable[Concatenate[Run, P], int]) -> Command:
-        made = click.command(name, cls=Command, add_help_option=False)(function)
-        made.params.extend([*options.shared(formats, features), options.help_option()])
-        made.formats, made.examples = tuple(formats), tuple(examples)
-        made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
-        made.check, made.writes = check, writes or "write" in features
-        if parent is not None:
-            parent.add_command(made)
-        return made
-
-    return make
-
-
-def environment(function: Callable[P, int]) -> Callable[P, int]:
-    """The argument ENV (parameter ``env``, a path) and its synonym ``-h/--home``.
-
-    Put it directly below ``command``, so that ENV is the first argument.
-    """
-    return environment_or("ENV", "Directory of the environment.")(function)
-
-
-def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
-    """The same for an argument that may name something else than a directory, which is for the command to tell."""
-
-    def make(function: Callable[P, int]) -> Callable[P, int]:
-        function = click.argument("env", metavar=metavar, type=params.DIRECTORY, help=about)(function)
-        text = f"The environment, for ENV (also from {_HOME})."
-        return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
-
-    return make
 
 
 def group(

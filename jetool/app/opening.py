@@ -314,3 +314,13 @@ def lead_if_replicated(env: Environment) -> None:
     """
     if env.replicated:
         lead_alone(env.engine)
+
+
+def node_address(env: str) -> tuple[str, int] | None:
+    """The address of a running node that stands for ENV; None for a directory, which wins where one has that name."""
+    if DiskStorage(env).stat() is not None:
+        return None
+    try:
+        return params.HOST.convert(env, None, None)
+    except click.BadParameter:
+        return None

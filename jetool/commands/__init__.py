@@ -14,7 +14,7 @@ How to write one:
    of ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
    ``run.messages``, steps to ``run.listener``.
 5. The function serves JE environments, and a Derby database is refused before it is called. A command that Derby has,
-   too, is a method of ``jetool.app.command.Verbs`` and a function of ``jetool.derby.verbs``, with the parameters of the
+   too, is a method of ``jetool.app.verbs.Verbs`` and a function of ``jetool.derby.verbs``, with the parameters of the
    command; no command asks for the kind. What is wrong with the options on either is for ``check`` to say.
 
 A complete command::

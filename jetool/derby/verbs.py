@@ -1,4 +1,4 @@
-"""The verbs on Derby databases and page stores (``jetool.app.command.Verbs``).
+"""The verbs on Derby databases and page stores (``jetool.app.verbs.Verbs``).
 
 Each refuses the options that mean nothing here and hands the rest to a module of this package, imported when called: a
 verb pays for its own part of the engine only.

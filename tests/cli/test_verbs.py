@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jetool.app import cli, table
-from jetool.app.command import SHARED, Verbs
+from jetool.app.verbs import SHARED, Verbs
 from jetool.derby import verbs as derby
 from tests import harness
 from tests.harness import REPOSITORY, run

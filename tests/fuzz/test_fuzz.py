@@ -21,6 +21,18 @@ from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import NodeRecord, Slot
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import BY_NUMBER
+from engine.format.versions import (
+    EMBEDDED_RECORDS,
+    EXPIRATION,
+    EXTINCTION,
+    LN_KEY_FIRST,
+    LONG_LSNS_ONLY,
+    NEWEST_VERSION,
+    NODE_SIZES,
+    OLDEST_VERSION,
+    PRIOR_VERSION,
+    TWO_PART_DUPLICATES,
+)
 from tests.fuzz.fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
 from tests.golden_logs import VERSIONS, GoldenFile, golden_files
 from tests.tools import needs
@@ -91,7 +103,11 @@ def test_every_body_cut_short() -> None:
 
 
 def test_every_body_as_every_type_and_version() -> None:
-    versions = (6, 8, 9, 11, 12, 16, 17, 18, 19, 21, 26)
+    # One of each layout: where a feature begins, the oldest and the newest.
+    versions = (
+        OLDEST_VERSION, TWO_PART_DUPLICATES, 9, EMBEDDED_RECORDS, EXPIRATION, PRIOR_VERSION, EXTINCTION, LONG_LSNS_ONLY,
+        LN_KEY_FIRST, NODE_SIZES, NEWEST_VERSION,
+    )  # fmt: skip
     tried = [try_body(number, version, body) for *_, body in BODIES for number in BY_NUMBER for version in versions]
     assert 0 < sum(tried) < len(tried) / 2
 

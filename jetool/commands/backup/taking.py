@@ -20,9 +20,9 @@ from engine.rep.client.copying import HotCopy, Throttle, choose
 from engine.rep.client.looking import check_group, look
 from engine.rep.frames import PeerError, address_text
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, params
+from jetool.app import exits
 from jetool.app.command import Outputs, command, environment_or
-from jetool.app.opening import require_je
+from jetool.app.opening import node_address, require_je
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, open_repository
 from jetool.commands.backup.rows import FOLLOWED, TAKEN, followed_row, group_of, lost_text
@@ -44,7 +44,7 @@ def _check(
         raise UsageError("--follow has no plan: leave out -n, or --follow")
     if follow and run.out.format in ("json", "csv"):
         raise UsageError(f"--follow has no end, which --format {run.out.format} needs", hint="add --format ndjson")
-    if _address_of(env) is None:
+    if node_address(env) is None:
         given = {
             "node": node, "from-master": from_master, "group": group, "rate": rate, "force": force,
             "retries": retries != _RETRIES, "timeout": timeout != _TIMEOUT_S,
@@ -61,16 +61,6 @@ def _check(
         raise UsageError("--node names the node, master or not: --from-master says nothing beside it")
     if group is not None:
         check_group(group)
-
-
-def _address_of(env: str) -> Address | None:
-    """The address that stands for ENV; a directory of that name wins."""
-    if DiskStorage(env).stat() is not None:
-        return None
-    try:
-        return params.HOST.convert(env, None, None)
-    except click.BadParameter:
-        return None
 
 
 @command(
@@ -130,7 +120,7 @@ def backup_take(
     node begins a new log file, protects the files before it, and sends them with digests. Its log gets one small file
     more for each backup. Run again, a copy that was stopped goes on.
     """
-    address = _address_of(env)
+    address = node_address(env)
     if follow:
         return _followed(run, env, dest, _EVERY_S if every is None else every, rounds)
     return _of_environment(run, env, dest) if address is None else _of_node(run, address, dest, **options)

@@ -12,11 +12,10 @@ from engine.rep.client.looking import check_group
 from engine.rep.frames import address_text
 from engine.rep.group import check_name, committed_members
 from engine.rep.reset import reset_group
-from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment, environment_or
 from jetool.app.command import group as command_group
-from jetool.app.opening import READ_EXITS, WRITE_EXITS, config_of, open_to_read, reading_code
+from jetool.app.opening import READ_EXITS, WRITE_EXITS, config_of, node_address, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
 from jetool.commands.group.rows import GROUP, RESET_DONE, identity_row, member_rows
@@ -37,7 +36,7 @@ def _check_show(
     timeout: float, **options: object,
 ) -> None:  # fmt: skip
     """Options of a group that runs mean nothing for a directory."""
-    if _address_of(env) is None:
+    if node_address(env) is None:
         given = {"group": name, "watch": watch, "rounds": rounds, **options}
         words = [
             f"--{word.replace('_', '-')}" for word, value in given.items() if value is not None and value is not False
@@ -55,16 +54,6 @@ def _check_show(
         raise UsageError(f"--watch has no end, which --format {run.out.format} needs", hint="add --format ndjson")
     if name is not None:
         check_group(name)
-
-
-def _address_of(env: str) -> Address | None:
-    """The address that stands for ENV; a directory of that name wins."""
-    if DiskStorage(env).stat() is not None:
-        return None
-    try:
-        return params.HOST.convert(env, None, None)
-    except click.BadParameter:
-        return None
 
 
 @command(
@@ -120,7 +109,7 @@ def group_show(
     asked by JE's own protocol, without Java and without TLS: master, state of each node, VLSNs and lag, releases and
     load, what DbPing and DbGroupAdmin -dumpGroup tell. Nothing is changed, and all nodes are asked at the same time.
     """
-    address = _address_of(env)
+    address = node_address(env)
     if address is not None:
         return show(run, SocketNetwork(), Looking(
             addresses=(address, *others), group=name, timeout_s=timeout, max_lag=max_lag, clock=clock, force=force,
