@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 from engine.contents.base import DecodedRecord, Decoder, unknown
 from engine.contents.registry import AUTO, decode, find, recognise
-from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import DamageError, FormatError, JetoolError, NotFoundError, UsageError
+from engine.errors import DamageError, FormatError, NotFoundError
 from engine.format.bytecursor import split_two_part_key
-from engine.storage.base import Storage
 
 
 class EnvironmentSource:
@@ -126,21 +124,3 @@ def decoding_of(env: Environment, name: str) -> Decoding | None:
     states = {db_id: catalog.by_id(db_id) for db_id in databases}
     duplicates = frozenset(db_id for db_id, state in states.items() if state is not None and state.duplicates)
     return Decoding(kind.title, kind.decoder(source), databases, duplicates)
-
-
-def decoding_in(storage: Storage, name: str) -> Decoding | None:
-    """The same of an environment that is opened for it; one that cannot be opened is decoded as far as that goes.
-
-    Raises:
-        UsageError: there is no kind of that name; ``AUTO`` needs an environment that can be opened.
-    """
-    try:
-        with Environment(storage, EnvironmentConfig(read_only=True)) as env:
-            return decoding_of(env, name)
-    except (UsageError, NotFoundError):
-        raise
-    except JetoolError:
-        if name == AUTO:
-            raise
-        kind = find(name)
-        return Decoding(kind.title, kind.decoder(NamesOnly()), {}, frozenset())

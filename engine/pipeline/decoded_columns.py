@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from engine.contents.base import DecodedRecord
+from engine.contents.registry import AUTO, find
 from engine.db.environment import Environment
-from engine.errors import UsageError
 from engine.inspect.contents import Decoding, decoding_of
+from engine.rescue.salvage.meanings import decoding_of_log
+from engine.storage.disk import DiskStorage
 
 DECODED_COLUMNS: Final = {"decoded_key": "string", "decoded_data": "string", "known": "boolean"}
 
 
-def decoding_here(env: Environment, name: str | None) -> Decoding | None:
-    """How to decode an environment in a task; None where that is not asked for.
+def decoder_option(options: Any) -> str | None:
+    """The option ``decode`` of a source: the name of a decoder, ``auto``, or None where records stay as they are.
 
     Raises:
-        UsageError: nobody recognises the environment.
+        UsageError: there is no such decoder.
     """
-    if name is None:
-        return None
-    found = decoding_of(env, name)
-    if found is None:
-        raise UsageError("nobody recognises what the environment belongs to", found=env.home, hint="name a decoder")
-    return found
+    name: str | None = options.get("decode")
+    if name is not None and name != AUTO:
+        find(name)
+    return name
+
+
+def decoding_here(env: Environment, name: str | None) -> Decoding | None:
+    """How to decode an environment in a task; None where that is not asked for, or nobody recognises it."""
+    return None if name is None else decoding_of(env, name)
+
+
+def decoding_of_task(env: str, name: str | None) -> Decoding | None:
+    """The same for a task that reads the log alone."""
+    return None if name is None else decoding_of_log(DiskStorage(env), name)
 
 
 def decoded_columns(decoding: Decoding | None, db: str, records: Sequence[tuple[bytes, bytes]]) -> dict[str, list[Any]]:
     """The columns for some records; nulls without a decoder."""
     if decoding is None:
-        return {name: [None] * len(records) for name in DECODED_COLUMNS}
-    found = [decoding.record(db, key, data) for key, data in records]
-    return {
-        "decoded_key": [_text(one.key) for one in found],
-        "decoded_data": [_text(one.data) for one in found],
-        "known": [one.known for one in found],
-    }
+        return columns_of([None] * len(records))
+    return columns_of([decoding.record(db, key, data) for key, data in records])
+
+
+def columns_of(found: Iterable[DecodedRecord | None]) -> dict[str, list[Any]]:
+    """The columns for decoded records; nulls for None."""
+    values = [decoded_values(one) for one in found]
+    return {name: [value[at] for value in values] for at, name in enumerate(DECODED_COLUMNS)}
+
+
+def decoded_values(one: DecodedRecord | None) -> tuple[str | None, str | None, bool | None]:
+    """The values of the columns for one record."""
+    return (None, None, None) if one is None else (_text(one.key), _text(one.data), one.known)
 
 
 def _text(value: Any) -> str:

@@ -9,6 +9,8 @@ with a checkpoint and a sink that takes part in it (files do), each change is th
 * ``startingOffset``: ``begin``, ``now`` (the default of a stream) or a VLSN, for a query without a checkpoint
 * ``maxChanges``: a batch ends after the transaction in which it has so many (100,000)
 * ``db``: only this database; ``internal``: ``true`` adds JE's own
+* ``decode``: the name of a decoder adds the columns decoded_key and decoded_data, JSON as text, and known. It sees
+  changes only: ``auto`` is refused, and what takes a catalog of the environment (``serial``, ``dpl``) stays bytes
 * ``group``: its name; ``timeout`` of each step and ``patience`` without a master, in seconds
 
 The group is read by the driver, in one thread: it follows a group, it does not load one.
@@ -25,13 +27,17 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from engine.contents.base import Decoder
+from engine.contents.registry import AUTO, decode, find
 from engine.errors import FormatError, RefusedError, UsageError
+from engine.inspect.contents import NamesOnly
+from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_values, decoder_option
 from engine.pipeline.log_rows import check_schema
 from engine.pipeline.worker import settle_worker
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position, position_of
 from engine.rep.changes.subscriber import Quiet, Settings, Subscriber
-from engine.rep.changes.transactions import Transaction
+from engine.rep.changes.transactions import Change, Transaction
 from engine.rep.client.connection import Address, SocketNetwork
 
 FORMAT: Final = "jegroup"
@@ -58,8 +64,8 @@ class GroupSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """All columns."""
-        return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        """All columns, those of the option ``decode`` only with it."""
+        return ", ".join(f"{name} {kind}" for name, kind in _columns(_decoder(self.options)).items())
 
     def reader(self, schema: StructType) -> GroupReader:
         """A reader of what there is now."""
@@ -86,6 +92,7 @@ class GroupOptions:
         self.start = _start(options.get("startingOffset", start))
         self.most_changes = _number(options, "maxChanges", _MOST_CHANGES)
         self.db = options.get("db")
+        self.decoder = _decoder(options)
         self.internal = options.get("internal", "").lower() == "true"
         defaults = Settings()
         self.settings = Settings(
@@ -107,8 +114,10 @@ class ChangeRows:
     """
 
     def __init__(self, schema: StructType, options: GroupOptions) -> None:
-        check_schema(schema, COLUMNS, FORMAT)
-        names = list(COLUMNS)
+        columns = _columns(options.decoder)
+        check_schema(schema, columns, FORMAT)
+        names = list(columns)
+        self._decoder = options.decoder if any(field.name in DECODED_COLUMNS for field in schema.fields) else None
         self._places = [names.index(field.name) for field in schema.fields]
         self._db = options.db
         self._internal = options.internal
@@ -122,10 +131,16 @@ class ChangeRows:
             if self._db in (None, change.db):
                 row = (
                     point.vlsn, change.vlsn, point.txn_id, point.master_id, moment, change.op, change.db, change.db_id,
-                    change.key, change.data, change.expiration or None, change.old_name, torn,
+                    change.key, change.data, change.expiration or None, change.old_name, torn, *self._meaning(change),
                 )  # fmt: skip
                 found.append(tuple(row[place] for place in self._places))
         return found
+
+    def _meaning(self, change: Change) -> tuple[str | None, str | None, bool | None]:
+        if self._decoder is None or change.key is None or change.db is None:
+            return decoded_values(None)
+        found = decode(self._decoder, change.db, change.key, change.data or b"")
+        return decoded_values(found if change.data is not None else found._replace(data=None))
 
 
 class GroupReader(DataSourceReader):
@@ -214,6 +229,18 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
             self._events.close()
         self._subscriber = self._options.subscriber(_position(start))
         self._events = self._subscriber.events()
+
+
+def _decoder(options: Any) -> Decoder | None:
+    """The decoder of the option ``decode``."""
+    name = decoder_option(options)
+    if name == AUTO:
+        raise UsageError("a running group is not recognised", found=f"decode {AUTO}", hint="name the decoder")
+    return None if name is None else find(name).decoder(NamesOnly())
+
+
+def _columns(decoder: Decoder | None) -> dict[str, str]:
+    return COLUMNS if decoder is None else COLUMNS | DECODED_COLUMNS
 
 
 def _offset(position: Position) -> Offset:

@@ -14,6 +14,7 @@ type ... checksum  see below  header
 db ... time        see below  body; null where the type has no such field or the body cannot be decoded
 error              string     why the body cannot be decoded
 reason, skipped    see below  damage: why the bytes are no entry, a key of ``engine.log.entry.REASONS``; how many
+decoded_key ...    string     with the option ``decode``: what an LN means to its application, as JSON
 =================  =========  =========================================================================
 
 Conditions (``ColumnLimits``) on columns are tested as soon as the column can be known: on the names of files before a
@@ -34,7 +35,9 @@ from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry_types import NODES
 from engine.format.lsn import format_lsn, is_null
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.contents import Decoding
 from engine.log.entry import Damage, LogEntry
+from engine.pipeline.decoded_columns import DECODED_COLUMNS, columns_of
 
 Item = LogEntry | Damage
 
@@ -204,11 +207,13 @@ class ColumnFiller(NamedTuple):
 
     Attributes:
         names: the columns, in order; ``environment`` and ``path`` are the task's to fill.
-        conditions: on any columns.
+        conditions: on any columns but those of ``decode``.
+        decoding: fills the columns of ``decode``; they are null without it.
     """
 
     names: tuple[str, ...]
     conditions: Conditions
+    decoding: Decoding | None = None
 
     def fill(self, items: Sequence[Item]) -> tuple[int, dict[str, list[Any]]]:
         """Rows of entries and damage that meet the conditions, as columns.
@@ -222,7 +227,7 @@ class ColumnFiller(NamedTuple):
         for name, limits in header:
             items = [item for item in items if limits.meets(_head(item, name))]
         # No column needs a body, so none is decoded.
-        if not body and not any(name in _BODY or name == "error" for name in self.names):
+        if not body and not any(name in _BODY or name in DECODED_COLUMNS or name == "error" for name in self.names):
             return len(items), {name: self._header(name, items) for name in self.names}
         records, errors = _decoded(items)
         for name, limits in body:
@@ -230,13 +235,25 @@ class ColumnFiller(NamedTuple):
             chosen = [index for index, value in enumerate(values) if limits.meets(value)]
             items = [items[index] for index in chosen]
             records, errors = [records[index] for index in chosen], [errors[index] for index in chosen]
-        columns = {}
+        columns = self._meanings(records) if any(name in DECODED_COLUMNS for name in self.names) else {}
         for name in self.names:
+            if name in columns:
+                continue
             if name in _BODY:
                 columns[name] = _from(name, records)
             else:
                 columns[name] = errors if name == "error" else self._header(name, items)
         return len(items), columns
+
+    def _meanings(self, records: Iterable[Record | None]) -> dict[str, list[Any]]:
+        """What LNs mean; null for other entries, and for records of JE's own."""
+        decoding = self.decoding
+        return columns_of(
+            decoding.logged(record.db_id, record.key, record.data)
+            if decoding is not None and isinstance(record, LN) and record.key is not None
+            else None
+            for record in records
+        )
 
     @staticmethod
     def _header(name: str, items: Sequence[Item]) -> list[Any]:

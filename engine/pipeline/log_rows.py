@@ -9,7 +9,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from engine.errors import UsageError
+from engine.inspect.contents import Decoding
 from engine.log.entry import Damage
+from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoding_of_task
 from engine.pipeline.inventory import expand
 from engine.pipeline.log_columns import BY_NAME, ColumnFiller, ColumnLimits, Item
 
@@ -35,19 +37,28 @@ class LogRows:
         schema: the columns that are wanted.
         conditions: what rows have to fulfil.
         source: how errors name the source.
+        decode: the decoder; None for none.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.
     """
 
-    def __init__(self, schema: StructType, conditions: dict[str, ColumnLimits], source: str) -> None:
-        check_schema(schema, {column.name: column.type for column in BY_NAME.values()}, source)
+    def __init__(
+        self, schema: StructType, conditions: dict[str, ColumnLimits], source: str, decode: str | None
+    ) -> None:
+        known = {column.name: column.type for column in BY_NAME.values()}
+        check_schema(schema, known if decode is None else known | DECODED_COLUMNS, source)
         self._arrow = arrow_schema(schema)
+        self._decode = decode if any(field.name in DECODED_COLUMNS for field in schema.fields) else None
+        # By environment, as long as a task runs: what a task later finds may have more databases.
+        self._decodings: dict[str, Decoding | None] = {}
         self.conditions = conditions
 
     def batches(self, env: str, path: str, items: Iterator[Item]) -> Iterator[pa.RecordBatch]:
         """Rows of entries and damage of one file."""
-        filling = ColumnFiller(tuple(self._arrow.names), self.conditions)
+        if env not in self._decodings:
+            self._decodings[env] = decoding_of_task(env, self._decode)
+        filling = ColumnFiller(tuple(self._arrow.names), self.conditions, self._decodings[env])
         same = {"environment": env, "path": path}
         for batch in _batches(items):
             count, columns = filling.fill(batch)

@@ -1,8 +1,13 @@
 """``spark.read.format("jelog")``: the entries of the logs of many environments as rows.
 
 ``load`` takes a path, a glob, or several with commas between; the files must be readable under the same path wherever
-executors run. Options: ``data`` (``true`` adds the column ``data_hex``), ``partitionBytes`` (how much a task reads at
-least). Nothing is locked or changed.
+executors run. Nothing is locked or changed. Options:
+
+* ``data``: ``true`` adds the column ``data_hex``
+* ``decode``: the name of a decoder, or ``auto``, adds the columns ``decoded_key`` and ``decoded_data``, JSON as text,
+  and ``known``: what the records of users' databases mean to their application. Each task recovers its environments in
+  memory for the names of databases; with ``auto`` the columns are null where nobody recognises an environment
+* ``partitionBytes``: how much a task reads at least
 
 Columns are those of ``log_columns``. Spark's API has no column pruning: a schema of the caller's own is how to say
 which columns are needed, and then only those are built::
@@ -40,6 +45,7 @@ from pyspark.sql.types import StructType
 from engine.errors import UsageError
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
+from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoder_option
 from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, pack, parts_of
 from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, wants_file
 from engine.pipeline.log_rows import LogRows, environments_of
@@ -59,9 +65,12 @@ class LogSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """All columns, ``data_hex`` only with the option ``data``."""
+        """All columns, those of the options ``data`` and ``decode`` only with them."""
         columns = (*COLUMNS, DATA) if self.options.get("data", "").lower() == "true" else COLUMNS
-        return ", ".join(f"{column.name} {column.type}" for column in columns)
+        found = {column.name: column.type for column in columns}
+        if decoder_option(self.options) is not None:
+            found |= DECODED_COLUMNS
+        return ", ".join(f"{name} {kind}" for name, kind in found.items())
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """A reader of what is appended."""
@@ -69,7 +78,8 @@ class LogSource(DataSource):
 
     def reader(self, schema: StructType) -> LogSourceReader:
         """A reader of the columns of a schema, the caller's or our own."""
-        return LogSourceReader(schema, environments_of(self.options), least_bytes_of(self.options))
+        options = self.options
+        return LogSourceReader(schema, environments_of(options), least_bytes_of(options), decoder_option(options))
 
 
 class Files(InputPartition):
@@ -87,13 +97,14 @@ class LogSourceReader(DataSourceReader):
         schema: the columns that are wanted.
         environments: directories.
         least_bytes: how much a task reads.
+        decode: the decoder; None for none.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.
     """
 
-    def __init__(self, schema: StructType, environments: Sequence[str], least_bytes: int) -> None:
-        self._rows = LogRows(schema, {}, FORMAT)
+    def __init__(self, schema: StructType, environments: Sequence[str], least_bytes: int, decode: str | None) -> None:
+        self._rows = LogRows(schema, {}, FORMAT, decode)
         self._environments = tuple(environments)
         self._least_bytes = least_bytes
 

@@ -26,6 +26,7 @@ from engine.errors import DamageError, UsageError
 from engine.inspect.follow import end_of_last
 from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
+from engine.pipeline.decoded_columns import decoder_option
 from engine.pipeline.log_rows import LogRows, environments_of
 from engine.pipeline.worker import settle_worker
 from engine.storage.disk import DiskStorage
@@ -67,7 +68,7 @@ class LogStreamReader(DataSourceStreamReader):
     """
 
     def __init__(self, schema: StructType, options: Any, source: str) -> None:
-        self._rows = LogRows(schema, {}, source)
+        self._rows = LogRows(schema, {}, source, decoder_option(options))
         self._environments = environments_of(options)
         self._start = options.get("startingOffset", STARTS[0]).lower()
         self._fails = options.get("failOnDataLoss", "true").lower() != "false"

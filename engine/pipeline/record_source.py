@@ -12,7 +12,7 @@
   ``txn:ID`` or ``commits:-N``; it is looked up once in each environment, before the tasks begin. Where files of then
   have been deleted it is refused, and the oldest point is named for which all are there.
 * ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
-  known.
+  known. With ``auto`` they are null where nobody recognises an environment.
 
 Nothing is locked or changed. Columns: environment, db, key, data. Only those of the schema are built.
 """
@@ -32,7 +32,7 @@ from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError, UsageError
 from engine.inspect.contents import Decoding
 from engine.inspect.key_ranges import cut_keys
-from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoding_here
+from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoder_option, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of
 from engine.pipeline.worker import settle_worker
@@ -73,7 +73,7 @@ class RecordSource(DataSource):
         point = self.options.get("asOf")
         return RecordSourceReader(
             schema, environments_of(self.options), self.options.get("db"), ranges,
-            ignore_damage=on_damage == _IGNORE, decode=self.options.get("decode"),
+            ignore_damage=on_damage == _IGNORE, decode=decoder_option(self.options),
             point=None if point is None else parse_point(point),
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine.contents.base import DecodedRecord
     from engine.db.environment import Environment
     from engine.inspect.contents import Decoding
+    from engine.rescue.salvage.sources import SalvageSource
     from engine.storage.base import Storage
 
 P = ParamSpec("P")
@@ -72,12 +73,21 @@ def decoding_for(run: Run, env: Environment, name: str | None) -> Decoding | Non
 
 
 def decoding_for_log(run: Run, storage: Storage, name: str | None) -> Decoding | None:
-    """The same for a command that reads the log alone: the environment is recovered in memory for it."""
+    """The same for a command that reads the log alone: the environment is recovered in memory for it, or salvaged."""
     if name is None:
         return None
-    from engine.inspect.contents import decoding_in
+    from engine.rescue.salvage.meanings import decoding_of_log
 
-    return _told(run, storage.root, decoding_in(storage, name))
+    return _told(run, storage.root, decoding_of_log(storage, name))
+
+
+def decoding_for_source(run: Run, source: SalvageSource, name: str | None) -> Decoding | None:
+    """The same for what is salvaged: where nothing can be recovered, its log is read once more."""
+    if name is None:
+        return None
+    from engine.rescue.salvage.meanings import decoding_of_source
+
+    return _told(run, source.nodes[0].env, decoding_of_source(source, name))
 
 
 def _told(run: Run, env: str, found: Decoding | None) -> Decoding | None:

@@ -13,7 +13,7 @@ import pytest
 from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.environment import Environment
 from jetool.app import exits
-from tests.contents.frontends import rolled, write_frontend
+from tests.contents.frontends import rolled, write_cut_frontend, write_frontend
 from tests.harness import assert_valid, run
 
 FIFTH = {"op": 126, "name": "MODIFY_COMMENT", "payload": {"id": 10_005, "name": "table_5", "label": "insert_5f1e"}}
@@ -135,12 +135,31 @@ def test_unknown_decoders_are_refused(doris: Path) -> None:
     assert "doris, starrocks" in result.err
 
 
-@pytest.mark.parametrize("form", ["ndjson", "csv"])
-def test_salvage(doris: Path, tmp_path: Path, form: str) -> None:
-    """Also of an environment that does not open: a decoder that is named needs no other record."""
-    env = Path(shutil.copytree(doris, tmp_path / "env"))
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    env = tmp_path_factory.mktemp("cut")
+    write_cut_frontend(env)
+    return env
+
+
+@pytest.mark.parametrize("name", ["auto", "doris"])
+def test_a_log_of_which_recovery_sees_nothing(cut: Path, name: str) -> None:
+    """Its databases are those of the log, and what they belong to is told by the records that a salvage finds."""
+    assert run("dbs", cut, "--json").json()["records"] == []
+    result = run("dump-log", cut, "--data", "--decode", name, "--format", "ndjson")
+    found = {one["decoded_key"]["id"]: one for one in result.lines() if "id" in one.get("decoded_key", ())}
+    assert sorted(found) == list(range(1, 42))
+    assert found[5]["decoded_data"]["payload"] == FIFTH["payload"]
+    history = run("history", cut, key_of(5), "--db", str(found[5]["db"]), "--decode", name, "--json")
+    assert history.json()["records"][0]["decoded_data"]["name"] == "MODIFY_COMMENT"
+
+
+@pytest.mark.parametrize(("form", "code"), [("ndjson", exits.DONE), ("csv", exits.DATA_GIVEN_UP)])
+def test_salvage(doris: Path, cut: Path, tmp_path: Path, form: str, code: int) -> None:
+    """Also of an environment of which recovery sees nothing."""
+    env = Path(shutil.copytree(doris if code == exits.DONE else cut, tmp_path / "env"))
     result = run("salvage", env, "--to", tmp_path / "whole", "--as", form, "--decode", "auto", "--json")
-    assert result.code == 0, result.err
+    assert result.code == code, result.err
     lines = (tmp_path / f"whole/1.{form}").read_text().splitlines()
     if form == "ndjson":
         found = json.loads(lines[4])["decoded_data"]

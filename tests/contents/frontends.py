@@ -12,8 +12,11 @@ from engine.catalog.naming import DatabaseOptions
 from engine.contents.journals import EPOCHS, encode_json_journal, journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.log.files import list_log_files
+from engine.log.reader import LogReader
 from engine.rep.group import form_group
 from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
 
 Journals = Mapping[int, bytes]
 # 2026-11-21T00:00:00Z, and how far the clock goes from one journal of it to the next.
@@ -70,6 +73,19 @@ def write_frontend(
         with env.create_database(EPOCHS) as db:
             for epoch in range(1, epochs + 1):
                 db.put(journal_key(epoch), b"\0")
+
+
+def write_cut_frontend(env: Path) -> None:
+    """Forty-one journals of Doris, of which recovery sees none: a node before all of them is damaged."""
+    write_frontend(env, rolled(1, 40, 20))
+    storage = DiskStorage(env)
+    nodes = [item for item in LogReader(storage, list_log_files(storage)).forward() if item.lsn > 0x400]
+    with Environment(env) as opened, opened.open_database("21") as db:
+        db.put(journal_key(41), value_of(41))
+    log = env / "00000000.jdb"
+    data = bytearray(log.read_bytes())
+    data[nodes[0].lsn + 24] ^= 0x10
+    log.write_bytes(data)
 
 
 def write_images(meta: Path, images: Iterable[int], role: str = "FOLLOWER") -> None:

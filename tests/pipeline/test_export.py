@@ -91,6 +91,10 @@ def test_what_records_mean_stands_beside_them(session: Session, tmp_path: Path) 
     found = sorted((json.loads(row[0])["id"], json.loads(row[1])["name"], row[2]) for row in frame.collect())
     assert found[0] == (21, "UPSERT_TRANSACTION_STATE", True)
     assert [number for number, _, _ in found] == list(range(21, 41))
+    logs = session.spark.read.format("jelog").option("decode", "auto").option("data", "true").load(str(env))
+    logged = logs.where("db is not null").select("type", "key_hex", "decoded_key", "decoded_data", "known").collect()
+    assert sorted(json.loads(row[2])["id"] for row in logged if row[2] and "op" in row[3]) == list(range(1, 41))
+    assert {row[0] for row in logged if row[2] is None} >= {"BIN", "IN", "NameLN_TX", "MapLN"}
     assert export(session, str(env), "1", str(to), "json", Columns(), "auto").records == 20
     rows = [json.loads(line) for path in sorted(to.glob("*.json")) for line in path.read_text().splitlines()]
     assert [json.loads(row["decoded_key"]) for row in rows] == [{"id": number} for number in range(1, 21)]

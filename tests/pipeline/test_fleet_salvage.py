@@ -16,6 +16,7 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
+from tests.contents.frontends import write_cut_frontend
 from tests.corpus import copy
 from tests.harness import assert_valid, run
 
@@ -68,12 +69,29 @@ def entries(env: Path) -> list[LogEntry]:
 
 
 def test_sound_environments_give_what_recovery_gives(session: Session, fixtures: Path, tmp_path: Path) -> None:
-    names = ("txn-crash", "dups", "cleaned", "torn-cut-mid")
+    names = ("txn-crash", "dups", "torn-cut-mid")
     for name in names:
         result, found, lost = salvaged(session, tmp_path / name, fixtures / name / "env", code=0)
         assert found == records_of(fixtures / name / "env"), name
         assert not lost
         assert result["sources"][0]["from"] == "tree"
+
+
+def test_what_records_mean_stands_beside_them(session: Session, tmp_path: Path) -> None:
+    env = tmp_path / "env"
+    env.mkdir()
+    write_cut_frontend(env)
+    done = run("fleet", "salvage", env, "--to", tmp_path / "s", "--decode", "auto", "--as", "json")
+    assert done.code == 6, done.err
+    lines = [line for path in (tmp_path / "s/records").glob("*.json") for line in path.read_text().splitlines()]
+    rows = [row for row in map(json.loads, lines) if row["db"] == "1"]
+    assert [json.loads(row["decoded_key"]) for row in rows] == [{"id": number} for number in range(1, 21)]
+    assert {(json.loads(row["decoded_data"])["op"], row["known"]) for row in rows} == {
+        (100, True),
+        (1, True),
+        (126, True),
+        (70, True),
+    }
 
 
 def test_commits_behind_damage_are_saved(session: Session, fixtures: Path, tmp_path: Path) -> None:

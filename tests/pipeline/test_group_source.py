@@ -12,7 +12,8 @@ from tests.tools import needs
 
 needs("Spark")
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from engine.errors import RefusedError, UsageError
 from engine.pipeline.group_source import GroupOptions, GroupReader, GroupStreamReader, Offset
@@ -92,8 +93,27 @@ def test_a_batch_that_the_group_has_taken_back() -> None:
 def test_the_batch_source_ends() -> None:
     group = group_of(full())
     with listening(group) as addresses:
-        rows = GroupReader(SCHEMA, GroupOptions({"path": addresses, "db": "beta"}, BEGIN)).read(None)  # type: ignore[arg-type]
+        rows = GroupReader(SCHEMA, GroupOptions({"path": addresses, "db": "beta"}, BEGIN)).read(InputPartition(0))
         assert [row[1:] for row in rows] == [("create_database", "beta"), ("insert", "beta")]
+
+
+def test_what_changes_mean_to_a_decoder() -> None:
+    """As a decoder that knows their database shows them; without the option there are no such columns."""
+    names = ("db", "key", "data", "decoded_key", "decoded_data", "known")
+    kinds: list[DataType] = [BinaryType() if name in ("key", "data") else StringType() for name in names[:-1]]
+    schema = StructType([StructField(name, kind) for name, kind in zip(names, [*kinds, BooleanType()], strict=True)])
+    with listening(group_of(full())) as addresses:
+        options = {"path": addresses, "decode": "heritrix"}
+        rows = list(GroupReader(schema, GroupOptions(options, BEGIN)).read(None))  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="no column decoded_key"):
+            GroupReader(schema, GroupOptions({"path": addresses}, BEGIN))
+    records = [row for row in rows if row[1] is not None]
+    assert len(records) > 10
+    assert all(row[3:] == (None, None, None) for row in rows if row[1] is None)
+    for _, key, data, decoded_key, decoded_data, known in records:
+        assert json.loads(decoded_key) == {"hex": key.hex()}
+        assert json.loads(decoded_data) == (None if data is None else {"hex": data.hex()})
+        assert known is False
 
 
 @pytest.mark.parametrize(
@@ -101,6 +121,7 @@ def test_the_batch_source_ends() -> None:
     [
         ({}, "addresses of nodes"), ({"path": "a"}, "addresses of nodes"), ({"path": "a:0"}, "addresses of nodes"),
         ({"path": "a:1", "startingOffset": "x"}, "where to begin"), ({"path": "a:1", "maxChanges": "0"}, "a number"),
+        ({"path": "a:1", "decode": "auto"}, "not recognised"), ({"path": "a:1", "decode": "mysql"}, "no decoder"),
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense(options: dict[str, str], said: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.errors import JetoolError
 from engine.events import SILENT, Listener
 from engine.log.files import list_log_files
+from engine.pipeline.decoded_columns import DECODED_COLUMNS
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet.salvage_tasks import DOUBT, LOST, ORPHAN, RECORD, ROWS, source_task
 from engine.pipeline.inventory import EnvironmentListing
@@ -34,7 +35,7 @@ _SHOWN: Final = ("source", "environment", "db", "key", "data", "vlsn", "lsn", "f
 # The datasets: kind of their rows, and columns that say nothing there.
 _DATASETS: Final = {
     "records": (RECORD, ()),
-    "lost": (LOST, ("data", "vlsn", "from")),
+    "lost": (LOST, ("data", "vlsn", "from", "decoded_data")),
     "doubt": (DOUBT, ("vlsn", "from", "stood_in")),
     "orphans": (ORPHAN, ()),
 }
@@ -74,8 +75,9 @@ class SalvageReport(NamedTuple):
 
 
 def salvage_fleet(
-    session: Session, fleet: Sequence[EnvironmentListing], to: str, form: str, listener: Listener = SILENT
-) -> SalvageReport:
+    session: Session, fleet: Sequence[EnvironmentListing], to: str, form: str, listener: Listener = SILENT,
+    decode: str | None = None,
+) -> SalvageReport:  # fmt: skip
     """Write the datasets ``records``, ``lost``, ``doubt`` and ``orphans`` below a directory.
 
     Arguments:
@@ -84,6 +86,7 @@ def salvage_fleet(
         to: a directory that is not there, or is empty; it appears when it is complete.
         form: of ``FORMS``.
         listener: hears the steps ``look`` and ``salvage``.
+        decode: a decoder, or ``auto``: adds columns with what records mean; None for none.
 
     Raises:
         RefusedError: the directory holds something. StorageError: it cannot be written. JobError: Spark gave up.
@@ -92,18 +95,19 @@ def salvage_fleet(
 
     spark = session.spark
     envs = [listed.member.env for listed in fleet if listed.files is not None]
+    shown = _SHOWN if decode is None else (*_SHOWN, *DECODED_COLUMNS)
     with explained("the salvage failed", consequence="nothing was written"):
         looked = spark.sparkContext.parallelize(envs, len(envs)).map(check)
         health: list[Health] = session.run(looked.collect, "look", listener)
         sources = sources_of([one.node for one in health if one.node is not None])
         # A task for each, however many cores there are: one of them may be much larger than the others.
         numbers = spark.range(0, len(sources), 1, max(1, len(sources)))
-        rows = numbers.mapInArrow(partial(source_task, sources), ROWS).persist()
+        rows = numbers.mapInArrow(partial(source_task, sources, decode), ROWS).persist()
         try:
             # The directory gets its name when all datasets are whole.
             with new_directory(to) as staging:
                 for name, (kind, silent) in _DATASETS.items():
-                    chosen = rows.where(rows["kind"] == kind).select(*(one for one in _SHOWN if one not in silent))
+                    chosen = rows.where(rows["kind"] == kind).select(*(one for one in shown if one not in silent))
                     if kind == LOST:
                         chosen = chosen.withColumn("reason", f.lit("the newest version cannot be read"))
                     session.run(partial(_save, chosen, f"{staging}/{name}", form), "salvage", listener)

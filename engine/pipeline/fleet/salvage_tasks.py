@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.contents import Decoding
+from engine.pipeline.decoded_columns import decoded_values
 from engine.pipeline.worker import settle_worker
 from engine.rescue.salvage.collect import Salvage
+from engine.rescue.salvage.meanings import decoding_of_source
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase
 from engine.rescue.salvage.sources import SalvageSource
 
@@ -20,11 +23,11 @@ _BATCH_BYTES: Final = 16 << 20
 
 ROWS: Final = (
     "kind string, source string, environment string, db string, key binary, data binary, vlsn bigint, lsn bigint, "
-    "from string, stood_in boolean"
+    "from string, stood_in boolean, decoded_key string, decoded_data string, known boolean"
 )
 
 
-def source_task(sources: Sequence[SalvageSource], ids: Iterator[Any]) -> Iterator[Any]:
+def source_task(sources: Sequence[SalvageSource], decode: str | None, ids: Iterator[Any]) -> Iterator[Any]:
     """Salvage sources; batches of their numbers come in, rows go out."""
     settle_worker()
     schema = arrow(ROWS)
@@ -32,7 +35,20 @@ def source_task(sources: Sequence[SalvageSource], ids: Iterator[Any]) -> Iterato
         for number in batch.column(0).to_pylist():
             source = sources[number]
             done = Salvage([source])
-            yield from batches((_row(source.name, done.databases[one.database], one) for one in done.rows()), schema)
+            decoding = None if decode is None else decoding_of_source(source, decode)
+            rows = (
+                (*_row(source.name, done.databases[one.database], one),
+                 *_meaning(decoding, done.databases[one.database], one))
+                for one in done.rows()
+            )  # fmt: skip
+            yield from batches(rows, schema)
+
+
+def _meaning(decoding: Decoding | None, database: SalvagedDatabase, one: Salvaged) -> tuple[Any, ...]:
+    if decoding is None or database.orphan:
+        return decoded_values(None)
+    data = None if isinstance(one, LostVersion) else one.data
+    return decoded_values(decoding.record(database.db.name, one.key, data))
 
 
 def _row(source: str, database: SalvagedDatabase, one: Salvaged) -> tuple[Any, ...]:

@@ -9,5 +9,6 @@
 * ``judging``: one record after the other: what counts, what is lost, what is in doubt
 * ``results``: records, and what is to be said of them
 * ``collect``: salvage: records in order
+* ``meanings``: how these records are decoded, also where nothing can be recovered
 * ``target``: a new environment with the records
 """

@@ -8,6 +8,7 @@ import click
 
 from jetool.app import exits
 from jetool.app.command import Outputs, command
+from jetool.app.decoding import decode_option
 from jetool.app.options import Run
 from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
 from jetool.output.shape import Field, Shape
@@ -59,7 +60,8 @@ _SOURCE_SHAPE: Final = Shape("source", "One environment.", _SOURCE)
 @environments
 @click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for what is saved.")
 @click.option("--as", "kind", type=click.Choice(FORMS), default="parquet", help="The format.  [default: parquet]")
-def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, kind: str) -> int:
+@decode_option
+def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, kind: str, decode: str | None) -> int:
     """Write the newest committed version of every record of damaged environments, and list what is lost.
 
     Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
@@ -67,7 +69,9 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     taken together, so that one node has what another has lost. A deletion that is itself lost cannot be known: such a
     record is there again. DIR gets four datasets: records, lost (keys whose newest version cannot be read), doubt
     (newer versions whose transaction has no end in the log) and orphans (records of databases that nothing names).
-    Nothing is written to the sources. What is saved is what jetool salvage saves.
+    With --decode they have three columns more: decoded_key and decoded_data as JSON, and known; with auto these are
+    null where nobody recognises what an environment belongs to. Nothing is written to the sources. What is saved is
+    what jetool salvage saves.
     """
     from engine.pipeline.fleet.salvage import salvage_fleet
     from engine.pipeline.tables import require_new
@@ -76,7 +80,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     require_new(to)
     chosen = choose(run, paths, inventory)
     with session(run) as spark:
-        done = salvage_fleet(spark, chosen, to, kind, run.listener)
+        done = salvage_fleet(spark, chosen, to, kind, run.listener, decode)
     sources = []
     for one in done.health:
         source, count = done.records.get(one.env, (None, 0))

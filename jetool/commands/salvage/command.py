@@ -13,7 +13,7 @@ from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option, decoding_for_log
+from jetool.app.decoding import decode_option, decoding_for_source
 from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.commands.salvage.rows import FORMS, NODE, SALVAGED
@@ -82,7 +82,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         result = save(done, sources, None, kind)
     else:
         with new_directory(to) as staging:
-            decodings = [decoding_for_log(run, DiskStorage(source.nodes[0].env), decode) for source in sources]
+            decodings = [decoding_for_source(run, source, decode) for source in sources]
             result = save(done, sources, staging, kind, decodings)
     counts = done.counts
     run.out.document(SALVAGED, SALVAGED.row((
