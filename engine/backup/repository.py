@@ -17,21 +17,25 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Final, NamedTuple
 
 from engine.backup.manifest import ID, MOST_BYTES, BackupFile, Manifest, decode_manifest, encode_manifest, stored_path
 from engine.errors import DamageError, JetoolError, NotFoundError
-from engine.storage.base import ReadFile, Storage
+from engine.storage.base import ReadFile, Storage, WriteFile
 
 FILES: Final = "files"
 BACKUPS: Final = "backups"
 _LOCK: Final = "lock"
 _PART: Final = ".part"
-_PIECE_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 18
 _GRACE_MS: Final = 86_400_000
+_SYNCS_AT_ONCE: Final = 2
+_MOST_UNSETTLED: Final = 8
+_MOST_SUMS: Final = 8
 
 
 class StoredFile(NamedTuple):
@@ -114,41 +118,25 @@ class Repository:
         found = self.storage.stat(file.stored)
         return found is not None and not found.is_directory and found.size_bytes == file.size_bytes
 
-    def put_file(self, number: int, pieces: Iterable[bytes]) -> StoredFile:
-        """Store the content of a log file, durably.
-
-        Arguments:
-            number: of the log file.
-            pieces: its bytes, in order.
+    @contextmanager
+    def storing(self) -> Iterator[Storing]:
+        """Store log files; at the end all of them are durable, or it raises.
 
         Raises:
             StorageError: there is no room, or the directory cannot be written.
         """
-        temporary = f"{FILES}/{number:08x}{_PART}"
-        digest, at = hashlib.sha256(), 0
-        target = self.storage.open_rw(temporary, create=True)
-        try:
-            # A run that was killed may have left more.
-            target.truncate(0)
-            # A piece is summed while the file system takes it: both let other threads run.
-            with ThreadPoolExecutor(1) as summing:
-                for piece in pieces:
-                    summed = summing.submit(digest.update, piece)
-                    target.write(at, piece)
-                    at += len(piece)
-                    summed.result()
-            name = stored_path(number, digest.hexdigest())
-            found = self.storage.stat(name)
-            was_there = found is not None and found.size_bytes == at
-            if not was_there:
-                target.sync()
-        finally:
-            target.close()
-        if was_there:
-            self.storage.remove(temporary)
-        else:
-            self.storage.rename(temporary, name)
-        return StoredFile(digest.hexdigest(), at, was_there)
+        # Stores without a sync have nothing to gain by threads.
+        with ThreadPoolExecutor(1) as summing, ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+            storing = Storing(self, summing, None if self.is_remote else pool)
+            try:
+                yield storing
+            finally:
+                storing.settle()
+
+    def put_file(self, number: int, pieces: Iterable[bytes]) -> StoredFile:
+        """Store the content of one log file, durably; as ``Storing.put``."""
+        with self.storing() as storing:
+            return storing.put(number, pieces)
 
     def add(self, manifest: Manifest) -> None:
         """Add a backup whose files are all stored: from now on it is there, whatever happens.
@@ -285,6 +273,82 @@ class Repository:
 
     def _path(self, made: str) -> str:
         return f"{BACKUPS}/{made}.json"
+
+
+class Storing:
+    """Stores log files: the next one is written while those before become durable.
+
+    Arguments:
+        repository: where to.
+        summing: one thread, that adds pieces to a digest.
+        pool: runs the syncs; None: each file is finished before the next.
+    """
+
+    def __init__(self, repository: Repository, summing: Executor, pool: Executor | None) -> None:
+        self._storage = repository.storage
+        self._summing = summing
+        self._pool = pool
+        self._unsettled: deque[Future[None]] = deque()
+
+    def put(self, number: int, pieces: Iterable[bytes]) -> StoredFile:
+        """Store the content of a log file; it is durable after ``settle``.
+
+        Arguments:
+            number: of the log file.
+            pieces: its bytes, in order.
+
+        Raises:
+            StorageError: there is no room, or the directory cannot be written; for this file or one before it.
+        """
+        temporary = f"{FILES}/{number:08x}{_PART}"
+        digest, at = hashlib.sha256(), 0
+        target = self._storage.open_rw(temporary, create=True)
+        try:
+            # A run that was killed may have left more.
+            target.truncate(0)
+            sums: deque[Future[None]] = deque()
+            for piece in pieces:
+                # One thread sums, in the order of the pieces, while the file system takes them.
+                sums.append(self._summing.submit(digest.update, piece))
+                if len(sums) > _MOST_SUMS:
+                    sums.popleft().result()
+                target.write(at, piece)
+                at += len(piece)
+            while sums:
+                sums.popleft().result()
+        except BaseException:
+            target.close()
+            raise
+        name = stored_path(number, digest.hexdigest())
+        found = self._storage.stat(name)
+        if found is not None and found.size_bytes == at:
+            target.close()
+            self._storage.remove(temporary)
+            return StoredFile(digest.hexdigest(), at, True)
+        if self._pool is None:
+            self._finish(target, temporary, name)
+        else:
+            # Each of them holds an open file.
+            if len(self._unsettled) == _MOST_UNSETTLED:
+                self._unsettled.popleft().result()
+            self._unsettled.append(self._pool.submit(self._finish, target, temporary, name))
+        return StoredFile(digest.hexdigest(), at, False)
+
+    def settle(self) -> None:
+        """Wait until every file is durable and has its name.
+
+        Raises:
+            StorageError: one of them cannot be written.
+        """
+        while self._unsettled:
+            self._unsettled.popleft().result()
+
+    def _finish(self, target: WriteFile, temporary: str, name: str) -> None:
+        try:
+            target.sync()
+        finally:
+            target.close()
+        self._storage.rename(temporary, name)
 
 
 def pieces_of(file: ReadFile, size: int) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from engine.backup.describing import CopiedFile, Origin, describe, view_of
 from engine.backup.log_facts import end_of
 from engine.backup.manifest import BackupFile, Manifest
-from engine.backup.repository import Repository, StoredFile, pieces_of
+from engine.backup.repository import Repository, StoredFile, Storing, pieces_of
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError
 from engine.events import SILENT, Listener
 from engine.log.files import LogFile, list_log_files
@@ -224,13 +224,14 @@ class _Taking:
 
     def _copy_all(self, places: list[_Place]) -> None:
         total, done = sum(place.length for place in places), 0
-        for place in places:
-            self._listener.step(_STEP, done, total)
-            self._copy(place)
-            done += place.length
+        with self._repository.storing() as storing:
+            for place in places:
+                self._listener.step(_STEP, done, total)
+                self._copy(place, storing)
+                done += place.length
         self._listener.step(_STEP, total, total)
 
-    def _copy(self, place: _Place) -> None:
+    def _copy(self, place: _Place, storing: Storing) -> None:
         path, number = place.file.path, place.file.number
         copied, stat = self._copied.get(path, (None, None))
         if copied is not None and stat == place.stat and copied.size_bytes == place.length:
@@ -244,7 +245,7 @@ class _Taking:
             with closing(self._storage.open(path)) as source:
                 stored = self._stored_remotely(place, source)
                 if stored is None:
-                    stored = self._repository.put_file(number, pieces_of(source, place.length))
+                    stored = storing.put(number, pieces_of(source, place.length))
         except (NotFoundError, DamageError) as error:
             # Deleted, or cut shorter, since the list was made.
             raise _ChangedError(path) from error
