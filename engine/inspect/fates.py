@@ -1,6 +1,7 @@
 """What became of every transaction in the log, and of every version of a record.
 
-One forward pass over the whole log, also past damage. A transaction is
+One forward pass over the whole log, also past damage; entries are read from their bytes where they are of the usual
+form. A transaction is
 
 * *committed* or *aborted* by its Commit or Abort; a rolled-back one (invisible) does not count;
 * *rolled back* when a RollbackStart lists it and nothing ended it otherwise;
@@ -18,25 +19,26 @@ aborted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.events import SILENT, Listener
+from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
-from engine.format.entry_types import (
-    ABORT,
-    COMMIT,
-    LNS,
-    ROLLBACKS,
-    TRANSACTIONAL,
-)
+from engine.format.entry_types import LNS, ROLLBACKS, TRANSACTIONAL, TXN_FATES
+from engine.format.fast.filters import ByteFilter
+from engine.format.fast.header import header_lengths
 from engine.format.lsn import NULL_LSN, file_of
+from engine.inspect.fate_table import ABORTED_BIT, BEHIND_END, COMMITTED_BIT, HAS_END, LISTED, FateTable, lsn_of
+from engine.inspect.parallel import map_small
 from engine.log.entry import Damage, LogEntry
-from engine.log.files import LogFiles
-from engine.log.reader import LogReader
+from engine.log.files import LogFile, LogFiles
+from engine.log.reader import FileReader, LogReader
+from engine.log.stretch import Stretch, keeping
 from engine.storage.base import Storage
 
 COMMITTED: Final = "committed"
@@ -47,14 +49,13 @@ ROLLED_BACK: Final = "rolled-back"
 NON_TRANSACTIONAL: Final = "none"
 FATES: Final = (COMMITTED, ABORTED, OPEN, PREPARED, ROLLED_BACK)
 
-_ENDS: Final = {COMMIT: COMMITTED, ABORT: ABORTED}
 
-
-class Fate:
+class Fate(NamedTuple):
     """One transaction.
 
     Attributes:
         txn_id: its id; that of a replicated transaction is negative.
+        fate: one of ``FATES``.
         first_lsn, last_lsn: its first and its last record.
         end_lsn: its Commit, Abort or Prepare; NULL_LSN when there is none.
         time_ms: the time that entry carries; None without one.
@@ -65,26 +66,18 @@ class Fate:
         prepare: its Prepare, or None.
     """
 
-    __slots__ = (
-        "behind_end", "bytes", "dbs", "end_lsn", "first_lsn", "last_lsn", "listed", "lns", "outcome", "prepare",
-        "rolled_back_lns", "time_ms", "txn_id",
-    )  # fmt: skip
-
-    def __init__(self, txn_id: int) -> None:
-        self.txn_id = txn_id
-        self.first_lsn = self.last_lsn = self.end_lsn = NULL_LSN
-        self.time_ms: int | None = None
-        self.lns = self.bytes = self.rolled_back_lns = 0
-        self.dbs: set[int] = set()
-        self.behind_end = False
-        self.prepare: Prepare | None = None
-        self.outcome = ""
-        self.listed = False
-
-    @property
-    def fate(self) -> str:
-        """One of ``FATES``."""
-        return self.outcome or (ROLLED_BACK if self.listed else PREPARED if self.prepare is not None else OPEN)
+    txn_id: int
+    fate: str
+    first_lsn: int
+    last_lsn: int
+    end_lsn: int
+    time_ms: int | None
+    lns: int
+    bytes: int
+    rolled_back_lns: int
+    dbs: frozenset[int]
+    behind_end: bool
+    prepare: Prepare | None
 
 
 class RolledBack(NamedTuple):
@@ -102,6 +95,62 @@ class RollbackEntry(NamedTuple):
     record: RollbackStart | RollbackEnd
 
 
+class Transactions:
+    """The transactions of a log by id, in the order of their first entries."""
+
+    def __init__(self) -> None:
+        self.table = FateTable()
+        self.prepares: dict[int, Prepare] = {}
+        self.rolled_back: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.table.ids)
+
+    def __getitem__(self, txn_id: int) -> Fate:
+        row = self.table.row_of(txn_id)
+        if row < 0:
+            raise KeyError(txn_id)
+        return self.at(row)
+
+    def get(self, txn_id: int) -> Fate | None:
+        """A transaction; None when the log knows nothing of it."""
+        row = self.table.row_of(txn_id)
+        return None if row < 0 else self.at(row)
+
+    def values(self) -> Iterator[Fate]:
+        """All of them."""
+        return map(self.at, range(len(self)))
+
+    def at(self, row: int) -> Fate:
+        """The transaction of a row."""
+        table = self.table
+        txn_id, state = table.ids[row], table.states[row]
+        dbs = table.more_dbs.get(row) or ((table.dbs[row],) if table.lns[row] else ())
+        return Fate(
+            txn_id=txn_id,
+            fate=self.fate_at(row),
+            first_lsn=lsn_of(table.first[row]),
+            last_lsn=lsn_of(table.last[row]),
+            end_lsn=lsn_of(table.end[row]),
+            time_ms=table.times[row] if state & HAS_END else None,
+            lns=table.lns[row],
+            bytes=table.sizes[row],
+            rolled_back_lns=self.rolled_back.get(txn_id, 0),
+            dbs=frozenset(dbs),
+            behind_end=bool(state & BEHIND_END),
+            prepare=self.prepares.get(txn_id),
+        )
+
+    def fate_at(self, row: int) -> str:
+        """The fate of the transaction of a row."""
+        state = self.table.states[row]
+        if state & (COMMITTED_BIT | ABORTED_BIT):
+            return COMMITTED if state & COMMITTED_BIT else ABORTED
+        if state & LISTED:
+            return ROLLED_BACK
+        return PREPARED if self.table.ids[row] in self.prepares else OPEN
+
+
 class LogFates:
     """What one pass over the log found.
 
@@ -115,7 +164,7 @@ class LogFates:
     """
 
     def __init__(self) -> None:
-        self.txns: dict[int, Fate] = {}
+        self.txns = Transactions()
         self.rollbacks: list[RollbackEntry] = []
         self.periods: list[RolledBack] = []
         self.damages: list[Damage] = []
@@ -135,9 +184,38 @@ class LogFates:
         found = self.txns.get(record.txn_id)
         return found.fate if found is not None else OPEN
 
+    def add_damage(self, damage: Damage, *, in_last_file: bool) -> None:
+        """Damage; the log ends at the first bad entry of its last file (R-LOG-31)."""
+        self.damages.append(damage)
+        if in_last_file and damage.length and self.end_lsn == NULL_LSN:
+            self.end_lsn = damage.lsn
+
+    def add(self, entry: LogEntry) -> None:
+        """One entry, the general way."""
+        table = self.txns.table
+        record = record_of(entry)
+        if isinstance(record, (RollbackStart, RollbackEnd)):
+            self.rollbacks.append(RollbackEntry(entry.lsn, record))
+            if isinstance(record, RollbackStart):
+                ids = frozenset(record.active_txn_ids)
+                self.periods.append(RolledBack(record.matchpoint_lsn, entry.lsn, ids))
+                for txn_id in ids:
+                    table.add_listed(txn_id)
+        elif isinstance(record, LN) and record.txn_id is not None:
+            table.add_ln(entry.lsn, record.txn_id, record.db_id, entry.total_bytes)
+        elif isinstance(record, (TxnEnd, Prepare)) and not entry.invisible:
+            # Recovery never sees an end that stands after the end of the log.
+            behind = self.end_lsn != NULL_LSN
+            table.add_end(entry.lsn, entry.type_number, record.id, record.time, behind_end=behind)
+            if isinstance(record, Prepare):
+                self.txns.prepares[record.id] = record
+
+
+_WITH_FATE: Final = TRANSACTIONAL | ROLLBACKS
+
 
 def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> LogFates:
-    """Read the log once.
+    """Read the log once; where a rollback took records back, the stretch around them once more.
 
     Arguments:
         storage, files: the environment.
@@ -148,72 +226,165 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
     """
     found = LogFates()
     total, last = len(files.files), files.files[-1].number
-    lns: list[tuple[int, int]] = []
-    number = -1
-    for item in LogReader(storage, files._replace(marker=None)).forward():
+    done, number = -1, -1
+    actions = keeping(_WITH_FATE)
+    for item in LogReader(storage, files._replace(marker=None)).stretches():
         if file_of(item.lsn) != number:
-            number = file_of(item.lsn)
-            listener.step("read", sum(file.number < number for file in files.files), total)
-        if isinstance(item, Damage):
-            found.damages.append(item)
-            # The log ends at the first bad entry of its last file (R-LOG-31).
-            if number == last and item.length and found.end_lsn == NULL_LSN:
-                found.end_lsn = item.lsn
-            continue
-        found.entries += 1
-        if item.type_number in TRANSACTIONAL or item.type_number in ROLLBACKS:
-            _take(found, item, lns)
+            number, done = file_of(item.lsn), done + 1
+            listener.step("read", done, total)
+        if isinstance(item, Stretch):
+            found.entries += item.entries
+            _take_stretch(found, item, actions)
+        elif isinstance(item, Damage):
+            found.add_damage(item, in_last_file=number == last)
+        else:
+            found.entries += 1
+            if item.type_number in _WITH_FATE:
+                found.add(item)
     listener.step("read", total, total)
-    # Only now: a RollbackStart stands after the LNs that it takes back.
-    for lsn, txn_id in lns if found.periods else ():
-        if found.is_rolled_back(lsn, txn_id):
-            found.txns[txn_id].rolled_back_lns += 1
+    if found.periods:
+        _count_rolled_back(storage, files, found)
     return found
 
 
-def versions(storage: Storage, files: LogFiles, dbs: frozenset[int]) -> Iterator[tuple[LogEntry, LN]]:
-    """Every record entry of some databases, in log order, rolled-back ones too."""
-    for item in LogReader(storage, files._replace(marker=None)).forward():
-        if isinstance(item, LogEntry) and item.type_number in LNS:
-            record = _record(item)
-            if isinstance(record, LN) and record.db_id in dbs:
+def _take_stretch(found: LogFates, stretch: Stretch, actions: list[int]) -> None:
+    positions, lengths = stretch.positions(actions), header_lengths(stretch.version)
+    behind = found.end_lsn != NULL_LSN
+    table, at = found.txns.table, 0
+    while True:
+        at = table.take(stretch.data, positions, at, lengths, stretch.version, stretch.lsn, behind)
+        if at == len(positions):
+            return
+        found.add(stretch.entry_at(positions[at]))
+        at += 1
+
+
+def _count_rolled_back(storage: Storage, files: LogFiles, found: LogFates) -> None:
+    """Only now: a RollbackStart stands after the records that it takes back, and most logs have none."""
+    low, high = min(p.matchpoint_lsn for p in found.periods), max(p.start_lsn for p in found.periods)
+    counts = found.txns.rolled_back
+    for item in LogReader(storage, files._replace(marker=None)).entries_of(
+        LNS & TRANSACTIONAL, low & ~0xFFFFFFFF, high
+    ):
+        record = record_of(item) if isinstance(item, LogEntry) else None
+        # Only replicated transactions are rolled back, and their ids are negative.
+        if isinstance(record, LN) and record.txn_id is not None and record.txn_id < 0:
+            counts[record.txn_id] = counts.get(record.txn_id, 0) + found.is_rolled_back(item.lsn, record.txn_id)
+
+
+def fates_of(
+    storage: Storage, files: LogFiles, txn_ids: frozenset[int], jobs: int, listener: Listener = SILENT
+) -> LogFates:
+    """Read the log once for how some transactions ended; their records are not counted.
+
+    Arguments:
+        storage, files, listener: as for ``read_fates``.
+        txn_ids: which transactions.
+        jobs: processes that read.
+
+    Raises:
+        UnsupportedError, StorageError: a file cannot be read.
+    """
+    found = LogFates()
+    for part in _by_file(partial(_ends_in, storage, files.end_file(), txn_ids), files, jobs, listener):
+        found.entries += part.entries
+        for item in part.items:
+            if isinstance(item, Damage):
+                found.add_damage(item, in_last_file=file_of(item.lsn) == files.files[-1].number)
+            else:
+                found.add(item)
+    return found
+
+
+class _FilePart(NamedTuple):
+    """What one file holds of what was asked for."""
+
+    entries: int
+    items: list[LogEntry | Damage]
+
+
+def _by_file(
+    read: Callable[[LogFile], _FilePart], files: LogFiles, jobs: int, listener: Listener
+) -> Iterator[_FilePart]:
+    """Files in their order, read by several processes."""
+    for done, part in enumerate(map_small(read, files.files, jobs)):
+        listener.step("read", done, len(files.files))
+        yield part
+    listener.step("read", len(files.files), len(files.files))
+
+
+def _ends_in(storage: Storage, end_file: int, txn_ids: frozenset[int], file: LogFile) -> _FilePart:
+    sieve = ByteFilter(txns=txn_ids, dbs=None, keys=None, key_prefixes=())
+    return _picked(storage, end_file, (TXN_FATES | ROLLBACKS), sieve, file)
+
+
+def _versions_in(
+    storage: Storage, end_file: int, dbs: frozenset[int], keys: frozenset[bytes] | None, file: LogFile
+) -> _FilePart:
+    # With sorted duplicates the key is the first part of the record's.
+    sieve = ByteFilter(txns=None, dbs=dbs, keys=keys, key_prefixes=tuple(keys or ()))
+    return _picked(storage, end_file, LNS, sieve, file)
+
+
+def _picked(storage: Storage, end_file: int, types: frozenset[int], sieve: ByteFilter, file: LogFile) -> _FilePart:
+    entries = 0
+    items: list[LogEntry | Damage] = []
+    actions = keeping(types)
+    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+        for item in reader.stretches():
+            if isinstance(item, Stretch):
+                entries += item.entries
+                lengths = header_lengths(item.version)
+                items += map(item.entry_at, sieve.sieved(item.data, item.positions(actions), lengths, item.version))
+            elif isinstance(item, Damage):
+                items.append(item)
+            else:
+                entries += 1
+                if item.type_number in types:
+                    items.append(item)
+    return _FilePart(entries, items)
+
+
+def versions(
+    storage: Storage,
+    files: LogFiles,
+    dbs: frozenset[int],
+    key: bytes | None = None,
+    *,
+    jobs: int = 1,
+    listener: Listener = SILENT,
+) -> Iterator[tuple[LogEntry, LN]]:
+    """Every record entry of some databases, in log order, rolled-back ones too.
+
+    Arguments:
+        storage, files, jobs, listener: as for ``fates_of``.
+        dbs: ids.
+        key: only records with the key, or, with sorted duplicates, with it as the first part of theirs.
+    """
+    keys = None if key is None else frozenset((key,))
+    for part in _by_file(partial(_versions_in, storage, files.end_file(), dbs, keys), files, jobs, listener):
+        for item in part.items:
+            record = record_of(item) if isinstance(item, LogEntry) else None
+            if not isinstance(item, LogEntry) or not isinstance(record, LN) or record.db_id not in dbs:
+                continue
+            if key is None or _has_key(record, key):
                 yield item, record
 
 
-def _take(found: LogFates, entry: LogEntry, lns: list[tuple[int, int]]) -> None:
-    record = _record(entry)
-    if isinstance(record, (RollbackStart, RollbackEnd)):
-        _take_rollback(found, entry.lsn, record)
-    elif isinstance(record, LN) and record.txn_id is not None:
-        txn = found.txns.setdefault(record.txn_id, Fate(record.txn_id))
-        txn.first_lsn = entry.lsn if txn.first_lsn == NULL_LSN else txn.first_lsn
-        txn.last_lsn = entry.lsn
-        txn.lns += 1
-        txn.bytes += entry.total_bytes
-        txn.dbs.add(record.db_id)
-        # Only replicated transactions are rolled back, and their ids are negative.
-        if record.txn_id < 0:
-            lns.append((entry.lsn, record.txn_id))
-    elif isinstance(record, (TxnEnd, Prepare)) and not entry.invisible:
-        txn = found.txns.setdefault(record.id, Fate(record.id))
-        txn.end_lsn, txn.time_ms = entry.lsn, record.time
-        # Recovery never sees an end that stands after the end of the log.
-        txn.behind_end = found.end_lsn != NULL_LSN
-        if isinstance(record, Prepare):
-            txn.prepare = record
-        txn.outcome = _ENDS.get(entry.type_number, "")
+def _has_key(record: LN, key: bytes) -> bool:
+    """Whether a record has the key, or, with sorted duplicates, has it as the first part of its own."""
+    if record.key == key:
+        return True
+    if not record.key.startswith(key):
+        return False
+    try:
+        return split_two_part_key(record.key)[0] == key
+    except (FormatError, IndexError, ValueError):
+        return False
 
 
-def _take_rollback(found: LogFates, lsn: int, record: RollbackStart | RollbackEnd) -> None:
-    found.rollbacks.append(RollbackEntry(lsn, record))
-    if isinstance(record, RollbackStart):
-        ids = frozenset(record.active_txn_ids)
-        found.periods.append(RolledBack(record.matchpoint_lsn, lsn, ids))
-        for txn_id in ids:
-            found.txns.setdefault(txn_id, Fate(txn_id)).listed = True
-
-
-def _record(entry: LogEntry) -> object:
+def record_of(entry: LogEntry) -> object:
+    """The record of an entry; None for one that cannot be decoded."""
     try:
         return entry.record()
     except (FormatError, IndexError, ValueError):

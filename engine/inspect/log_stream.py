@@ -9,16 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import FormatError
+from engine.format.entry_types import RARE_ENTRIES, STREAM_MARKS, SYNC_POINTS
+from engine.format.fast.header import PAIRS, REPLICATED_IN_PAIR
+from engine.format.fast.loops import KEEP
+from engine.format.header import FLAGS_AT, TYPE_AT, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import make_lsn
 from engine.format.stream_facts import StreamFacts, matters
 from engine.inspect.parallel import map_in_order
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
+from engine.log.stretch import Stretch
 from engine.storage.base import Storage
+
+# What ``Stretch.positions`` keeps; marks of the stream are rare entries, which stand in no stretch.
+_OF_STREAM: Final = [KEEP if pair & REPLICATED_IN_PAIR else 0 for pair in range(PAIRS)]
+assert STREAM_MARKS <= RARE_ENTRIES
 
 
 class FileStream(NamedTuple):
@@ -90,8 +99,10 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
     unreadable: list[int] = []
     is_last = file.number >= end_file
     with FileReader(storage, file, is_last=is_last) as reader:
-        for item in reader.entries():
-            if isinstance(item, LogEntry):
+        for item in reader.stretches():
+            if isinstance(item, Stretch):
+                unreadable += _take(facts, item)
+            elif isinstance(item, LogEntry):
                 if matters(item.type_number, item.flags):
                     try:
                         facts.add(item.lsn, item.type_number, item.version, item.flags, item.vlsn, item.body)
@@ -103,3 +114,18 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
                 if is_last and item.length:
                     break
     return FileStream(file.path, facts, tuple(damages), tuple(unreadable))
+
+
+def _take(facts: StreamFacts, stretch: Stretch) -> list[int]:
+    """Note the entries of the stream; returns the LSNs of those that do not decode."""
+    base, version, data = stretch.lsn, stretch.version, stretch.data
+    unreadable = []
+    for pos in stretch.positions(_OF_STREAM):
+        number, flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
+        try:
+            # Of most entries only the place in the stream matters.
+            body = stretch.entry_at(pos).body if number in SYNC_POINTS else b""
+            facts.add(base + pos, number, version, flags, VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0], body)
+        except FormatError:
+            unreadable.append(base + pos)
+    return unreadable

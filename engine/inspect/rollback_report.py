@@ -1,30 +1,38 @@
 """Rollback periods for people: from the log alone, nested, with the records in each.
 
-The tracker of recovery builds the periods from the whole log, not only from what recovery would read. A log that
+The log is checked in bulk, which tells whether it holds a rollback at all; most do not. The tracker of recovery builds
+the periods from the whole log, not only from what recovery would read. A log that
 contradicts itself has none; ``refused`` then says why, and the entries are there all the same.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN
-from engine.format.entry.rollback import RollbackStart
+from engine.format.entry.rollback import RollbackEnd, RollbackStart
+from engine.format.entry.txn_end import Prepare, TxnEnd
+from engine.format.entry_types import COMMIT, ROLLBACKS, TXN_FATES
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.fates import LogFates, read_fates
-from engine.inspect.selection import Selection, txn_of
+from engine.inspect.fates import RollbackEntry, record_of
+from engine.inspect.parallel import map_small
+from engine.inspect.selection import Selection
 from engine.log.access import LogAccess
-from engine.log.entry import LogEntry
-from engine.log.files import LogFiles
-from engine.log.reader import LogReader
+from engine.log.check import check_file
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFile, LogFiles
+from engine.log.reader import FileReader, LogReader
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.recovery.rollback_tracker import RollbackPeriod, RollbackTracker
 from engine.storage.base import Storage
 
-_ENTRY_LSN = 32
+_ENTRY_LSN: Final = 32
+_OFFSET: Final = (1 << _ENTRY_LSN) - 1
 
 
 class RolledBackLN(NamedTuple):
@@ -41,7 +49,8 @@ class RollbackReport(NamedTuple):
     """The rollbacks of a log.
 
     Attributes:
-        fates: the pass over the log that this comes from.
+        damages: damage that was met in the log.
+        rollbacks: rollback entries in log order.
         periods: top-level periods, latest first; their children likewise.
         matchpoint_vlsns: VLSN of the matchpoint, by LSN of the RollbackStart.
         times: time in ms of each rollback entry, by LSN.
@@ -49,7 +58,8 @@ class RollbackReport(NamedTuple):
         refused: why recovery refuses the log; empty when it does not.
     """
 
-    fates: LogFates
+    damages: list[Damage]
+    rollbacks: list[RollbackEntry]
     periods: list[RollbackPeriod]
     matchpoint_vlsns: dict[int, int]
     times: dict[int, int]
@@ -57,17 +67,26 @@ class RollbackReport(NamedTuple):
     refused: str
 
 
-def report_rollbacks(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> RollbackReport:
-    """Read the log and build its rollback periods.
+def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener: Listener = SILENT) -> RollbackReport:
+    """Check the log in bulk, and build its rollback periods where it has any.
 
     Raises:
         RefusedError, DamageError: the end of the log cannot be found.
     """
-    fates = read_fates(storage, files, listener)
-    vlsns = {e.lsn: e.record.matchpoint_vlsn for e in fates.rollbacks if isinstance(e.record, RollbackStart)}
-    times = {entry.lsn: entry.record.time for entry in fates.rollbacks}
-    if not fates.rollbacks:
-        return RollbackReport(fates, [], vlsns, times, {}, "")
+    damages: list[Damage] = []
+    holding = []
+    found = map_small(partial(_look_at, storage, files.end_file()), files.files, jobs)
+    for done, (file, (has_some, met)) in enumerate(zip(files.files, found, strict=True)):
+        listener.step("read", done, len(files.files))
+        damages += met
+        if has_some:
+            holding.append(file)
+    listener.step("read", len(files.files), len(files.files))
+    rollbacks = list(_rollbacks(storage, files, holding))
+    vlsns = {e.lsn: e.record.matchpoint_vlsn for e in rollbacks if isinstance(e.record, RollbackStart)}
+    times = {entry.lsn: entry.record.time for entry in rollbacks}
+    if not rollbacks:
+        return RollbackReport(damages, [], [], vlsns, times, {}, "")
     access = LogAccess(storage, files.files)
     try:
         ckpt_end = find_last_checkpoint(access, find_end(storage, files)).ckpt_end_lsn
@@ -77,16 +96,40 @@ def report_rollbacks(storage: Storage, files: LogFiles, listener: Listener = SIL
     finally:
         access.close()
     tracker = RollbackTracker(start)
-    refused = _register(tracker, fates, files)
+    refused = _register(tracker, rollbacks, storage, files)
     lns = {} if refused else _records(storage, files, tracker)
-    return RollbackReport(fates, [] if refused else tracker.periods, vlsns, times, lns, refused)
+    return RollbackReport(damages, rollbacks, [] if refused else tracker.periods, vlsns, times, lns, refused)
 
 
-def _register(tracker: RollbackTracker, fates: LogFates, files: LogFiles) -> str:
+def _look_at(storage: Storage, end_file: int, file: LogFile) -> tuple[bool, list[Damage]]:
+    """Whether a file holds rollback entries, and its damage."""
+    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+        check = check_file(reader, with_sizes=False)
+    return any(check.count(number) for number in ROLLBACKS), [seen.damage for seen in check.damages]
+
+
+def _rollbacks(storage: Storage, files: LogFiles, holding: list[LogFile]) -> Iterator[RollbackEntry]:
+    for item in LogReader(storage, files._replace(files=tuple(holding), marker=None)).entries_of(ROLLBACKS):
+        record = record_of(item) if isinstance(item, LogEntry) else None
+        if isinstance(record, (RollbackStart, RollbackEnd)):
+            yield RollbackEntry(item.lsn, record)
+
+
+def _commits(storage: Storage, files: LogFiles, rollbacks: list[RollbackEntry]) -> Iterator[tuple[int, int]]:
+    """LSN and transaction of the Commits that may lie in a period: where nothing ended the transaction otherwise."""
+    low = min(entry.record.matchpoint_lsn for entry in rollbacks)
+    ends: dict[int, tuple[int, bool]] = {}
+    for item in LogReader(storage, files._replace(marker=None)).entries_of(TXN_FATES, low & ~_OFFSET):
+        record = record_of(item) if isinstance(item, LogEntry) and not item.invisible else None
+        if isinstance(record, (TxnEnd, Prepare)) and isinstance(item, LogEntry):
+            ends[record.id] = item.lsn, item.type_number == COMMIT
+    return ((lsn, txn_id) for txn_id, (lsn, is_commit) in ends.items() if is_commit)
+
+
+def _register(tracker: RollbackTracker, rollbacks: list[RollbackEntry], storage: Storage, files: LogFiles) -> str:
     """Hand the entries to the tracker, latest first, as pass 3 of recovery does; what it objects to, or nothing."""
-    commits = [(txn.end_lsn, txn.txn_id) for txn in fates.txns.values() if txn.outcome == "committed"]
-    events: list[tuple[int, int | None]] = [(lsn, txn_id) for lsn, txn_id in commits]
-    records = {entry.lsn: entry.record for entry in fates.rollbacks}
+    events: list[tuple[int, int | None]] = [*_commits(storage, files, rollbacks)]
+    records = {entry.lsn: entry.record for entry in rollbacks}
     events += [(lsn, None) for lsn in records]
     try:
         for lsn, txn_id in sorted(events, key=lambda event: event[0], reverse=True):
@@ -111,9 +154,11 @@ def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dic
     low = min((period.matchpoint_lsn for period in periods), default=NULL_LSN)
     high = max((period.start_lsn for period in periods), default=NULL_LSN)
     wanted = frozenset().union(*(period.active_txn_ids or () for period in periods))
-    choose = Selection(from_lsn=low, to_lsn=high).matcher()
-    for item in LogReader(storage, files._replace(marker=None)).forward(low & ~0xFFFFFFFF):
-        if not isinstance(item, LogEntry) or not choose(item) or txn_of(item) not in wanted:
+    choose = Selection(from_lsn=low, to_lsn=high, txns=wanted)
+    # Without ids nothing would be left out.
+    items = LogReader(storage, files._replace(marker=None)).stretches(low & ~_OFFSET) if wanted else iter(())
+    for item in choose.chosen(items):
+        if not isinstance(item, LogEntry):
             continue
         record = item.record()
         if not isinstance(record, LN) or record.txn_id is None:

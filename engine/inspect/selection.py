@@ -13,7 +13,7 @@ criteria look at one entry; three need to know the log as a whole, and ``prepare
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -28,6 +28,7 @@ from engine.format.entry.rollback import Matchpoint, RollbackEnd, RollbackStart
 from engine.format.entry.trace import Trace
 from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import (
+    BY_NUMBER,
     LNS,
     NAME_LNS,
     NODE_ENTRIES,
@@ -36,11 +37,14 @@ from engine.format.entry_types import (
     TIMED_ENTRIES,
     TRANSACTIONAL,
 )
+from engine.format.fast.filters import ByteFilter
+from engine.format.fast.header import header_lengths
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, make_lsn
-from engine.log.entry import LogEntry
+from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
 from engine.log.reader import LogReader
+from engine.log.stretch import Stretch, keeping
 from engine.storage.base import Storage
 
 _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)
@@ -113,6 +117,40 @@ class Selection:
         if self.to_lsn != NULL_LSN and number > self.to_lsn >> 32:
             return False
         return not self.files or number in self.files
+
+    def chosen(self, items: Iterable[Stretch | LogEntry | Damage]) -> Iterator[LogEntry | Damage]:
+        """The wanted entries of a pass, and all damage. Only for a prepared selection.
+
+        Types and raw fields decide what cannot be wanted; entries are made of the rest, and ``matcher`` decides.
+        """
+        wanted, actions, sieve = self.matcher(), self._actions(), self._byte_filter()
+        for item in items:
+            if isinstance(item, Stretch):
+                found = item.positions(actions)
+                if sieve is not None:
+                    found = sieve.sieved(item.data, found, header_lengths(item.version), item.version)
+                yield from (entry for entry in map(item.entry_at, found) if wanted(entry))
+            elif isinstance(item, Damage) or wanted(item):
+                yield item
+
+    def _actions(self) -> list[int]:
+        """What ``Stretch.positions`` keeps: the types that can be wanted."""
+        types = set(self.types or BY_NUMBER)
+        if self.txns:
+            types &= TRANSACTIONAL
+        if self.dbs:
+            types &= LNS | NODE_ENTRIES
+        if self.nodes:
+            types &= NODE_ENTRIES
+        if self.keys or self.key_prefixes:
+            types &= LNS
+        return keeping(frozenset(types))
+
+    def _byte_filter(self) -> ByteFilter | None:
+        if not (self.txns or self.dbs or self.keys or self.key_prefixes):
+            return None
+        keys = self.keys if self.keys or self.key_prefixes else None
+        return ByteFilter(self.txns or None, self.dbs or None, keys, self.key_prefixes)
 
     def matcher(self) -> Callable[[LogEntry], bool]:
         """A function that says whether an entry is wanted. Only for a prepared selection."""
@@ -225,8 +263,8 @@ def _record(entry: LogEntry) -> Record | None:
 def _ids_of(names: tuple[str, ...], storage: Storage, files: LogFiles) -> frozenset[int]:
     ids = set()
     known: set[str] = set()
-    for item in LogReader(storage, files).forward():
-        if isinstance(item, LogEntry) and item.type_number in NAME_LNS:
+    for item in LogReader(storage, files).entries_of(NAME_LNS):
+        if isinstance(item, LogEntry):
             record = _record(item)
             if isinstance(record, LN) and isinstance(record.content, NameLN):
                 name = record.key.decode("utf-8", "surrogateescape")
@@ -246,8 +284,8 @@ def _ids_of(names: tuple[str, ...], storage: Storage, files: LogFiles) -> frozen
 
 def _periods(storage: Storage, files: LogFiles) -> tuple[tuple[int, int, frozenset[int]], ...]:
     periods = []
-    for item in LogReader(storage, files).forward():
-        if isinstance(item, LogEntry) and item.type_number == ROLLBACK_START:
+    for item in LogReader(storage, files).entries_of(frozenset((ROLLBACK_START,))):
+        if isinstance(item, LogEntry):
             record = _record(item)
             if isinstance(record, RollbackStart):
                 periods.append((record.matchpoint_lsn, item.lsn, frozenset(record.active_txn_ids)))

@@ -28,16 +28,27 @@ from engine.format.entry_types import (
     ABORT,
     BY_NUMBER,
     CKPT_END,
+    CKPT_ENTRIES,
+    CKPT_START,
     COMMIT,
     DB_TREE,
     OWN_ENTRIES,
     PLAIN_LNS,
     PREPARE,
     ROLLBACK_END,
+    TIMED_ENTRIES,
+    TRANSACTIONAL,
+    TXN_ENDS,
 )
 from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.entry_types import NODE as NODE_FAMILY
 from engine.format.entry_types import ROLLBACK_START as ROLLBACK_START_TYPE
+from engine.format.fast.header import TYPES, header_lengths, item_size
+from engine.format.fast.loops import COUNT, KEEP, TALLY
+from engine.format.fast.txn_end import txn_end_fields
+from engine.format.fast.txns import note_transactions
+from engine.format.fast.walks import sift
+from engine.format.header import FLAGS_AT, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.database_name import database_name
@@ -47,15 +58,24 @@ from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
 from engine.log.reader import LogReader
-from engine.log.tail import CheckpointNotes
+from engine.log.stretch import Stretch, keeping
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"
 WRITER_BYTE: Final = 0
 T = TypeVar("T")
+_TIMED: Final = keeping(TIMED_ENTRIES)
 
 # JE has nine databases of its own.
 _MOST_OWN_DBS: Final = 9
+
+# What the walk keeps that looks for what follows the last CkptEnd, and of what it only notes that it is there.
+_AFTER_CKPT: Final = [
+    0 if number in OWN_ENTRIES else KEEP if number in PLAIN_LNS or number in CKPT_ENTRIES else COUNT
+    for number in range(TYPES)
+] * TYPES
+# What the count of the work keeps for the ids of transactions; it counts all.
+_WORK: Final = [COUNT | KEEP if number in TRANSACTIONAL else COUNT for number in range(TYPES)] * TYPES
 
 
 class FileVersions(NamedTuple):
@@ -246,8 +266,11 @@ class _Surveyor:
             tail: Damage | None = None
             newest = 0
             with self._log.open(file) as reader:
-                for item in reader.entries():
-                    if isinstance(item, LogEntry):
+                for item in reader.stretches():
+                    if isinstance(item, Stretch):
+                        last = item.entry_at(item.last - offset_of(item.lsn))
+                        newest = max(newest, _newest_time(item))
+                    elif isinstance(item, LogEntry):
                         last = item
                         newest = max(newest, time_of(item) or 0)
                     elif item.length and offset_of(item.lsn):
@@ -267,31 +290,29 @@ class _Surveyor:
         return NULL_LSN, NULL_LSN, 0, None
 
     def _last_checkpoint(self, last_lsn: int) -> _End:
-        checkpoint: CheckpointSurvey | None = None
-        notes, root_lsn = CheckpointNotes(), NULL_LSN
-        root: DbTree | None = None
-        behind = _EntriesAfterCkpt()
-        for item in self._data.backward(last_lsn, over_gaps=True) if last_lsn != NULL_LSN else ():
-            if isinstance(item, Damage):
-                if file_of(item.lsn) < self._files.end_file():
-                    self._damages.append(item)
+        found = _AfterCkpt()
+        for file in reversed(self._files.files):
+            if last_lsn == NULL_LSN or file.number > file_of(last_lsn):
                 continue
-            # Backward, so the first DbTree that is met is the newest.
-            if item.type_number == DB_TREE and root is None:
-                root_lsn, root = item.lsn, _decoded(item, DbTree)
-            record = _decoded(item, CkptEnd) if item.type_number == CKPT_END else None
-            illegible = item.type_number == CKPT_END and record is None
-            if not illegible and notes.before(item.lsn, item.type_number) and record is not None:
-                checkpoint = CheckpointSurvey(item.lsn, record)
+            limit = offset_of(last_lsn) + 1 if file.number == file_of(last_lsn) else None
+            here = _AfterCkpt()
+            with self._data.open(file) as reader:
+                for item in reader.stretches(0, limit):
+                    here.add(item)
+            if file.number < self._files.end_file():
+                # The passes meet files from the last one on, and so does whoever reads of them.
+                self._damages += reversed(here.damages)
+            found.join_earlier(here)
+            if found.checkpoint is not None:
                 break
-            behind.add(item)
+        checkpoint, root_lsn, root = found.checkpoint, found.root_lsn, found.root
         # No DbTree after the CkptEnd: the one that it names is the root (R-REC-5).
         if checkpoint is not None and root is None:
             root_lsn = checkpoint.record.root_lsn
-            found = self._log.entry_at(root_lsn)
-            root = _decoded(found, DbTree) if found is not None else None
-        is_last = root is not None and behind.is_housekeeping(self._data, root)
-        return _End(checkpoint, notes.partial_ckpt_start, root_lsn, root, is_last)
+            at_root = self._log.entry_at(root_lsn)
+            root = _decoded(at_root, DbTree) if at_root is not None else None
+        is_last = root is not None and found.is_housekeeping(self._data, root)
+        return _End(checkpoint, found.partial, root_lsn, root, is_last)
 
     def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
@@ -303,8 +324,10 @@ class _Surveyor:
             start = self._data.place_after(start)
         counter = _WorkCounter()
         known = {damage.lsn for damage in self._damages}
-        for item in self._data.forward(start, end) if end != NULL_LSN else ():
-            if isinstance(item, LogEntry):
+        for item in self._data.stretches(start, end) if end != NULL_LSN else ():
+            if isinstance(item, Stretch):
+                counter.take(item)
+            elif isinstance(item, LogEntry):
                 counter.add(item)
             elif item.lsn not in known:
                 self._damages.append(item)
@@ -330,15 +353,66 @@ class _Surveyor:
         return RestoreRequired("unreadable", 0, "")
 
 
-class _EntriesAfterCkpt:
-    """What follows the last CkptEnd."""
+class _AfterCkpt:
+    """What a part of the log holds after its last CkptEnd that can be read, and that CkptEnd.
+
+    Attributes:
+        checkpoint: None when there is none.
+        partial: the first CkptStart; NULL_LSN without one.
+        root_lsn, root: the last DbTree that can be read; without one the first that cannot.
+        damages: damage that was met.
+    """
 
     def __init__(self) -> None:
+        self._restart(None)
+
+    def _restart(self, checkpoint: CheckpointSurvey | None) -> None:
+        self.checkpoint = checkpoint
+        self.partial = self.root_lsn = NULL_LSN
+        self.root: DbTree | None = None
+        self.damages: list[Damage] = []
         self._other = False
         self._dbs: set[int] = set()
 
-    def add(self, item: LogEntry) -> None:
-        """Take note of one entry."""
+    def add(self, item: Stretch | LogEntry | Damage) -> None:
+        """The next part of the log."""
+        if isinstance(item, Stretch):
+            self._take(item)
+        elif isinstance(item, Damage):
+            self.damages.append(item)
+        elif item.type_number == CKPT_END and (record := _decoded(item, CkptEnd)) is not None:
+            # Whatever came before it is of no interest, damage neither.
+            self._restart(CheckpointSurvey(item.lsn, record))
+        else:
+            self._add(item)
+
+    def join_earlier(self, earlier: _AfterCkpt) -> None:
+        """Put the part before this one in front."""
+        self.checkpoint = earlier.checkpoint
+        if earlier.partial != NULL_LSN:
+            self.partial = earlier.partial
+        if self.root is None and earlier.root_lsn != NULL_LSN:
+            self.root_lsn, self.root = earlier.root_lsn, earlier.root
+        self._other |= earlier._other
+        self._dbs |= earlier._dbs
+
+    def _take(self, stretch: Stretch) -> None:
+        tallies = [0] * (TYPES * TALLY)
+        found: list[int] = []
+        lengths = header_lengths(stretch.version)
+        sift(stretch.data, stretch.start, stretch.end, _AFTER_CKPT, lengths, found, tallies)
+        self._other |= any(tallies[::TALLY])
+        for pos in found:
+            if len(self._dbs) <= _MOST_OWN_DBS or stretch.data[pos + TYPE_AT] not in PLAIN_LNS:
+                self._add(stretch.entry_at(pos))
+
+    def _add(self, item: LogEntry) -> None:
+        if item.type_number == DB_TREE:
+            record = _decoded(item, DbTree)
+            if record is not None or self.root_lsn == NULL_LSN:
+                self.root_lsn, self.root = item.lsn, record
+        elif item.type_number == CKPT_START and self.partial == NULL_LSN:
+            self.partial = item.lsn
         if item.type_number in OWN_ENTRIES:
             return
         db = db_of(item) if item.type_number in PLAIN_LNS and not item.replicated else None
@@ -370,23 +444,11 @@ class _WorkCounter:
         self._entries += 1
         self._bytes += item.total_bytes
         self._nodes += kind.family == NODE_FAMILY
-        if kind.family == LN_FAMILY:
-            self._lns += 1
-            # What was rolled back leaves no transaction open.
-            if kind.transactional and not item.invisible:
-                record = _decoded(item, LN)
-                if record is not None and record.txn_id is not None:
-                    self._active[record.txn_id] = None
-        elif item.type_number in self._ended:
+        self._lns += kind.family == LN_FAMILY
+        if item.type_number in self._ended:
             self._ended[item.type_number] += 1
-            end = _decoded(item, TxnEnd)
-            if end is not None:
-                self._active.pop(end.id, None)
-                self._prepared.pop(end.id, None)
-        elif item.type_number == PREPARE:
-            prepared = _decoded(item, Prepare)
-            if prepared is not None:
-                self._prepared[prepared.id] = None
+        if kind.transactional:
+            self._note_txn(item)
         elif item.type_number == ROLLBACK_START_TYPE:
             start = _decoded(item, RollbackStart)
             if start is not None:
@@ -395,6 +457,44 @@ class _WorkCounter:
             finished = _decoded(item, RollbackEnd)
             if finished is not None:
                 self._rollbacks.pop(finished.rollback_start_lsn, None)
+
+    def _note_txn(self, item: LogEntry) -> None:
+        """What an entry of a transaction says of it."""
+        if item.type_number in self._ended:
+            end = _decoded(item, TxnEnd)
+            if end is not None:
+                self._active.pop(end.id, None)
+                self._prepared.pop(end.id, None)
+        elif item.type_number == PREPARE:
+            prepared = _decoded(item, Prepare)
+            if prepared is not None:
+                self._prepared[prepared.id] = None
+        # What was rolled back leaves no transaction open.
+        elif not item.invisible:
+            record = _decoded(item, LN)
+            if record is not None and record.txn_id is not None:
+                self._active[record.txn_id] = None
+
+    def take(self, stretch: Stretch) -> None:
+        """Count the entries of a stretch."""
+        data, version, lengths = stretch.data, stretch.version, header_lengths(stretch.version)
+        tallies = [0] * (TYPES * TALLY)
+        found: list[int] = []
+        sift(data, stretch.start, stretch.end, _WORK, lengths, found, tallies)
+        for number in range(TYPES):
+            if entries := tallies[number * TALLY]:
+                family = BY_NUMBER[number].family
+                self._entries += entries
+                self._bytes += tallies[number * TALLY + 1]
+                self._nodes += entries if family == NODE_FAMILY else 0
+                self._lns += entries if family == LN_FAMILY else 0
+                if number in self._ended:
+                    self._ended[number] += entries
+        at = 0
+        # Ids are noted from the bytes; what is not of the usual form is decoded.
+        while (at := note_transactions(data, found, at, lengths, version, self._active, self._prepared)) < len(found):
+            self._note_txn(stretch.entry_at(found[at]))
+            at += 1
 
     def result(self, start: int) -> RecoveryWork:
         """The counts."""
@@ -414,6 +514,24 @@ class _WorkCounter:
     def open_rollbacks(self) -> tuple[OpenRollback, ...]:
         """Periods without an end."""
         return tuple(self._rollbacks.values())
+
+
+def _newest_time(stretch: Stretch) -> int:
+    """The newest time of the entries of a stretch that carry one."""
+    data, version, lengths = stretch.data, stretch.version, header_lengths(stretch.version)
+    newest = 0
+    for pos in stretch.positions(_TIMED):
+        number = data[pos + TYPE_AT]
+        if number in TXN_ENDS:
+            body = pos + lengths[number | data[pos + FLAGS_AT] << 8]
+            try:
+                newest = max(newest, txn_end_fields(data, body, body + item_size(data, pos), version)[1])
+            except (FormatError, IndexError):
+                # A right checksum does not prove that the body was written rightly.
+                continue
+        else:
+            newest = max(newest, time_of(stretch.entry_at(pos)) or 0)
+    return newest
 
 
 def _visible_vlsns(items: Iterator[LogEntry | Damage]) -> Iterator[int]:

@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, Progress
 from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
-from engine.format.fast.header import PAIRS, PLAIN_HEADER, TYPES, header_lengths
-from engine.format.fast.loops import KEEP
+from engine.format.fast.header import PAIRS, PLAIN_HEADER, header_lengths
 from engine.format.fast.walks import sift
 from engine.format.header import HEADER_BYTES, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
@@ -28,11 +27,11 @@ from engine.log.check import check_file
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
+from engine.log.stretch import keeping
 
 _PIECE_BYTES: Final = 1 << 20
 _new_tuple: Final = tuple.__new__
 _PASS_BY: Final = [0] * PAIRS
-_keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
 
 
 class RawEntry(NamedTuple):
@@ -147,12 +146,8 @@ def backward_pieces(
 
 def positions(piece: RangePiece, wanted: frozenset[int] | None) -> list[int]:
     """Where the entries of some types begin in a piece, ascending; None for those of all types."""
-    actions = _keeping.get(wanted)
-    if actions is None:
-        row = [KEEP if wanted is None or number in wanted else 0 for number in range(TYPES)]
-        actions = _keeping[wanted] = row * (PAIRS // TYPES)
     found: list[int] = []
-    sift(piece.data, 0, len(piece.data), actions, header_lengths(piece.version), found, [])
+    sift(piece.data, 0, len(piece.data), keeping(wanted), header_lengths(piece.version), found, [])
     return found
 
 

@@ -10,8 +10,8 @@ exclusive; backward: both inclusive), R-LOG-44 (gaps), je-log-format.md 3.8 and 
   (``next_good``). In the last file, damage that nothing good follows is the torn tail of the log.
 * Where bytes were lost or inserted, every entry after them is displaced and its link wrong by the same number: that is
   one broken link, not one for each entry.
-* The two ways to read a file share every decision: ``FileReader.entries`` yields entries one by one,
-  ``engine.log.check`` counts them in bulk.
+* The three ways to read a file share every decision: ``FileReader.entries`` yields entries one by one,
+  ``FileReader.stretches`` leaves plain ones in their buffer, ``engine.log.check`` counts them in bulk.
 * A backward pass reads each file forward in pieces and turns the pieces round, so that it meets the same entries and
   the same damage as a forward pass, also where prevOffsets are destroyed.
 * File numbers may have gaps. A forward pass steps over them; a backward one does so only when the caller allows it,
@@ -28,6 +28,7 @@ from engine.errors import DamageError, NotFoundError, UnsupportedError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
+from engine.format.fast.walks import walk_of
 from engine.format.header import (
     BAD_PREV,
     CHECKSUM_BYTES,
@@ -47,8 +48,12 @@ from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, log_entry
 from engine.log.files import MARKER_FILE_NUMBER, LogFile, LogFiles, version_beside
+from engine.log.stretch import Stretch, keeping
 from engine.log.window import WINDOW_BYTES, SearchBudget, Window, look, next_good
 from engine.storage.base import Storage
+
+# Below every VLSN.
+_LEAST_VLSN: Final = -(1 << 63)
 
 
 class FileReader:
@@ -134,20 +139,55 @@ class FileReader:
                     prev_offset = offset
                     offset += length + size
                     continue
-            examined = look(window, offset, version, prev_offset)
-            if examined.verdict in (GOOD, BAD_PREV):
-                if examined.verdict == BAD_PREV and (broken := self.broken_link(offset, examined)) is not None:
-                    yield broken
-                entry_now = self.entry(offset, examined)
-                yield entry_now
-                prev_offset = offset
-                offset += examined.header_bytes + entry_now.item_size
-                continue
-            damage = self.damage(offset, examined)
-            yield damage
-            # The next link leads to the bad entry, or into what was lost: nothing to compare with.
-            prev_offset = -1
-            offset += damage.length
+            found = self._look_closer(offset, prev_offset)
+            yield from found
+            prev_offset, offset = _after(found[-1])
+
+    def stretches(
+        self, start: int = 0, end: int | None = None, prev: int = -1
+    ) -> Iterator[Stretch | LogEntry | Damage]:
+        """The same entries and damage as ``entries`` yields, plain entries in a row as one ``Stretch``.
+
+        Arguments: as for ``entries``.
+        """
+        window, version = self.window, self.version
+        limit = window.size_bytes if end is None else end
+        walk = walk_of(version)
+        prev_offset = 0 if start in (0, FILE_HEADER_BYTES) else prev
+        offset = start
+        # Whatever the first VLSN is, the walk goes on; it stops where they do not ascend, which is no matter here.
+        last_vlsn = _LEAST_VLSN
+        whole = data = b""
+        yield from self.header_damage(start)
+        while offset < min(limit, window.size_bytes):
+            if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
+                window.reach(offset, HEADER_WITH_VLSN_BYTES)
+            base = window.base
+            if window.data is not whole:
+                # What begins at the limit is left out; the entry before it may reach beyond.
+                whole = window.data
+                data = whole if limit - base >= len(whole) else whole[: limit - base]
+            before = offset
+            pos, last, last_vlsn = walk.check(data, offset - base, base, prev_offset, last_vlsn)
+            if base + pos > offset:
+                entries = sum(tally[0] for _, tally in walk.take(with_bytes=False))
+                yield Stretch(self.file.number << 32 | base, version, data, offset - base, pos, last, entries)
+                prev_offset, offset = last, base + pos
+            # The walk ends at the window's edge too: move the window before looking closer.
+            if offset < min(limit, window.size_bytes) and (offset == before or window.at_end()):
+                found = self._look_closer(offset, prev_offset)
+                yield from found
+                prev_offset, offset = _after(found[-1])
+                last_vlsn = _LEAST_VLSN
+
+    def _look_closer(self, offset: int, prev_offset: int) -> list[LogEntry | Damage]:
+        """An entry that is not plain, with its broken link before it; or damage, up to the next good entry."""
+        examined = look(self.window, offset, self.version, prev_offset)
+        if examined.verdict not in (GOOD, BAD_PREV):
+            return [self.damage(offset, examined)]
+        found = self.broken_link(offset, examined) if examined.verdict == BAD_PREV else None
+        entry = self.entry(offset, examined)
+        return [entry] if found is None else [found, entry]
 
     def mark(self) -> tuple[tuple[int, int | None], int]:
         """The state of a pass besides its place, for ``rewind``."""
@@ -322,6 +362,14 @@ def _likely_version(start: bytes, named: int) -> int:
     return named if is_supported(named) else 0
 
 
+def _after(item: LogEntry | Damage) -> tuple[int, int]:
+    """What the next link has to name, -1 for anything, and where the next entry begins."""
+    if isinstance(item, LogEntry):
+        return offset_of(item.lsn), offset_of(item.lsn) + item.total_bytes
+    # The next link leads to the bad entry, or into what was lost: nothing to compare with.
+    return -1, offset_of(item.lsn) + item.length
+
+
 Item = LogEntry | Damage
 
 _PIECE_BYTES: Final = 1 << 20
@@ -353,17 +401,25 @@ class LogReader:
             NotFoundError: neither an entry nor damage begins at ``start``; ``place_after`` gives one where it does.
             UnsupportedError, StorageError: as ``FileReader``.
         """
-        version: int | None = None
-        for file in self._within(start, end):
-            with self.open(file, version) as reader:
-                # For the next file, should its header be unreadable: versions change rarely (je-log-format.md 3.6).
-                version = reader.version
-                first = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else 0
-                if first:
-                    # Reading from the middle of an entry would report damage that is not there.
-                    self._expect_entry(reader, first)
-                limit = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else None
-                yield from reader.entries(first, limit)
+        for reader, first, limit in self._parts(start, end):
+            yield from reader.entries(first, limit)
+
+    def stretches(self, start: int = NULL_LSN, end: int = NULL_LSN) -> Iterator[Stretch | Item]:
+        """The same as ``forward`` yields, plain entries in a row as one ``Stretch``; arguments and errors as there."""
+        for reader, first, limit in self._parts(start, end):
+            yield from reader.stretches(first, limit)
+
+    def entries_of(
+        self, types: frozenset[int], start: int = NULL_LSN, end: int = NULL_LSN
+    ) -> Iterator[LogEntry | Damage]:
+        """What ``forward`` yields of entries of some types, and all damage; arguments and errors as there."""
+        actions = keeping(types)
+        for item in self.stretches(start, end):
+            if isinstance(item, Stretch):
+                for pos in item.positions(actions):
+                    yield item.entry_at(pos)
+            elif isinstance(item, Damage) or item.type_number in types:
+                yield item
 
     def backward(self, start: int = NULL_LSN, end: int = NULL_LSN, *, over_gaps: bool = False) -> Iterator[Item]:
         """Entries and damage from ``start`` down to ``end``, both inclusive; NULL_LSN is no limit.
@@ -435,6 +491,20 @@ class LogReader:
                     break
                 found = item.lsn
             return found
+
+    def _parts(self, start: int, end: int) -> Iterator[tuple[FileReader, int, int | None]]:
+        """A reader of each file of a range, with the first offset and the one where it ends."""
+        version: int | None = None
+        for file in self._within(start, end):
+            with self.open(file, version) as reader:
+                # For the next file, should its header be unreadable: versions change rarely (je-log-format.md 3.6).
+                version = reader.version
+                first = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else 0
+                if first:
+                    # Reading from the middle of an entry would report damage that is not there.
+                    self._expect_entry(reader, first)
+                limit = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else None
+                yield reader, first, limit
 
     def _within(self, start: int, end: int) -> tuple[LogFile, ...]:
         low = 0 if start == NULL_LSN else file_of(start)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import DamageError, RefusedError, StorageError, UnsupportedError, plural
 from engine.format.lsn import format_lsn
-from engine.inspect.fates import LogFates
-from engine.log.entry import REASONS
+from engine.log.entry import REASONS, Damage
 from jetool.app import exits
 from jetool.app.options import Run
 
@@ -27,9 +26,9 @@ LOG_EXITS: Final = {
 }
 
 
-def report_damage(run: Run, env: str, found: LogFates) -> int:
+def report_damage(run: Run, env: str, met: Iterable[Damage]) -> int:
     """Warn of each stretch of damage; give the exit code."""
-    damages = [damage for damage in found.damages if not damage.is_tail]
+    damages = [damage for damage in met if not damage.is_tail]
     for damage in damages:
         run.messages.warning(
             f"damage met: {REASONS[damage.reason]}",

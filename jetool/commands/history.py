@@ -8,11 +8,10 @@ from typing import Final
 import click
 
 from engine.contents.base import unknown
-from engine.errors import FormatError, NotFoundError
-from engine.format.bytecursor import split_two_part_key
+from engine.errors import NotFoundError
 from engine.format.entry.ln import LN
 from engine.inspect.contents import Decoding
-from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_fates, versions
+from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, fates_of, versions
 from engine.inspect.selection import Selection
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -58,7 +57,7 @@ SUMMARY: Final = Shape(
 @command(
     "history",
     outputs=lambda: Outputs("stream", (VERSION,), SUMMARY),
-    features=("fields", "progress", "times", "keys"),
+    features=("fields", "progress", "times", "keys", "jobs"),
     examples=(
         ("Who changed this record, and when", "jetool history /data/env user0001 --db users"),
         ("The last two versions with their data, newest first",
@@ -92,9 +91,7 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     dbs = _ids(name)
     if not dbs:
         dbs = Selection(db_names=(name,)).prepare(storage, files).dbs
-    fates = read_fates(storage, files, run.listener)
-    # A second pass: the fate of a record is known only after its Commit was read.
-    found = [pair for pair in versions(storage, files, dbs) if _has_key(pair[1], key)]
+    found = list(versions(storage, files, dbs, key, jobs=run.jobs, listener=run.listener))
     if not found:
         raise NotFoundError(
             f"no version of the key {params.key_as_typed(key)} in the log",
@@ -103,6 +100,9 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
         )
     decoding = decoding_for_log(run, storage, decode)
     shape = decoded_shape(VERSION, decoding)
+    # A second pass: the fate of a record is known only after its Commit was read.
+    ids = frozenset(record.txn_id for _, record in found if record.txn_id is not None)
+    fates = fates_of(storage, files, ids, run.jobs, run.listener)
     rows = [_row(shape, decoding, fates, entry, record) for entry, record in found]
     committed = sum(fates.fate_of(entry, record) in ("committed", NON_TRANSACTIONAL) for entry, record in found)
     with run.out.stream(shape) as stream:
@@ -110,23 +110,11 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
         for row in printed:
             stream.row("version", row)
         stream.end(SUMMARY.row((len(rows), committed, len(printed))))
-    return report_damage(run, env, fates)
+    return report_damage(run, env, fates.damages)
 
 
 def _ids(name: str) -> frozenset[int]:
     return frozenset((int(name),)) if name.removeprefix("-").isdigit() else frozenset()
-
-
-def _has_key(record: LN, key: bytes) -> bool:
-    """Whether a record has the key, or, with sorted duplicates, has it as the first part of its own."""
-    if record.key == key:
-        return True
-    if not record.key.startswith(key):
-        return False
-    try:
-        return split_two_part_key(record.key)[0] == key
-    except (FormatError, IndexError, ValueError):
-        return False
 
 
 def _row(shape: Shape, decoding: Decoding | None, fates: LogFates, entry: LogEntry, record: LN) -> Row:

@@ -106,7 +106,7 @@ def txns(
         counts = [sum(txn.fate == fate for txn in found.txns.values()) for fate in FATES]
         behind = sum(txn.behind_end for txn in found.txns.values())
         stream.end(SUMMARY.row((*counts, behind, printed, found.entries)))
-    return report_damage(run, env, found)
+    return report_damage(run, env, found.damages)
 
 
 def _row(txn: Fate) -> Row:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.errors import FormatError
 from engine.format.bytecursor import pack, unpack
-from engine.format.versions import LN_FLAGS_FIRST, MASTER_TERM
+from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
 
 # No master, no DTVLSN, and since v22 no term; later versions call no master -1.
 _LOCAL: Final = bytes(2)
@@ -25,6 +26,26 @@ def ended_transaction(data: bytes, at: int, version: int) -> int:
     if version >= LN_FLAGS_FIRST:
         _, pos = unpack(data, pos)
     return unpack(data, pos)[0]
+
+
+def txn_end_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, int]:
+    """Transaction id and time of the Commit or Abort whose body is ``[at, end)`` of a buffer; no record is made.
+
+    Raises:
+        FormatError, IndexError: as ``decode_txn_end``.
+    """
+    pos = at
+    if version >= LN_FLAGS_FIRST:
+        _, pos = unpack(data, pos)
+    txn_id, pos = unpack(data, pos)
+    time, pos = unpack(data, pos)
+    # Before v12 the last LSN stands here; then come master, DTVLSN and term.
+    numbers = 1 + (version < LN_FLAGS_FIRST) + (version >= DTVLSN) + (version >= MASTER_TERM)
+    for _ in range(numbers):
+        _, pos = unpack(data, pos)
+    if pos != end:
+        raise FormatError("the fields of a transaction's end do not fill its entry", found=f"{end - pos} bytes")
+    return txn_id, time
 
 
 def encode_local_end(last_lsn: int, txn_id: int, time_ms: int, version: int) -> bytes:

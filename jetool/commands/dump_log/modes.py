@@ -111,7 +111,10 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
 
 
 def _forward(plan: RenderPlan) -> Iterator[Item]:
-    return LogReader(plan.storage, plan.files).forward(plan.selection.from_lsn)
+    reader, selection = LogReader(plan.storage, plan.files), plan.selection
+    if selection.is_open():
+        return reader.forward()
+    return selection.chosen(reader.stretches(selection.from_lsn))
 
 
 def _backward(plan: RenderPlan) -> Iterator[Item]:

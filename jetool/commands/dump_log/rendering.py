@@ -111,9 +111,9 @@ def render_file(plan: RenderPlan, file: LogFile) -> RenderedLines:
 
 
 def file_items(plan: RenderPlan, file: LogFile) -> Iterator[Item]:
-    """Entries and damage of one file."""
+    """Wanted entries and damage of one file."""
     with FileReader(plan.storage, file, is_last=file.number >= plan.files.end_file()) as reader:
-        yield from reader.entries()
+        yield from reader.entries() if plan.selection.is_open() else plan.selection.chosen(reader.stretches())
 
 
 def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[RenderedLines]:

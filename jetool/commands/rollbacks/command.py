@@ -68,7 +68,7 @@ def rollbacks(
     storage = DiskStorage(env)
     require_je(storage)
     files = list_log_files(storage)
-    report = report_rollbacks(storage, files, run.listener)
+    report = report_rollbacks(storage, files, run.jobs, run.listener)
     periods = [period for period in report.periods if period.is_open or not open_only]
     predicted, code = None, exits.DONE
     if against is not None:
@@ -100,7 +100,7 @@ def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, ke
 
 
 def _warn(run: Run, env: str, report: RollbackReport) -> int:
-    code = report_damage(run, env, report.fates)
+    code = report_damage(run, env, report.damages)
     if not report.refused:
         return code
     run.messages.warning(

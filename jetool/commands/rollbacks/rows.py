@@ -118,7 +118,7 @@ def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style
 
 def _entries(report: RollbackReport, style: Style) -> str:
     lines = [f"{'LSN':<20}  {'TIME':<24}  EVENT"]
-    for lsn, record in report.fates.rollbacks:
+    for lsn, record in report.rollbacks:
         time = to_text("time", record.time, style)
         if isinstance(record, RollbackStart):
             event = f"RollbackStart, matchpoint {format_lsn(record.matchpoint_lsn)}, VLSN {record.matchpoint_vlsn}"

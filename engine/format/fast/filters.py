@@ -1,0 +1,79 @@
+"""Which entries may be wanted, by their bytes: of most others not even an object has to be made.
+
+An entry that is left out does not fit; one that is kept may still not, and whoever filters decodes it and decides.
+General twin: ``engine.inspect.selection``, whose matcher is that decision.
+"""
+
+from __future__ import annotations
+
+from engine.errors import FormatError
+from engine.format.bytecursor import unpack
+from engine.format.entry_types import COMMON_LNS, NODES, TRANSACTIONAL, TXN_ENDS
+from engine.format.fast.header import item_size
+from engine.format.fast.ln import plain_fields
+from engine.format.fast.txn_end import ended_transaction
+from engine.format.header import FLAGS_AT, TYPE_AT
+
+
+class ByteFilter:
+    """What the fields of an entry have to be; None means any.
+
+    Arguments:
+        txns, dbs: ids.
+        keys: whole keys of LNs.
+        key_prefixes: with which a key may begin instead.
+    """
+
+    def __init__(
+        self,
+        txns: frozenset[int] | None,
+        dbs: frozenset[int] | None,
+        keys: frozenset[bytes] | None,
+        key_prefixes: tuple[bytes, ...],
+    ) -> None:
+        self._txns = txns
+        self._dbs = dbs
+        self._keys = keys
+        self._key_prefixes = key_prefixes
+
+    def sieved(self, data: bytes, positions: list[int], lengths: list[int], version: int) -> list[int]:
+        """The positions of entries that may fit.
+
+        Arguments:
+            data, positions: where entries begin in a buffer.
+            lengths: from ``header_lengths``.
+            version: of their log.
+        """
+        kept: list[int] = []
+        for pos in positions:
+            number = data[pos + TYPE_AT]
+            at = pos + lengths[number | data[pos + FLAGS_AT] << 8]
+            try:
+                fits = self._fits(data, number, at, at + item_size(data, pos), version)
+            except (FormatError, IndexError):
+                # The general way says whether it can be decoded.
+                fits = True
+            if fits:
+                kept.append(pos)
+        return kept
+
+    def _fits(self, data: bytes, number: int, at: int, end: int, version: int) -> bool:
+        txns, dbs = self._txns, self._dbs
+        if number in COMMON_LNS:
+            flags, db_id, txn_id, length, data_at = plain_fields(data, at, end, version, number in TRANSACTIONAL)
+            if flags == -1:
+                return True
+            if dbs is not None and db_id not in dbs:
+                return False
+            if txns is not None and (number not in TRANSACTIONAL or txn_id not in txns):
+                return False
+            return self._keys is None or self._has_key(data[data_at + max(length, 0) : end])
+        if number in TXN_ENDS:
+            return (txns is None or ended_transaction(data, at, version) in txns) and dbs is None and self._keys is None
+        if number in NODES and dbs is not None:
+            return unpack(data, at)[0] in dbs
+        return True
+
+    def _has_key(self, key: bytes) -> bool:
+        keys = self._keys
+        return keys is None or key in keys or key.startswith(self._key_prefixes)

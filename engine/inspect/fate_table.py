@@ -1,0 +1,188 @@
+"""The transactions of a log in columns: some 80 bytes of each, since there can be millions.
+
+Rows come in the order of first entries. Ids ascend in a log (those of replicated transactions descend), so the row of
+an id is looked up in an array; an id far from all others has its row in a dictionary.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from engine.errors import FormatError
+from engine.format.entry_types import ABORT, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS
+from engine.format.fast.header import item_size
+from engine.format.fast.ln import plain_fields
+from engine.format.fast.txn_end import txn_end_fields
+from engine.format.header import FLAGS_AT, TYPE_AT
+from engine.format.lsn import NULL_LSN
+
+# Bits of a row's state. Commit and Abort exclude each other.
+COMMITTED_BIT: Final = 1
+ABORTED_BIT: Final = 2
+HAS_END: Final = 4
+LISTED: Final = 8
+BEHIND_END: Final = 16
+_DECIDED: Final = COMMITTED_BIT | ABORTED_BIT
+_OUTCOMES: Final = {COMMIT: COMMITTED_BIT, ABORT: ABORTED_BIT}
+# Ids that are left out between two known ones; each takes four bytes.
+_WIDEST_GAP: Final = 16
+_NO_ROW: Final = -1
+# An LSN of a file number from 0x80000000 on does not fit a signed column as it is.
+_SIGN: Final = 1 << 63
+_LSN_BITS: Final = (1 << 64) - 1
+
+
+def stored_lsn(lsn: int) -> int:
+    """An LSN as the columns hold it."""
+    return lsn if lsn < _SIGN else lsn - _LSN_BITS - 1
+
+
+def lsn_of(stored: int) -> int:
+    """The LSN that a column holds."""
+    return stored if stored == NULL_LSN else stored & _LSN_BITS
+
+
+class _Rows:
+    """Which row an id has."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._dense: array[int] = array("i")
+        self._others: dict[int, int] = {}
+
+    def get(self, key: int) -> int:
+        at = key - self._first
+        if 0 <= at < len(self._dense):
+            row: int = self._dense[at]
+            if row != _NO_ROW:
+                return row
+        return self._others.get(key, _NO_ROW) if self._others else _NO_ROW
+
+    def put(self, key: int, row: int) -> None:
+        dense = self._dense
+        if not dense:
+            self._first = key
+        gap = key - self._first - len(dense)
+        if 0 <= gap <= _WIDEST_GAP:
+            for _ in range(gap):
+                dense.append(_NO_ROW)
+            dense.append(row)
+        elif gap < 0 and key >= self._first:
+            dense[key - self._first] = row
+        else:
+            self._others[key] = row
+
+
+class FateTable:
+    """All transactions of a pass over a log.
+
+    Attributes:
+        ids, first, last, end, times, lns, sizes, dbs, states: the columns; ``dbs`` has the first database.
+        more_dbs: all databases of the rows that have several.
+    """
+
+    def __init__(self) -> None:
+        self.ids: array[int] = array("q")
+        self.first: array[int] = array("q")
+        self.last: array[int] = array("q")
+        self.end: array[int] = array("q")
+        self.times: array[int] = array("q")
+        self.lns: array[int] = array("q")
+        self.sizes: array[int] = array("q")
+        self.dbs: array[int] = array("q")
+        self.states = bytearray()
+        self.more_dbs: dict[int, set[int]] = {}
+        self._rows = _Rows()
+        self._replicated_rows = _Rows()
+
+    def row_of(self, txn_id: int) -> int:
+        """The row of a transaction, -1 when it is not known."""
+        return self._rows.get(txn_id) if txn_id >= 0 else self._replicated_rows.get(-txn_id)
+
+    def known_row(self, txn_id: int) -> int:
+        """The row of a transaction; a new one when it is not known."""
+        row = self.row_of(txn_id)
+        if row != _NO_ROW:
+            return row
+        row = len(self.ids)
+        if txn_id >= 0:
+            self._rows.put(txn_id, row)
+        else:
+            self._replicated_rows.put(-txn_id, row)
+        self.ids.append(txn_id)
+        for column in (self.first, self.last, self.end):
+            column.append(NULL_LSN)
+        self.times.append(0)
+        self.lns.append(0)
+        self.sizes.append(0)
+        self.dbs.append(0)
+        self.states.append(0)
+        return row
+
+    def add_ln(self, lsn: int, txn_id: int, db_id: int, total_bytes: int) -> None:
+        """A record of a transaction."""
+        row = self.known_row(txn_id)
+        stored = stored_lsn(lsn)
+        if self.first[row] == NULL_LSN:
+            self.first[row] = stored
+        self.last[row] = stored
+        self.lns[row] += 1
+        self.sizes[row] += total_bytes
+        if self.lns[row] == 1:
+            self.dbs[row] = db_id
+        elif self.dbs[row] != db_id:
+            more = self.more_dbs.get(row)
+            if more is None:
+                more = self.more_dbs[row] = {self.dbs[row]}
+            more.add(db_id)
+
+    def add_end(self, lsn: int, type_number: int, txn_id: int, time: int, *, behind_end: bool) -> None:
+        """A Commit, Abort or Prepare."""
+        row = self.known_row(txn_id)
+        self.end[row] = stored_lsn(lsn)
+        self.times[row] = time
+        state = self.states[row] & ~(_DECIDED | BEHIND_END) | HAS_END | _OUTCOMES.get(type_number, 0)
+        self.states[row] = state | BEHIND_END if behind_end else state
+
+    def add_listed(self, txn_id: int) -> None:
+        """A RollbackStart names the transaction."""
+        self.states[self.known_row(txn_id)] |= LISTED
+
+    def take(
+        self, data: bytes, positions: list[int], at: int, lengths: list[int], version: int, lsn: int, behind_end: bool
+    ) -> int:
+        """Take visible entries of transactions from a buffer as long as they are of the usual form.
+
+        Arguments:
+            data, positions: where the entries begin in a buffer.
+            at: which of the positions is the first.
+            lengths: from ``header_lengths``.
+            version: of their log.
+            lsn: of the buffer's first byte.
+            behind_end: they stand after the end of the log.
+
+        Returns:
+            Which of the positions has to be decoded the general way; their number when none has.
+        """
+        for index in range(at, len(positions)):
+            pos = positions[index]
+            number = data[pos + TYPE_AT]
+            header = lengths[number | data[pos + FLAGS_AT] << 8]
+            body = pos + header
+            size = item_size(data, pos)
+            try:
+                if number in TXN_ENDS:
+                    txn_id, time = txn_end_fields(data, body, body + size, version)
+                    self.add_end(lsn + pos, number, txn_id, time, behind_end=behind_end)
+                    continue
+                if number in COMMON_LNS and number in TRANSACTIONAL:
+                    flags, db_id, txn_id, _, _ = plain_fields(data, body, body + size, version, True)
+                    if flags != -1:
+                        self.add_ln(lsn + pos, txn_id, db_id, header + size)
+                        continue
+            except (FormatError, IndexError):
+                # What it is, and whether it counts at all, the general way says.
+                return index
+            return index
+        return len(positions)

@@ -1,0 +1,79 @@
+"""Entries that were checked and are still bytes: what a reader of few of them makes no object of the others for.
+
+A ``Stretch`` holds plain entries in a row, each with the right checksum and link. Whoever looks for entries of some
+types asks where they begin (``positions``), decides on their bytes, and makes an entry of those that are wanted
+(``entry_at``).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.format.fast.header import PAIRS, PLAIN_HEADER, TYPES, header_lengths
+from engine.format.fast.loops import KEEP
+from engine.format.fast.walks import sift
+from engine.format.header import HEADER_BYTES, VLSN_AT, VLSN_FIELD
+from engine.format.lsn import file_of, make_lsn
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import LogEntry, log_entry
+
+_keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
+
+
+class Stretch(NamedTuple):
+    """Plain entries of one file in a row.
+
+    Attributes:
+        lsn: that of the buffer's first byte.
+        version: log version of the file.
+        data: the buffer; it may hold more than the entries.
+        start, end: where they begin and end in it.
+        last: offset in the file of the last one.
+        entries: how many there are.
+    """
+
+    lsn: int
+    version: int
+    data: bytes
+    start: int
+    end: int
+    last: int
+    entries: int
+
+    @property
+    def last_lsn(self) -> int:
+        """LSN of the last entry."""
+        return make_lsn(file_of(self.lsn), self.last)
+
+    def positions(self, actions: list[int]) -> list[int]:
+        """Where the entries begin in the buffer that ``actions`` keeps; from ``keeping``."""
+        found: list[int] = []
+        sift(self.data, self.start, self.end, actions, header_lengths(self.version), found, [])
+        return found
+
+    def entry_at(self, pos: int) -> LogEntry:
+        """The entry that begins at a position of the buffer."""
+        checksum, pair, prev, size = PLAIN_HEADER.unpack_from(self.data, pos)
+        length = header_lengths(self.version)[pair]
+        vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(self.data, pos + VLSN_AT)[0]
+        return log_entry(
+            lsn=self.lsn + pos,
+            type_number=pair & 0xFF,
+            version=self.version,
+            flags=pair >> 8,
+            prev_offset=prev,
+            item_size=size,
+            vlsn=vlsn,
+            checksum=checksum,
+            checksum_ok=True,
+            body=self.data[pos + length : pos + length + size],
+        )
+
+
+def keeping(types: frozenset[int] | None) -> list[int]:
+    """For each ``type | flags << 8`` what ``sift`` does with the entry: it keeps those of some types; None: of all."""
+    actions = _keeping.get(types)
+    if actions is None:
+        row = [KEEP if types is None or number in types else 0 for number in range(TYPES)]
+        actions = _keeping[types] = row * (PAIRS // TYPES)
+    return actions
