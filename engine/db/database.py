@@ -7,11 +7,22 @@ one of its data items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
-from engine.db.scan import comparable_key, key_and_data, key_bounds, lock_of, range_key, records_between, walker_of
+from engine.db.scan import (
+    LiveSlots,
+    comparable_key,
+    has_whole_slots,
+    key_and_data,
+    key_bounds,
+    live_slots,
+    lock_of,
+    range_key,
+    records_between,
+    walker_of,
+)
 from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
 from engine.db.whole_tree import PreloadReport, TreeStats, preload, scan_disk_order, tree_stats
@@ -19,7 +30,7 @@ from engine.db.writes import Dependents, Handle, RecordWriter
 from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.tree import find_bin
+from engine.tree.tree import find_bin, read_ln
 from engine.txn.records import PutMode, user_payload
 from engine.txn.txn import LockMode
 
@@ -227,9 +238,35 @@ class Database:
             self._engine.checkpointer.sync_database(self.state)
         self._engine.sync()
 
-    def count(self) -> int:
-        """Number of records, by walking over all of them."""
-        return sum(1 for _ in self.items())
+    def count(self, told: Callable[[int], None] | None = None) -> int:
+        """Number of records, by walking over all leaf nodes; records are not read.
+
+        Arguments:
+            told: hears how many were counted so far.
+        """
+        slots = self.slots()
+        if slots is None:
+            return sum(1 for _ in self.items())
+        total = 0
+        for found in slots:
+            total += len(found.keys)
+            if told is not None:
+                told(total)
+        return total
+
+    def slots(self) -> Iterator[LiveSlots] | None:
+        """The records as their slots have them, a leaf node at a time; None where slots do not tell."""
+        self._check()
+        return live_slots(self._engine, self.state) if has_whole_slots(self._engine) else None
+
+    def data_at(self, lsn: int) -> bytes | None:
+        """The data of the record whose slot leads to an LSN.
+
+        Raises:
+            DamageError: what stands there is no record of this database.
+        """
+        with self._engine.latch:
+            return read_ln(self._engine.ctx, self.state, lsn).data
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return self.items()

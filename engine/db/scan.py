@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 from engine.db.engine import Engine
 from engine.errors import DamageError
 from engine.format.bytecursor import PREFIX_ONLY, join_two_part_key
+from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import NULL_LSN
+from engine.format.versions import TWO_PART_DUPLICATES
 from engine.tree.bin_node import BIN, is_expired
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
@@ -36,11 +38,18 @@ class ScannedRecord(NamedTuple):
 
 
 class LiveSlots(NamedTuple):
-    """The live records of one BIN, ascending: keys in comparable form, sizes of their entries (0: unknown), LSNs."""
+    """The live records of one BIN, ascending.
+
+    Attributes:
+        keys: in comparable form.
+        sizes: of their entries; 0 where that is not known.
+        data: None where it has to be read at the LSN.
+    """
 
     keys: list[Key]
     sizes: list[int]
     lsns: list[int]
+    data: list[bytes | None]
 
 
 class ScanBatch(NamedTuple):
@@ -305,12 +314,28 @@ def live_slots(engine: Engine, state: DatabaseState) -> Iterator[LiveSlots]:
 
 
 def _slots(node: BIN, first: int, now_ms: int) -> LiveSlots:
-    expirations = node.expirations
+    expirations, states, values = node.expirations, node.states, node.values
     chosen = [at for at in range(first, len(node)) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
+    if node.db.duplicates:
+        # The key holds everything.
+        data: list[bytes | None] = [b""] * len(chosen)
+    else:
+        data = [b"" if values[at] is None and states[at] & SLOT_EMBEDDED else values[at] for at in chosen]
     if len(chosen) == len(node):
-        return LiveSlots(list(node.keys), list(node.sizes), list(node.lsns))
+        return LiveSlots(list(node.keys), list(node.sizes), list(node.lsns), data)
     keys, sizes, lsns = node.keys, node.sizes, node.lsns
-    return LiveSlots([keys[at] for at in chosen], [sizes[at] for at in chosen], [lsns[at] for at in chosen])
+    return LiveSlots([keys[at] for at in chosen], [sizes[at] for at in chosen], [lsns[at] for at in chosen], data)
+
+
+def has_whole_slots(engine: Engine) -> bool:
+    """Whether slots tell which records there are: nobody holds a lock, and no log file is as old as v7.
+
+    Until v7 a slot may lead to a deletion without saying so.
+    """
+    access = engine.ctx.access
+    return engine.locks.is_idle() and all(
+        access.version_of(file.number) >= TWO_PART_DUPLICATES for file in access.files()
+    )
 
 
 _NODES_AT_ONCE: Final = 64

@@ -26,6 +26,8 @@ UNRELATED: Final = "unrelated"
 RELATIONS: Final = (IDENTICAL, FIRST_IS_PREFIX, SECOND_IS_PREFIX, PARTED, UNRELATED)
 
 _PIECE_BYTES: Final = 1 << 20
+# Above every LSN.
+_BEYOND: Final = 1 << 64
 
 
 class CommonLog(NamedTuple):
@@ -41,6 +43,22 @@ class CommonLog(NamedTuple):
     relation: str
     first_difference: int
     equal_bytes: int
+
+
+class SharedLog(NamedTuple):
+    """The part of two logs that is the same byte for byte.
+
+    Attributes:
+        end_lsn: where it ends.
+        files: numbers of the files that both have.
+    """
+
+    end_lsn: int
+    files: frozenset[int]
+
+    def holds(self, lsn: int) -> bool:
+        """Whether the entry at an LSN is the same in both."""
+        return lsn < self.end_lsn and lsn >> 32 in self.files
 
 
 def common_log(
@@ -84,6 +102,15 @@ def common_log(
         return CommonLog(IDENTICAL, NULL_LSN, equal)
     longer, relation = (second, FIRST_IS_PREFIX) if ends[0] < ends[1] else (first, SECOND_IS_PREFIX)
     return CommonLog(relation, make_lsn(min(n for n in longer if n > min(ends)), 0), equal)
+
+
+def shared_log(found: CommonLog, files: LogFiles, other_files: LogFiles) -> SharedLog | None:
+    """What is the same in both of two logs that were compared; None for nothing."""
+    if found.relation == UNRELATED:
+        return None
+    end_lsn = _BEYOND if found.first_difference == NULL_LSN else found.first_difference
+    numbers = ({file.number for file in listed.files} for listed in (files, other_files))
+    return SharedLog(end_lsn, frozenset.intersection(*map(frozenset, numbers)))
 
 
 def _same_bytes(one: Storage, here: LogFile, other: Storage, there: LogFile) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import click
@@ -17,9 +17,6 @@ from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_c
 from jetool.app.options import Run
 from jetool.app.record_output import TABLE_END, completeness
 from jetool.output.shape import Field, Shape
-
-# Records between two reports of progress.
-_TOLD_RECORDS: Final = 4096
 
 DATABASE: Final = Shape(
     "database",
@@ -97,20 +94,11 @@ def _rows(run: Run, env: Environment, names: list[str], *, count: bool) -> list[
     return rows
 
 
-def _count(items: Iterable[object], told: Callable[[int], None]) -> int:
-    records = 0
-    for _ in items:
-        if records % _TOLD_RECORDS == 0:
-            told(records)
-        records += 1
-    return records
-
-
 def _row(env: Environment, name: str, told: Callable[[int], None] | None) -> tuple[Any, ...]:
     with env.open_database(name) as db:
         state, impl = db.state, db.state.impl
         return (
             name, state.id, state.duplicates, state.prefixing, impl.replicated, state.temporary, state.internal,
             state.order.comparator, state.max_entries, impl.created_at_version, state.root_lsn,
-            None if told is None else _count(db.items(), told),
+            None if told is None else db.count(told),
         )  # fmt: skip

@@ -9,7 +9,9 @@ import pytest
 from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
 from engine.format.entry.ln_content import DatabaseConfig
+from engine.inspect.common_log import common_log, shared_log
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, DatabaseDifference, diff_records
+from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL, State, Workload, contents
 
@@ -65,6 +67,47 @@ def test_random_environments_as_plain_dictionaries_have_it(seed: int) -> None:
     assert sum(db.same for db in found.databases) == len(one & other)
     assert sum(db.records for db in found.databases) == len(one)
     assert sum(db.other_records for db in found.databases) == len(other)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_copies_that_went_on_are_compared_by_their_slots(seed: int) -> None:
+    """What is passed over without being read makes no difference to what is found."""
+    one, workload = Environment(MemoryStorage(), SMALL), Workload(seed)
+    workload.start(one)
+    workload.run(one, 60)
+    one.close()
+    copy = MemoryStorage({name: one.engine.storage.open(name).read(0, 1 << 30) for name in log_names(one)})
+    other = Environment(copy, SMALL)
+    if seed:
+        workload.run(other, 2 * seed)
+    one = Environment(one.engine.storage, SMALL)
+    stores = one.engine.storage, copy
+    files = [list_log_files(storage) for storage in stores]
+    other.sync()
+    log = common_log(stores[0], files[0], stores[1], files[1])
+    shared = shared_log(log, *files)
+    assert shared is not None
+    by_slots = diff_records(one, other, 1 << 20, shared=shared)
+    assert by_slots == diff_records(one, other, 1 << 20)
+    assert sum(db.records for db in by_slots.databases) > 0
+
+
+def log_names(env: Environment) -> list[str]:
+    return [file.path for file in list_log_files(env.engine.storage).files]
+
+
+def test_counts_are_those_of_a_walk() -> None:
+    env, workload = Environment(MemoryStorage(), SMALL), Workload(11)
+    workload.start(env)
+    workload.run(env, 80)
+    counted = 0
+    for name in env.database_names():
+        with env.open_database(name) as db:
+            told: list[int] = []
+            assert db.count(told.append) == len(list(db.items()))
+            assert told == sorted(told)
+            counted += db.count()
+    assert counted > 0
 
 
 def flat(state: State) -> set[tuple[str, bytes, bytes]]:

@@ -1,4 +1,7 @@
-"""Which transactions are open, from the bytes of their entries."""
+"""Which transactions are open, from the bytes of their entries.
+
+General twins: ``entry.ln.decode_ln`` and ``entry.txn_end.decode_txn_end``, which read what is not of the usual form.
+"""
 
 from __future__ import annotations
 

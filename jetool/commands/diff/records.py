@@ -12,7 +12,7 @@ from typing import NamedTuple
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.inspect.common_log import common_log
+from engine.inspect.common_log import common_log, shared_log
 from engine.inspect.crash_points import cut_log
 from engine.inspect.record_diff import diff_records
 from engine.log.files import list_log_files
@@ -86,11 +86,10 @@ def print_record_diff(
         most: differing records to print.
         decode: the decoder of both; None for none.
     """
-    log = common_log(
-        one.storage, list_log_files(one.storage), other.storage, list_log_files(other.storage), run.listener
-    )
+    files, other_files = list_log_files(one.storage), list_log_files(other.storage)
+    log = common_log(one.storage, files, other.storage, other_files, run.listener)
     with one.opened, other.opened:
-        found = diff_records(one.opened, other.opened, most, run.listener)
+        found = diff_records(one.opened, other.opened, most, run.listener, shared=shared_log(log, files, other_files))
         decoding = decoding_for(run, one.opened, decode)
     unseen = "; ".join(f"{side.env}: {side.unseen}" for side in (one, other) if side.unseen) or None
     row = record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), unseen, log, found, decoding)
