@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from collections import Counter
+from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,17 @@ from engine.format.describe import describe
 from engine.format.entry.file_header import FileHeader, encode_file_header
 from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import COMMIT
 from engine.format.header import EntryHeader, encode_entry
+from engine.format.lsn import NULL_LSN
 from engine.log.entry import LogEntry
 from engine.storage.disk import DiskStorage
+from jetool.commands.dump_log.json_lines import JsonLines
 from jetool.commands.dump_log.rendering import LineRenderer
-from jetool.commands.dump_log.rows import View
-from jetool.output.shape import Style
+from jetool.commands.dump_log.rows import ENTRY, View, entry_row
+from jetool.output.base import StreamLayout
+from jetool.output.jsonl import NdjsonEncoder
+from jetool.output.shape import Style, time_text
 from tests.harness import Result, assert_valid, run
 from tests.oracle.environments import Environment, environments
 from tests.oracle.ndjson import entry_json
@@ -132,6 +138,36 @@ def test_the_short_way_prints_what_the_general_one_does(env: Path) -> None:
         if isinstance(record, TxnEnd):
             shown = lines.entry(item, record, "")
             assert sorted(shown.split()[7:]) == sorted(expected_words(lines, item, record).split())
+
+
+@pytest.mark.parametrize("data", [False, True])
+@pytest.mark.parametrize("env", sorted(path for path in GOLDEN.glob("*/*") if path.is_dir()), ids=lambda p: p.name)
+def test_lines_of_json_are_those_of_the_general_way(env: Path, data: bool) -> None:
+    view = View(data=data)
+    style = Style(tz=timezone(timedelta(hours=5, minutes=30)))
+    lines, encoder = JsonLines(view, style), NdjsonEncoder(StreamLayout((ENTRY,), None, style))
+    for item in Environment(env.name, env)._replace(path=env).read() if (env / "env").is_dir() else read(env):
+        record = item.record()
+        made = lines.line(item, record)
+        # Of these it makes them itself where nothing is uncommon: everything that the golden logs hold until v18.
+        if made is None:
+            assert not isinstance(record, TxnEnd)
+        else:
+            assert isinstance(record, (LN, TxnEnd))
+            assert f"{made}\n".encode() == encoder.rows([("entry", entry_row(item, record, "", view))])
+
+
+@pytest.mark.parametrize("time", [0, -1, -62_135_596_800_001, 1 << 60, 999, 1_700_000_000_123])
+def test_times_of_json_lines_are_those_of_the_general_way(time: int) -> None:
+    encoder = NdjsonEncoder(StreamLayout((ENTRY,), None, Style()))
+    lines = JsonLines(View(), Style())
+    for last_lsn in (NULL_LSN, 0x500000020, -5, 1 - (1 << 32)):
+        record = TxnEnd(last_lsn, 7, time, 1, -1, 0)
+        entry = LogEntry(0x200000030, COMMIT, 17, 0, 16, 20, -1, 99, True, b"")
+        made = lines.line(entry, record)
+        if made is not None:
+            assert f"{made}\n".encode() == encoder.rows([("entry", entry_row(entry, record, "", View()))])
+        assert (made is None) == (last_lsn < NULL_LSN or time_text(time).endswith(" ms"))
 
 
 def expected_words(lines: LineRenderer, item: LogEntry, record: tuple[Any, ...]) -> str:

@@ -189,6 +189,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     plan = RenderPlan(
         storage, files, selection, view, run.out.format, run.out.style, stream.encoder,
         modes.is_plain_text(run), not options["keep_going"], _explainer(run, storage, files, options),
+        whole=not run.out.selected,
     )  # fmt: skip
     return modes.print_entries(run, plan, stream, options)
 

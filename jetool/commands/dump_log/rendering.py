@@ -46,6 +46,7 @@ from engine.log.entry import REASONS, Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
+from jetool.commands.dump_log.json_lines import JsonLines
 from jetool.commands.dump_log.rows import View, bad_row, entry_row, meaning_of
 from jetool.output.base import Encoder
 from jetool.output.shape import Style, fields_of, printable, time_text, to_text
@@ -61,6 +62,8 @@ _LARGEST_SHARED_FILE: Final = 32 << 20
 # XML shows all that DbPrintLog does.
 _WHOLE: Final = View("slots", True)
 
+_JSON_FORMS: Final = ("json", "ndjson")
+
 Item = LogEntry | Damage
 
 
@@ -73,6 +76,7 @@ class RenderPlan:
         form: the format.
         stop_on_error: end at the first damage.
         explainer: says what recovery does with each entry; None when that is not to be shown.
+        whole: rows are printed with all their fields.
     """
 
     storage: Storage
@@ -85,6 +89,7 @@ class RenderPlan:
     plain_text: bool
     stop_on_error: bool = False
     explainer: Explainer | None = None
+    whole: bool = False
 
     def explained(self, item: LogEntry) -> EntryExplanation | None:
         """What recovery does with an entry, when that is to be shown."""
@@ -203,6 +208,9 @@ def _encoder_of(plan: RenderPlan) -> Callable[[list[Item]], _Batch]:
         return partial(_encode_text, LineRenderer(plan.view, plan.style), plan)
     if plan.form == "xml":
         return partial(_encode_xml, plan)
+    # What recovery does, and what records mean, is said in further fields.
+    if plan.form in _JSON_FORMS and plan.whole and plan.explainer is None and plan.view.decoding is None:
+        return partial(_encode_json, JsonLines(plan.view, plan.style), plan)
     return partial(_encode_rows, plan)
 
 
@@ -238,6 +246,24 @@ def _encode_rows(plan: RenderPlan, batch: list[Item]) -> _Batch:
         undecodable += bool(error)
         rows.append(("entry", entry_row(item, record, error, plan.view, plan.explained(item))))
     return _Batch(plan.encoder.rows(rows), undecodable)
+
+
+def _encode_json(lines: JsonLines, plan: RenderPlan, batch: list[Item]) -> _Batch:
+    between, end = plan.encoder.between, "" if plan.encoder.between else "\n"
+    parts = []
+    undecodable = 0
+    for item in batch:
+        if isinstance(item, Damage):
+            parts.append(plan.encoder.rows([("bad", bad_row(item))]))
+            continue
+        record, error = decoded(item, plan.view)
+        undecodable += bool(error)
+        line = lines.line(item, record)
+        if line is not None:
+            parts.append(f"{line}{end}".encode())
+        else:
+            parts.append(plan.encoder.rows([("entry", entry_row(item, record, error, plan.view))]))
+    return _Batch(between.join(parts), undecodable)
 
 
 def _encode_xml(plan: RenderPlan, batch: list[Item]) -> _Batch:
@@ -314,7 +340,7 @@ class LineRenderer:
         self._labels: dict[int, str] = {}
         self._number, self._prefix = -1, ""
         # Times come in runs of the same second; only the first of a run is worth a calendar.
-        self._second = -1
+        self._second: int | None = None
         self._second_text = ("", "")
 
     def entry(self, entry: LogEntry, record: tuple[Any, ...] | None, error: str) -> str:
