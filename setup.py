@@ -78,6 +78,11 @@ NATIVE = (
     "engine/txn/manager.py",
     "engine/txn/records.py",
     "engine/txn/txn.py",
+    "engine/verify/lost.py",
+    "engine/verify/obsolete.py",
+    "engine/verify/records.py",
+    "engine/verify/space.py",
+    "engine/verify/tree.py",
 )
 # The release that CI checks the sources with.
 COMPILER = "mypy[mypyc]==2.4.1"

@@ -19,6 +19,7 @@ aborted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
@@ -47,6 +48,7 @@ PREPARED: Final = "prepared"
 OPEN: Final = "open"
 ROLLED_BACK: Final = "rolled-back"
 NON_TRANSACTIONAL: Final = "none"
+_DECIDED: Final = COMMITTED_BIT | ABORTED_BIT
 FATES: Final = (COMMITTED, ABORTED, OPEN, PREPARED, ROLLED_BACK)
 
 
@@ -124,7 +126,7 @@ class Transactions:
     def at(self, row: int) -> Fate:
         """The transaction of a row."""
         table = self.table
-        txn_id, state = table.ids[row], table.states[row]
+        txn_id = table.ids[row]
         dbs = table.more_dbs.get(row) or ((table.dbs[row],) if table.lns[row] else ())
         return Fate(
             txn_id=txn_id,
@@ -132,23 +134,44 @@ class Transactions:
             first_lsn=lsn_of(table.first[row]),
             last_lsn=lsn_of(table.last[row]),
             end_lsn=lsn_of(table.end[row]),
-            time_ms=table.times[row] if state & HAS_END else None,
+            time_ms=self.time_at(row),
             lns=table.lns[row],
             bytes=table.sizes[row],
             rolled_back_lns=self.rolled_back.get(txn_id, 0),
             dbs=frozenset(dbs),
-            behind_end=bool(state & BEHIND_END),
+            behind_end=bool(table.states[row] & BEHIND_END),
             prepare=self.prepares.get(txn_id),
         )
+
+    def time_at(self, row: int) -> int | None:
+        """When the transaction of a row ended; None when it did not."""
+        return self.table.times[row] if self.table.states[row] & HAS_END else None
+
+    def counts(self) -> dict[str, int]:
+        """How many transactions have which fate."""
+        found = dict.fromkeys(FATES, 0)
+        for state, count in Counter(self.table.states).items():
+            found[_fate_of(state, is_prepared=False)] += count
+        prepared = sum(self[txn_id].fate == PREPARED for txn_id in self.prepares)
+        return found | {OPEN: found[OPEN] - prepared, PREPARED: prepared}
+
+    def behind_end(self) -> int:
+        """How many transactions ended after the end of the log."""
+        return sum(bool(state & BEHIND_END) for state in self.table.states)
 
     def fate_at(self, row: int) -> str:
         """The fate of the transaction of a row."""
         state = self.table.states[row]
-        if state & (COMMITTED_BIT | ABORTED_BIT):
-            return COMMITTED if state & COMMITTED_BIT else ABORTED
-        if state & LISTED:
-            return ROLLED_BACK
-        return PREPARED if self.table.ids[row] in self.prepares else OPEN
+        # Most are decided, and need no look at what was prepared.
+        return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids[row] in self.prepares)
+
+
+def _fate_of(state: int, *, is_prepared: bool) -> str:
+    if state & _DECIDED:
+        return COMMITTED if state & COMMITTED_BIT else ABORTED
+    if state & LISTED:
+        return ROLLED_BACK
+    return PREPARED if is_prepared else OPEN
 
 
 class LogFates:

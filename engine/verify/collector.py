@@ -6,7 +6,7 @@ Of one kind in one database the first hundred are kept; the others are counted, 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
 from engine.log.files import LogFiles
@@ -18,6 +18,18 @@ _KEPT: Final = 100
 _NO_KEY: Final = object()
 
 
+class FoundPart(NamedTuple):
+    """What was found in a part of a walk.
+
+    Attributes:
+        kept: kind and finding, in their order.
+        seen: how many there were of each kind, in the order in which kinds were met.
+    """
+
+    kept: list[tuple[tuple[Rule, str], Finding]]
+    seen: Counter[tuple[Rule, str]]
+
+
 class Collector:
     """Collects findings about trees.
 
@@ -27,8 +39,7 @@ class Collector:
 
     def __init__(self, files: LogFiles) -> None:
         self._paths = {file.number: file.path for file in files.files}
-        self._found: list[Finding] = []
-        self._seen: Counter[tuple[Rule, str]] = Counter()
+        self._part = FoundPart([], Counter())
 
     def add(
         self,
@@ -48,20 +59,38 @@ class Collector:
             db, key: the database and the key, in comparable form, that are concerned.
         """
         label = db.label if db is not None else ""
-        self._seen[rule, label] += 1
-        if self._seen[rule, label] > _KEPT:
+        kept, seen = self._part
+        seen[rule, label] += 1
+        if seen[rule, label] > _KEPT:
             return
         stored = None if key is _NO_KEY or db is None else stored_key(db, key)
-        self._found.append(finding(rule, message, lsn=lsn, file=file or self._path(lsn), db=label or None, key=stored))
+        made = finding(rule, message, lsn=lsn, file=file or self._path(lsn), db=label or None, key=stored)
+        kept.append(((rule, label), made))
+
+    def swap(self, part: FoundPart | None = None) -> FoundPart:
+        """Go on with another part, a new one by default; returns the one until now."""
+        before, self._part = self._part, part or FoundPart([], Counter())
+        return before
+
+    def join(self, later: FoundPart) -> None:
+        """Take over what a part found that follows in the walk, as if it had been found here."""
+        kept, seen = self._part
+        counts = Counter(seen)
+        for kind, made in later.kept:
+            counts[kind] += 1
+            if counts[kind] <= _KEPT:
+                kept.append((kind, made))
+        for kind, count in later.seen.items():
+            seen[kind] += count
 
     def all(self) -> list[Finding]:
         """Everything that was found, in the order of the walk."""
         more = [
             finding(rule, f"{count - _KEPT} more of this kind", db=label or None)
-            for (rule, label), count in self._seen.items()
+            for (rule, label), count in self._part.seen.items()
             if count > _KEPT
         ]
-        return self._found + more
+        return [made for _, made in self._part.kept] + more
 
     def _path(self, lsn: int) -> str:
         return "" if is_null(lsn) else self._paths.get(file_of(lsn), f"{file_of(lsn):08x}.jdb")

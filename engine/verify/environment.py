@@ -65,7 +65,7 @@ def verify_environment(
     Arguments:
         storage, files: the environment and its log files.
         levels: of ``LEVELS``.
-        jobs: processes that read the log.
+        jobs: processes that read the log and walk over large trees.
         comparators: sort keys by Java class name.
         listener: hears ``verify`` steps in bytes and ``trees`` steps in databases.
         results: what ``engine.verify.log.check_one`` found in ``files_to_read``, where somebody else has read them.
@@ -78,7 +78,7 @@ def verify_environment(
     # Walked over once, also when only the log is to be checked and a file may be lost.
     @cache
     def walked() -> TreeReport:
-        return verify_trees(storage, files, wanted, comparators=comparators, listener=listener)
+        return verify_trees(storage, files, wanted, jobs=jobs, comparators=comparators, listener=listener)
 
     def lost() -> Mapping[int, LostFile] | None:
         try:

@@ -67,6 +67,17 @@ class LostFiles:
             if not has_expired(node.expirations[index], self._now_ms):
                 self._add(db, lsn, 0, 1)
 
+    def swap(self, found: dict[int, LostFile] | None = None) -> dict[int, LostFile]:
+        """Go on with other findings, none by default; returns those until now."""
+        before, self.found = self.found, {} if found is None else found
+        return before
+
+    def join(self, later: dict[int, LostFile]) -> None:
+        """Take over what was met elsewhere, later in the walk."""
+        for number, what in later.items():
+            known = self.found.get(number, what._replace(nodes=0, records=0))
+            self.found[number] = known._replace(nodes=known.nodes + what.nodes, records=known.records + what.records)
+
     def _add(self, db: DatabaseState, lsn: int, nodes: int, records: int) -> None:
         known = self.found.get(file_of(lsn)) or LostFile(0, 0, lsn, db.label)
         self.found[file_of(lsn)] = known._replace(nodes=known.nodes + nodes, records=known.records + records)

@@ -13,6 +13,7 @@ from engine.errors import DamageError, FormatError, plural
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, TREE_NODE_ENTRIES
+from engine.format.fast.bin import decode_head
 from engine.format.lsn import format_lsn, is_null
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
@@ -20,7 +21,7 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import UnknownOrderError
-from engine.tree.node_codec import apply_delta, apply_old_delta, node_from
+from engine.tree.node_codec import apply_delta, apply_old_delta, decode_usual, node_from
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
 from engine.verify.lost import LostFiles
@@ -47,6 +48,8 @@ class NodeReader:
     def read(self, db: DatabaseState, lsn: int) -> IN | None:
         """The complete node at an LSN; None when there is none, which has been reported."""
         entry = self._entry(db, lsn)
+        if entry is not None and (usual := _usual(db, entry)) is not None:
+            return usual
         record = self._record(db, entry) if entry is not None else None
         if entry is None or record is None:
             return None
@@ -146,3 +149,18 @@ class NodeReader:
         record = self._record(db, entry)
         node = self._whole(db, entry, record) if isinstance(record, NodeRecord) else None
         return node if isinstance(node, BIN) else None
+
+
+def _usual(db: DatabaseState, entry: LogEntry) -> BIN | None:
+    """A BIN of the usual form in which nothing is wrong, without an object for each slot; None: look at it closely."""
+    if entry.type_number != BIN_TYPE:
+        return None
+    node = decode_usual(db, entry.body, entry.version)
+    if node is None or len(node) > node.max_entries:
+        return None
+    if not (db.prefixing or db.duplicates):
+        head = decode_head(entry.body)
+        if head is None or head.prefix:
+            return None
+    node.full_lsn = entry.lsn
+    return node

@@ -20,6 +20,7 @@ Example: 0x3 holds 82 LNs, slots lead to 40 of them. A summary with 42 or less i
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.cleaner.file_records import RESERVED_FILES
@@ -31,9 +32,11 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, PLAIN_LNS
 from engine.format.lsn import file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
+from engine.inspect.parallel import map_small
 from engine.log.check import FileCheck, check_file
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
+from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
@@ -61,7 +64,7 @@ class _Summary(NamedTuple):
 
 
 class _Totals(NamedTuple):
-    """What a file holds, the header apart."""
+    """What a file holds, the header apart; ``types_known`` is False where entries do not show what they were."""
 
     entries: int
     total_bytes: int
@@ -69,6 +72,16 @@ class _Totals(NamedTuple):
     lns: int
     plain_lns: int
     node_bytes: int
+    types_known: bool
+
+
+class SpaceTally(NamedTuple):
+    """What the trees lead to, by file number."""
+
+    nodes: Counter[int]
+    lns: Counter[int]
+    ln_bytes: Counter[int]
+    expiring: Counter[int]
 
 
 class SpaceCheck:
@@ -82,21 +95,18 @@ class SpaceCheck:
     def __init__(self, ctx: TreeContext, findings: Collector) -> None:
         self._ctx = ctx
         self._findings = findings
-        self._nodes: Counter[int] = Counter()
-        self._lns: Counter[int] = Counter()
-        self._ln_bytes: Counter[int] = Counter()
+        self._tally = SpaceTally(Counter(), Counter(), Counter(), Counter())
         self._summaries: dict[int, _Summary] = {}
         self._reserved: set[int] = set()
-        self._expiring: Counter[int] = Counter()
 
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Count the versions of a node and the LNs that its slots need."""
         if not is_null(node.full_lsn):
-            self._nodes[file_of(node.full_lsn)] += 1
+            self._tally.nodes[file_of(node.full_lsn)] += 1
         if not isinstance(node, BIN):
             return
         if not is_null(node.delta_lsn):
-            self._nodes[file_of(node.delta_lsn)] += 1
+            self._tally.nodes[file_of(node.delta_lsn)] += 1
         if db.name == UTILIZATION:
             self._read_summaries(db, node)
         if db.name == RESERVED_FILES:
@@ -106,31 +116,49 @@ class SpaceCheck:
         # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
         if db.duplicates:
             return
+        _, lns, ln_bytes, expiring = self._tally
         for lsn, state, size, expires in zip(node.lsns, node.states, node.sizes, node.expirations, strict=True):
             if not state & (DELETED | SLOT_EMBEDDED) and not is_null(lsn):
-                self._lns[file_of(lsn)] += 1
-                self._ln_bytes[file_of(lsn)] += size
-                self._expiring[file_of(lsn)] += bool(expires)
+                number = file_of(lsn)
+                lns[number] += 1
+                ln_bytes[number] += size
+                if expires:
+                    expiring[number] += 1
 
-    def compare(self, files: LogFiles, *, at_rest: bool) -> None:
+    def swap(self, tally: SpaceTally | None = None) -> SpaceTally:
+        """Go on from another tally, none by default; returns the one until now."""
+        before = self._tally
+        self._tally = tally or SpaceTally(Counter(), Counter(), Counter(), Counter())
+        return before
+
+    def join(self, later: SpaceTally) -> None:
+        """Add what was counted elsewhere."""
+        for mine, theirs in zip(self._tally, later, strict=True):
+            mine.update(theirs)
+
+    def compare(self, files: LogFiles, *, jobs: int, at_rest: bool) -> None:
         """Report what does not fit.
 
         Arguments:
             files: the log files.
+            jobs: processes that read them.
             at_rest: the log ends with a checkpoint, so that nothing waits to be counted.
         """
+        counted = [file for file in files.files if file.number in self._summaries and file.number not in self._reserved]
+        read = partial(_totals_of, self._ctx.access.storage, files.end_file())
+        totals = dict(zip((file.number for file in counted), map_small(read, counted, jobs), strict=True))
         for file in files.files:
             if file.number in self._reserved:
                 # Out of the live log, so that its summary, if it still has one, counts for nothing (R-CLN-33).
                 self._compare_reserved(file)
                 continue
-            summary = self._summaries.get(file.number)
-            check = self._check(files, file) if summary is not None else None
-            if summary is not None and check is not None and not check.damages:
-                self._compare(file, summary, check, at_rest)
+            held = totals.get(file.number)
+            if held is not None:
+                self._compare(file, self._summaries[file.number], held, at_rest)
 
     def _compare_reserved(self, file: LogFile) -> None:
-        lns, nodes = self._lns[file.number] - self._expiring[file.number], self._nodes[file.number]
+        held = self._tally
+        lns, nodes = held.lns[file.number] - held.expiring[file.number], held.nodes[file.number]
         if lns or nodes:
             lead = "leads" if lns + nodes == 1 else "lead"
             message = f"{plural(lns, 'record')} and {plural(nodes, 'node')} {lead} into the file"
@@ -151,24 +179,17 @@ class SpaceCheck:
             if isinstance(content, FileSummaryLN) and content.summary is not None:
                 self._summaries[number] = _Summary(lsn, content.summary)
 
-    def _check(self, files: LogFiles, file: LogFile) -> FileCheck | None:
-        try:
-            with FileReader(self._ctx.access.storage, file, is_last=file.number >= files.end_file()) as reader:
-                return check_file(reader)
-        except (NotFoundError, StorageError):
-            return None
-
-    def _compare(self, file: LogFile, summary: _Summary, check: FileCheck, at_rest: bool) -> None:
-        totals, counters = _totals(check), summary.counters
+    def _compare(self, file: LogFile, summary: _Summary, totals: _Totals, at_rest: bool) -> None:
+        counters = summary.counters
         # A summary inside its own file was written before that file was complete.
         finished = file_of(summary.lsn) != file.number
         counted, held = (counters.total_count, counters.total_size), (totals.entries, totals.total_bytes)
         if counted != held if finished else counted[0] > held[0] or counted[1] > held[1]:
             message = f"counted entries {counted[0]}, bytes {counted[1]}; found {held[0]} and {held[1]}"
             self._add(rules.OTHER_TOTALS, message, file, summary)
-        if check.erased or check.version < TWO_PART_DUPLICATES:
+        if not totals.types_known:
             return
-        obsolete, used = counters.obsolete_ln_count, self._lns[file.number]
+        obsolete, used = counters.obsolete_ln_count, self._tally.lns[file.number]
         if obsolete > totals.lns - used + totals.plain_lns // _COUNTED_TWICE:
             message = f"{obsolete} LNs, but it holds {totals.lns}, and {used} are in use"
             self._add(rules.TOO_MUCH, message, file, summary)
@@ -176,10 +197,10 @@ class SpaceCheck:
             self._compare_bytes(file, summary, totals)
 
     def _compare_bytes(self, file: LogFile, summary: _Summary, totals: _Totals) -> None:
-        used = self._ln_bytes[file.number]
+        used = self._tally.ln_bytes[file.number]
         # Slots do not know the sizes of nodes: an average has to do.
         if totals.nodes:
-            used += self._nodes[file.number] * totals.node_bytes // totals.nodes
+            used += self._tally.nodes[file.number] * totals.node_bytes // totals.nodes
         uncounted = totals.total_bytes - used - obsolete_bytes(summary.counters)
         if uncounted > _WORTH_BYTES and uncounted > totals.total_bytes // _WORTH_PARTS:
             message = f"{uncounted} of {plural(totals.total_bytes, 'byte')} are obsolete and not counted"
@@ -187,6 +208,16 @@ class SpaceCheck:
 
     def _add(self, rule: Rule, message: str, file: LogFile, summary: _Summary) -> None:
         self._findings.add(rule, message, lsn=summary.lsn, file=file.path)
+
+
+def _totals_of(storage: Storage, end_file: int, file: LogFile) -> _Totals | None:
+    """What a file holds; None when it is damaged or cannot be read."""
+    try:
+        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+            check = check_file(reader)
+    except (NotFoundError, StorageError):
+        return None
+    return None if check.damages else _totals(check)
 
 
 def _totals(check: FileCheck) -> _Totals:
@@ -201,4 +232,5 @@ def _totals(check: FileCheck) -> _Totals:
         node_bytes += found.total_bytes if number in NODE_ENTRIES else 0
         lns += found.entries if number in LNS else 0
         plain_lns += found.entries if number in PLAIN_LNS else 0
-    return _Totals(entries, total_bytes, nodes, lns, plain_lns, node_bytes)
+    types_known = not check.erased and check.version >= TWO_PART_DUPLICATES
+    return _Totals(entries, total_bytes, nodes, lns, plain_lns, node_bytes, types_known)

@@ -15,7 +15,7 @@ search for ``x`` goes to the third child.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import lt
 from typing import Final, NamedTuple
@@ -39,6 +39,10 @@ Visitor = Callable[[DatabaseState, IN], None]
 _IDENTIFIERS_SINCE: Final = 15
 
 
+# The bits of ids by page.
+IdPages = dict[int, bytearray]
+
+
 class Ids:
     """A set of node ids, one bit each; ids in use are dense.
 
@@ -46,17 +50,22 @@ class Ids:
         last: the last id that the log gives out.
     """
 
-    __slots__ = ("_pages", "last")
+    __slots__ = ("_before", "_pages", "last")
 
     _PAGE_BITS: Final = 1 << 15
 
     def __init__(self, last: int) -> None:
         self._pages: dict[int, bytearray] = {}
+        # What was added before the part that is being walked over.
+        self._before: dict[int, bytearray] = {}
         self.last = last
 
     def add(self, number: int) -> bool:
         """Add an id; False when it was there."""
         page, bit = divmod(number, self._PAGE_BITS)
+        before = self._before.get(page)
+        if before is not None and before[bit >> 3] & 1 << (bit & 7):
+            return False
         bits = self._pages.get(page)
         if bits is None:
             bits = self._pages[page] = bytearray(self._PAGE_BITS // 8)
@@ -64,6 +73,29 @@ class Ids:
         new = not bits[bit >> 3] & mask
         bits[bit >> 3] |= mask
         return new
+
+    def begin_part(self) -> None:
+        """Note what is added from now on apart from what is there."""
+        self._before, self._pages = self._pages, {}
+
+    def end_part(self) -> IdPages:
+        """Forget what was added since ``begin_part``; returns it."""
+        added, self._pages, self._before = self._pages, self._before, {}
+        return added
+
+    def join(self, parts: Sequence[IdPages]) -> bool:
+        """Add the ids of parts; False, and nothing is added, when two parts have one in common."""
+        whole: dict[int, int] = {}
+        for part in parts:
+            for page, bits in part.items():
+                number, known = int.from_bytes(bits, "little"), whole.get(page, 0)
+                if number & known:
+                    return False
+                whole[page] = number | known
+        for page, number in whole.items():
+            known = int.from_bytes(self._pages.get(page, b""), "little")
+            self._pages[page] = bytearray((number | known).to_bytes(self._PAGE_BITS // 8, "little"))
+        return True
 
 
 class Range(NamedTuple):
@@ -75,6 +107,25 @@ class Range(NamedTuple):
     def holds(self, key: Key) -> bool:
         """Whether a key lies in it."""
         return (self.low is None or not key < self.low) and (self.high is None or key < self.high)
+
+
+class Branch(NamedTuple):
+    """What is still to be seen: a slot of a node, and the range of its child. Only parents on the path are held."""
+
+    parent: IN
+    slot: int
+    extent: Range
+
+
+class WalkTally(NamedTuple):
+    """What was walked over: nodes, slots of bottom nodes in use, databases whose order is not known."""
+
+    nodes: int
+    records: int
+    unordered: frozenset[str]
+
+
+_NOTHING_WALKED: Final = WalkTally(0, 0, frozenset())
 
 
 class TreeWalk:
@@ -105,23 +156,42 @@ class TreeWalk:
 
     def walk(self, db: DatabaseState, visit: Visitor) -> None:
         """Check a tree; ``visit`` is called with every node that could be read, parents first."""
+        self.below(db, self.top(db, visit), visit)
+
+    def top(self, db: DatabaseState, visit: Visitor) -> list[Branch]:
+        """Check the root of a tree; its branches, the last one first."""
         if not db.has_root:
-            return
+            return []
         root = root_in_memory(db)
         if root is None:
             root = self._reader.read(db, db.root_lsn)
         if root is None:
-            return
+            return []
         self._check_root(db, root)
-        # What is still to be seen: parent, slot, range. Only the parents on the path are held.
-        todo = self._seen(db, root, Range(None, None), visit)
+        return self._seen(db, root, Range(None, None), visit)
+
+    def below(self, db: DatabaseState, branches: list[Branch], visit: Visitor) -> None:
+        """Check all that hangs on some branches, beginning with the last."""
+        todo = list(branches)
         while todo:
             parent, index, extent = todo.pop()
             child = self._child(db, parent, index)
             if child is not None:
                 todo += self._seen(db, child, extent, visit)
 
-    def _seen(self, db: DatabaseState, node: IN, extent: Range, visit: Visitor) -> list[tuple[IN, int, Range]]:
+    def swap(self, tally: WalkTally = _NOTHING_WALKED) -> WalkTally:
+        """Go on from another tally, none by default; returns the one until now."""
+        before = WalkTally(self.nodes, self.records, frozenset(self.unordered))
+        self.nodes, self.records, self.unordered = tally.nodes, tally.records, set(tally.unordered)
+        return before
+
+    def join(self, later: WalkTally) -> None:
+        """Add what was walked over elsewhere."""
+        self.nodes += later.nodes
+        self.records += later.records
+        self.unordered |= later.unordered
+
+    def _seen(self, db: DatabaseState, node: IN, extent: Range, visit: Visitor) -> list[Branch]:
         """Check a node; its slots with the ranges of the children, the last one first."""
         self.nodes += 1
         self._check_id(db, node)
@@ -142,7 +212,7 @@ class TreeWalk:
             return []
         # Slot 0 counts as minus infinity (R-TREE-6): its child begins where the parent does.
         bounds = [extent.low, *islice(node.keys, 1, None), extent.high]
-        return [(node, i, Range(bounds[i], bounds[i + 1])) for i in range(len(node) - 1, -1, -1)]
+        return [Branch(node, i, Range(bounds[i], bounds[i + 1])) for i in range(len(node) - 1, -1, -1)]
 
     def _child(self, db: DatabaseState, parent: IN, index: int) -> IN | None:
         child, lsn = parent.kids[index], parent.lsns[index]

@@ -19,6 +19,7 @@ from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, counted
 from engine.evictor.evictor import Evictor
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
+from engine.inspect.parallel import map_small
 from engine.log.access import LogAccess
 from engine.log.files import LogFiles
 from engine.log.tail import find_end
@@ -31,17 +32,19 @@ from engine.tree.keys import SortKey, UnknownOrderError
 from engine.tree.spill import Spill
 from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
-from engine.verify.collector import Collector
+from engine.verify.collector import Collector, FoundPart
 from engine.verify.lost import LostFile, LostFiles
 from engine.verify.node_reader import NodeReader
 from engine.verify.obsolete import ObsoleteOffsets, next_summary
 from engine.verify.records import RecordCheck
 from engine.verify.report import Finding
-from engine.verify.space import UTILIZATION, SpaceCheck
-from engine.verify.tree import Ids, TreeWalk, Visitor
+from engine.verify.space import UTILIZATION, SpaceCheck, SpaceTally
+from engine.verify.tree import Branch, IdPages, Ids, TreeWalk, Visitor, WalkTally
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
+# A tree of fewer branches is not worth the start of a process.
+_SHARED_BRANCHES: Final = 16
 LEVELS: Final = ("tree", "refs", "data", "space")
 
 
@@ -79,6 +82,7 @@ def verify_trees(
     files: LogFiles,
     levels: Sequence[str],
     *,
+    jobs: int = 1,
     comparators: Mapping[str, SortKey] | None = None,
     listener: Listener = SILENT,
 ) -> TreeReport:
@@ -89,6 +93,7 @@ def verify_trees(
             records are whole is what an operator wants to know then.
         levels: ``tree``, ``refs`` (which walks over the trees too), ``data`` (which follows references too), and
             ``space`` (which walks over the trees too, and over the headers of the log).
+        jobs: processes that walk over large trees and read the log.
         comparators: sort keys by Java class name.
         listener: hears ``trees`` steps in databases.
 
@@ -98,6 +103,7 @@ def verify_trees(
     """
 
     def prepare(check: _Check) -> None:
+        check.jobs = jobs
         if "refs" in levels or "data" in levels:
             check.follow_references(data="data" in levels)
         if "space" in levels:
@@ -195,6 +201,16 @@ def _close(ctx: TreeContext) -> None:
         ctx.spill.close()
 
 
+class _Part(NamedTuple):
+    """What was seen below one branch of a tree."""
+
+    found: FoundPart
+    tally: WalkTally
+    lost: dict[int, LostFile]
+    space: SpaceTally | None
+    ids: IdPages
+
+
 class _Check:
     """One check of one recovered environment."""
 
@@ -206,13 +222,15 @@ class _Check:
         self._findings = findings
         self._catalogue = Catalogue(ctx, catalog, result.renamed, findings)
         self._lost = LostFiles(ctx.access)
+        self._ids = Ids(result.ids.node)
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
-        self._walk = TreeWalk(ctx.access, reader, findings, Ids(result.ids.node), catalog.initial_log_version)
-        self._told: Callable[[int], None] = lambda records: None  # noqa: ARG005 - nobody hears yet
+        self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
+        self._told: Callable[[int], None] = _tell_nobody
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: tuple[SpaceCheck, LogFiles] | None = None
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
         self._suspects: tuple[Sequence[int], int] | None = None
+        self.jobs = 1
         self.observers: list[Observer] = []
 
     def only_for(self, gaps: Sequence[int], before: int) -> None:
@@ -252,7 +270,7 @@ class _Check:
         counted(listener, "trees", len(databases), len(databases), self._walk.records)
         if self._space is not None:
             space, files = self._space
-            space.compare(files, at_rest=self._at_rest)
+            space.compare(files, jobs=self.jobs, at_rest=self._at_rest)
         skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
         walk = self._walk
         return TreeReport(
@@ -281,7 +299,49 @@ class _Check:
     def _walk_one(self, db: DatabaseState) -> None:
         for observer in self.observers:
             observer.begin(db)
-        self._walk.walk(db, self._visit)
+        branches = self._walk.top(db, self._visit)
+        # Processes share a tree where that is worth starting them, and where nothing that is seen in one part of it
+        # counts in another: not an order that is learned from the keys, not JE's own records.
+        shared = self.jobs > 1 and len(branches) >= _SHARED_BRANCHES and not self.observers
+        if shared and not db.internal and db.order.comparator is None and self._in_parts(db, branches):
+            return
+        self._walk.below(db, branches, self._visit)
+
+    def _in_parts(self, db: DatabaseState, branches: list[Branch]) -> bool:
+        """Walk over the branches of a tree in several processes; False when that tells less than one walk."""
+        parts = []
+        before = self._walk.records
+        for part in map_small(partial(self._part, db), branches[::-1], self.jobs):
+            parts.append(part)
+            self._told(before + sum(done.tally.records for done in parts))
+        # A node id in two parts is one that is used twice; which of the nodes has to say so, their order decides.
+        if not self._ids.join([part.ids for part in parts]):
+            return False
+        for part in parts:
+            self._findings.join(part.found)
+            self._walk.join(part.tally)
+            self._lost.join(part.lost)
+            if self._space is not None and part.space is not None:
+                self._space[0].join(part.space)
+        return True
+
+    def _part(self, db: DatabaseState, branch: Branch) -> _Part:
+        """Walk over one branch, and hand over what was seen there apart from everything else."""
+        # The parts together are told, by the process that asked for them.
+        told, self._told = self._told, _tell_nobody
+        space = None if self._space is None else self._space[0]
+        before = self._findings.swap(), self._walk.swap(), self._lost.swap(), None if space is None else space.swap()
+        self._ids.begin_part()
+        try:
+            self._walk.below(db, [branch], self._visit)
+        finally:
+            ids = self._ids.end_part()
+            seen = None if space is None else space.swap(before[3])
+            part = _Part(
+                self._findings.swap(before[0]), self._walk.swap(before[1]), self._lost.swap(before[2]), seen, ids
+            )
+            self._told = told
+        return part
 
     def _visit(self, db: DatabaseState, node: IN) -> None:
         if self._walk.nodes % _TOLD_NODES == 0:
@@ -290,6 +350,10 @@ class _Check:
             visitor(db, node)
         for observer in self.observers:
             observer.visit(db, node)
+
+
+def _tell_nobody(records: int) -> None:
+    """Nobody hears how many records were walked over."""
 
 
 def _utilization(catalog: Catalog) -> DatabaseState | None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from array import array
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple
 
 import click
 
-from engine.inspect.fates import FATES, Fate, read_fates
+from engine.inspect.fates import FATES, Fate, Transactions, read_fates
+from engine.inspect.parallel import map_in_order
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run
+from jetool.output.base import Encoder
 from jetool.output.shape import Field, Row, Shape
+
+# Transactions that are rendered at once.
+_CHUNK_ROWS: Final = 5000
 
 TXN: Final = Shape(
     "txn",
@@ -58,7 +66,7 @@ def _outputs() -> Outputs:
 @command(
     "txns",
     outputs=_outputs,
-    features=("fields", "progress", "times"),
+    features=("fields", "progress", "times", "jobs"),
     examples=(
         ("What would recovery undo", "jetool txns /data/env --fate open"),
         ("What committed in the last quarter of an hour", "jetool txns /data/env --fate committed --since -15m"),
@@ -88,25 +96,46 @@ def txns(
     """
     storage = DiskStorage(env)
     found = read_fates(storage, list_log_files(storage), run.listener)
-    printed = 0
+    wanted = _Wanted(fates, ids, since, until)
+    transactions = found.txns
+    # Filters look at the columns of the table; only what is printed becomes an object.
+    rows = (row for row in range(len(transactions)) if wanted.fits(transactions, row))
+    chosen = array("q", islice(rows, limit))
     with run.out.stream(TXN) as stream:
-        for txn in found.txns.values():
-            # Open transactions have no time, so a limit on it leaves them out.
-            timed = txn.time_ms is not None
-            if (
-                (fates and txn.fate not in fates)
-                or (ids and txn.txn_id not in ids)
-                or (since is not None and not (timed and (txn.time_ms or 0) >= since))
-                or (until is not None and not (timed and (txn.time_ms or 0) <= until))
-                or (limit is not None and printed >= limit)
-            ):
-                continue
-            stream.row("txn", _row(txn))
-            printed += 1
-        counts = [sum(txn.fate == fate for txn in found.txns.values()) for fate in FATES]
-        behind = sum(txn.behind_end for txn in found.txns.values())
-        stream.end(SUMMARY.row((*counts, behind, printed, found.entries)))
+        parts = [chosen[at : at + _CHUNK_ROWS] for at in range(0, len(chosen), _CHUNK_ROWS)]
+        for chunk in map_in_order(partial(_rendered, stream.encoder, transactions), parts, run.jobs):
+            stream.write(chunk)
+        counts = transactions.counts()
+        behind = transactions.behind_end()
+        stream.end(SUMMARY.row((*(counts[fate] for fate in FATES), behind, len(chosen), found.entries)))
     return report_damage(run, env, found.damages)
+
+
+class _Wanted(NamedTuple):
+    """Which transactions are printed; empty and None mean no limit."""
+
+    fates: tuple[str, ...]
+    ids: tuple[int, ...]
+    since: int | None
+    until: int | None
+
+    def fits(self, transactions: Transactions, row: int) -> bool:
+        """Whether the transaction of a row is."""
+        if self.fates and transactions.fate_at(row) not in self.fates:
+            return False
+        if self.ids and transactions.table.ids[row] not in self.ids:
+            return False
+        if self.since is None and self.until is None:
+            return True
+        # Open transactions have no time, so a limit on it leaves them out.
+        time = transactions.time_at(row)
+        return time is not None and not (
+            (self.since is not None and time < self.since) or (self.until is not None and time > self.until)
+        )
+
+
+def _rendered(encoder: Encoder, transactions: Transactions, rows: array[int]) -> bytes:
+    return encoder.rows([("txn", _row(transactions.at(row))) for row in rows])
 
 
 def _row(txn: Fate) -> Row:

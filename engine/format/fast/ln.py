@@ -26,14 +26,16 @@ from engine.format.entry.ln import (
     LNKind,
     decode_ln,
 )
-from engine.format.entry_types import TRANSACTIONAL
-from engine.format.header import FLAGS_AT, TYPE_AT, header_bytes
+from engine.format.entry_types import COMMON_PUTS, TRANSACTIONAL
+from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT, VLSN_PRESENT, header_bytes
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import CREATION_TIMES, LN_FLAGS_FIRST, LN_KEY_FIRST, PRIOR_VERSION
 from engine.format.vlsn import NULL_VLSN
 
 # Fields that are there only when a flag says so, outside the plain insertion or update that is read here.
 UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
+# What the header of an entry of the replication stream says.
+_STREAM_FLAGS: Final = REPLICATED | VLSN_PRESENT
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
 
@@ -242,6 +244,25 @@ def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
         # The general way says what is wrong.
         return None
     return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None
+
+
+def is_plain_put(entry: bytes, version: int, db_id: int, key: bytes) -> bool:
+    """Whether a whole log entry puts the record of a key, visible and not provisional, without anything uncommon.
+
+    Arguments:
+        entry: header and body, intact.
+        version: of its log.
+        db_id, key: the record.
+    """
+    number, header_flags = entry[TYPE_AT], entry[FLAGS_AT]
+    if number not in COMMON_PUTS or header_flags & ~_STREAM_FLAGS:
+        return False
+    try:
+        at = header_bytes(header_flags, version)
+        flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL)
+    except (FormatError, IndexError):
+        return False
+    return flags >= 0 and found == db_id and length >= 0 and entry[pos + length :] == key
 
 
 def database_of(body: bytes, version: int) -> int:
