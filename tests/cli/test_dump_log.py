@@ -147,6 +147,7 @@ def test_lines_of_json_are_those_of_the_general_way(env: Path, data: bool) -> No
     style = Style(tz=timezone(timedelta(hours=5, minutes=30)))
     lines, encoder = JsonLines(view, style), NdjsonEncoder(StreamLayout((ENTRY,), None, style))
     for item in Environment(env.name, env)._replace(path=env).read() if (env / "env").is_dir() else read(env):
+        assert isinstance(item, LogEntry)
         record = item.record()
         made = lines.line(item, record)
         # Of these it makes them itself where nothing is uncommon: everything that the golden logs hold until v18.
