@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from engine.format.lsn import format_lsn, is_null
@@ -49,6 +50,7 @@ Row = Sequence[tuple[str, str, Any]]
 NULL_VLSN: Final = -1
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND_MS: Final = 1000
 
 
 class Style(NamedTuple):
@@ -74,11 +76,7 @@ PLAIN: Final = Style()
 
 def to_text(kind: str, value: Any, style: Style = PLAIN) -> str:
     """A value as an operator reads it. Lists are joined by commas, nested rows are ``name=value``."""
-    if value is None:
-        return "-"
-    if kind in LISTS:
-        return ", ".join(to_text(LISTS[kind], item, style) for item in value) or "-"
-    return KINDS[kind].text(value, style)
+    return "-" if value is None else TEXTS[kind](value, style)
 
 
 def to_json(kind: str, value: Any, style: Style = PLAIN) -> Any:
@@ -107,14 +105,24 @@ def instant_text(instant: int) -> str | None:
 
 def time_text(ms: int, tz: tzinfo = UTC) -> str:
     """A time as ISO-8601 with milliseconds. A value outside of the years 1 to 9999 is printed as a number of ms."""
+    second, rest = divmod(ms, _SECOND_MS)
+    # Only UTC itself is Z: London in winter keeps its offset.
+    parts = _second_text(second, tz, tz is UTC)
+    # Times come from disk; damage must not end the run.
+    return f"{ms} ms" if parts is None else f"{parts[0]}.{rest:03d}{parts[1]}"
+
+
+# Times come in runs of the same second; only the first of a run is worth a calendar.
+@lru_cache(maxsize=256)
+def _second_text(second: int, tz: tzinfo, is_utc: bool) -> tuple[str, str] | None:
+    """What stands before and after the milliseconds; None for a time beyond the calendar."""
     try:
-        moment = (_EPOCH + timedelta(milliseconds=ms)).astimezone(tz)
+        moment = (_EPOCH + timedelta(seconds=second)).astimezone(tz)
     except OverflowError:
-        # Times come from disk; damage must not end the run.
-        return f"{ms} ms"
+        return None
     text = moment.isoformat(timespec="milliseconds")
-    # Only for UTC itself: London in winter keeps its offset.
-    return text.replace("+00:00", "Z") if tz is UTC else text
+    before, _, after = text.partition(".000")
+    return before, after.replace("+00:00", "Z") if is_utc else after
 
 
 def expiration_text(expiration: int) -> str | None:
@@ -240,6 +248,17 @@ LISTS: Final = {
     "lsns": "lsn",
     "vlsns": "vlsn",
     "records": "record",
+}
+
+
+def _list_text(kind: str) -> Callable[[Any, Style], str]:
+    return lambda value, style: ", ".join([to_text(kind, item, style) for item in value]) or "-"
+
+
+# How values other than None look as text, by kind, lists among them.
+TEXTS: Final[dict[str, Callable[[Any, Style], str]]] = {
+    **{name: kind.text for name, kind in KINDS.items()},
+    **{name: _list_text(item) for name, item in LISTS.items()},
 }
 
 

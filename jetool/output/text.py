@@ -16,7 +16,7 @@ from typing import Final
 
 from jetool.output import shape
 from jetool.output.base import StreamLayout
-from jetool.output.shape import KINDS, Row, Shape, Style, column_names, to_text
+from jetool.output.shape import KINDS, TEXTS, Row, Shape, Style, column_names, to_text
 
 # Width of a stream's column: streams are not held back to measure them.
 _WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
@@ -203,6 +203,8 @@ class TextEncoder:
         self._line = plan.line if plan.selected is None else None
         self._sizes = [_WIDTHS.get(kind, 12) for kind in self._kinds]
         self._left = self._drop() if plan.style.width is not None and plan.selected is None else []
+        right = [kind in KINDS and KINDS[kind].right for kind in self._kinds]
+        self._pads = [(str.rjust if one else str.ljust, width) for one, width in zip(right, self._sizes, strict=True)]
 
     def _drop(self) -> list[str]:
         """Leave out the columns on the right that do not fit; their names."""
@@ -244,12 +246,14 @@ class TextEncoder:
         return encode(f"\n{shown}{_aligned(summary, self._plan.style)}\n")
 
     def _cells(self, rec: str, row: Row) -> str:
-        by_name = {name: to_text(kind, value, self._plan.style) for name, kind, value in row}
-        by_name.setdefault("rec", rec)
-        return self._padded([by_name.get(name, "-") for name in self._columns])
+        style = self._plan.style
+        cells = {name: "-" if value is None else TEXTS[kind](value, style) for name, kind, value in row}
+        # Most rows have all columns, in their order.
+        if len(cells) == len(self._columns) and list(cells) == self._columns:
+            return self._padded(cells.values())
+        cells.setdefault("rec", rec)
+        return self._padded([cells.get(name, "-") for name in self._columns])
 
-    def _padded(self, cells: Sequence[str]) -> str:
-        padded = []
-        for cell, kind, width in zip(cells, self._kinds, self._sizes, strict=True):
-            padded.append(cell.rjust(width) if kind in shape.KINDS and shape.KINDS[kind].right else cell.ljust(width))
+    def _padded(self, cells: Iterable[str]) -> str:
+        padded = [pad(cell, width) for cell, (pad, width) in zip(cells, self._pads, strict=True)]
         return "  ".join(padded).rstrip()

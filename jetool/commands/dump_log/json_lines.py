@@ -31,7 +31,6 @@ from jetool.output.shape import Style, time_text
 _RARE_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 _RARE_FLAGS2: Final = 0xFF & ~(HAS_PRIOR_SIZE | HAS_PRIOR_FILE)
 _WORDS: Final = ("false", "true")
-_SECOND_MS: Final = 1000
 
 
 class JsonLines:
@@ -41,15 +40,12 @@ class JsonLines:
         view, style: what to show of bodies, and how.
     """
 
-    __slots__ = ("_data", "_labels", "_second", "_second_text", "_tz")
+    __slots__ = ("_data", "_labels", "_tz")
 
     def __init__(self, view: View, style: Style) -> None:
         self._data = view.data
         self._tz = style.tz
         self._labels: dict[int, str] = {}
-        # Times come in runs of the same second; only the first of a run is worth a calendar.
-        self._second: int | None = None
-        self._second_text = ("", "", "")
 
     def line(self, entry: LogEntry, record: tuple[Any, ...] | None) -> str | None:
         """An entry as one object; None: make it the general way."""
@@ -112,18 +108,12 @@ class JsonLines:
 
     def _txn_end(self, record: TxnEnd) -> str | None:
         last_lsn, _, time, master, dtvlsn, term = record
-        second = time // _SECOND_MS
-        if second != self._second:
-            # "2026-11-21T14:01:01.000Z" gives what stands before and after the milliseconds.
-            self._second, self._second_text = second, time_text(second * _SECOND_MS, self._tz).partition(".000")
-        before, point, behind = self._second_text
         last = _lsn(last_lsn)
-        # Without milliseconds it is a time beyond the calendar.
-        if last is None or not point:
+        if last is None:
             return None
         shown = "null" if dtvlsn == NULL_VLSN else dtvlsn
         return (
-            f'"last_lsn":{last},"time":"{before}.{time % _SECOND_MS:03d}{behind}","master":{master},"dtvlsn":{shown},'
+            f'"last_lsn":{last},"time":"{time_text(time, self._tz)}","master":{master},"dtvlsn":{shown},'
             f'"master_term":{term}'
         )
 

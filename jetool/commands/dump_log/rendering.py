@@ -320,7 +320,6 @@ _SHOWN_IN_COLUMNS: Final = frozenset(("db", "txn"))
 _RARE_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 _RARE_FLAGS2: Final = 0xFF & ~(HAS_PRIOR_SIZE | HAS_PRIOR_FILE)
 _NOT_PLAIN: Final = REPLICATED | INVISIBLE
-_SECOND_MS: Final = 1000
 
 
 class LineRenderer:
@@ -331,7 +330,7 @@ class LineRenderer:
         style: how keys, data and times look.
     """
 
-    __slots__ = ("_hex_keys", "_labels", "_number", "_prefix", "_second", "_second_text", "_style", "_view")
+    __slots__ = ("_hex_keys", "_labels", "_number", "_prefix", "_style", "_view")
 
     def __init__(self, view: View, style: Style) -> None:
         self._view = view
@@ -339,9 +338,6 @@ class LineRenderer:
         self._hex_keys = style.key_format == "hex" and not view.data
         self._labels: dict[int, str] = {}
         self._number, self._prefix = -1, ""
-        # Times come in runs of the same second; only the first of a run is worth a calendar.
-        self._second: int | None = None
-        self._second_text = ("", "")
 
     def entry(self, entry: LogEntry, record: tuple[Any, ...] | None, error: str) -> str:
         """One entry, without the newline; with ``--nodes slots`` one more line for each slot."""
@@ -395,12 +391,7 @@ class LineRenderer:
 
     def _txn_end_detail(self, record: TxnEnd) -> str:
         last, _, time, master, dtvlsn, term = record
-        second = time // _SECOND_MS
-        if second != self._second:
-            # "2026-11-21T14:01:01.000Z" gives what stands before and after the milliseconds.
-            before, _, behind = time_text(second * _SECOND_MS, self._style.tz).partition(".000")
-            self._second, self._second_text = second, (before, behind)
-        text = f"time={self._second_text[0]}.{time % _SECOND_MS:03d}{self._second_text[1]}"
+        text = f"time={time_text(time, self._style.tz)}"
         if last != NULL_LSN:
             text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} {text}"
         # 0 and -1 are an environment without replication.
