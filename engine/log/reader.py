@@ -171,7 +171,8 @@ class FileReader:
             pos, last, last_vlsn = walk.check(data, offset - base, base, prev_offset, last_vlsn)
             if base + pos > offset:
                 entries = sum(tally[0] for _, tally in walk.take(with_bytes=False))
-                yield Stretch(self.file.number << 32 | base, version, data, offset - base, pos, last, entries)
+                vlsn = NULL_VLSN if last_vlsn == _LEAST_VLSN else last_vlsn
+                yield Stretch(self.file.number << 32 | base, version, data, offset - base, pos, last, entries, vlsn)
                 prev_offset, offset = last, base + pos
             # The walk ends at the window's edge too: move the window before looking closer.
             if offset < min(limit, window.size_bytes) and (offset == before or window.at_end()):

@@ -30,6 +30,7 @@ class Stretch(NamedTuple):
         start, end: where they begin and end in it.
         last: offset in the file of the last one.
         entries: how many there are.
+        last_vlsn: of the last replicated one up to here, since the last entry that stood apart; NULL_VLSN without one.
     """
 
     lsn: int
@@ -39,6 +40,7 @@ class Stretch(NamedTuple):
     end: int
     last: int
     entries: int
+    last_vlsn: int
 
     @property
     def last_lsn(self) -> int:
@@ -53,21 +55,18 @@ class Stretch(NamedTuple):
 
     def entry_at(self, pos: int) -> LogEntry:
         """The entry that begins at a position of the buffer."""
-        checksum, pair, prev, size = PLAIN_HEADER.unpack_from(self.data, pos)
-        length = header_lengths(self.version)[pair]
-        vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(self.data, pos + VLSN_AT)[0]
-        return log_entry(
-            lsn=self.lsn + pos,
-            type_number=pair & 0xFF,
-            version=self.version,
-            flags=pair >> 8,
-            prev_offset=prev,
-            item_size=size,
-            vlsn=vlsn,
-            checksum=checksum,
-            checksum_ok=True,
-            body=self.data[pos + length : pos + length + size],
-        )
+        return entry_at(self.data, pos, self.lsn, self.version)
+
+
+def entry_at(data: bytes, pos: int, base_lsn: int, version: int) -> LogEntry:
+    """The plain entry at a position of a buffer whose first byte has an LSN."""
+    checksum, pair, prev, size = PLAIN_HEADER.unpack_from(data, pos)
+    length = header_lengths(version)[pair]
+    vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
+    return log_entry(
+        lsn=base_lsn + pos, type_number=pair & 0xFF, version=version, flags=pair >> 8, prev_offset=prev,
+        item_size=size, vlsn=vlsn, checksum=checksum, checksum_ok=True, body=data[pos + length : pos + length + size],
+    )  # fmt: skip
 
 
 def keeping(types: frozenset[int] | None) -> list[int]:

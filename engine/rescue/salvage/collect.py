@@ -24,7 +24,7 @@ from engine.format.lsn import NULL_LSN
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
-from engine.log.stretches import Stretch, stretches
+from engine.log.stretch import Stretch
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase
@@ -163,9 +163,9 @@ class Salvage:
             return
         taker = self._takers[number]
         with reader:
-            for item in stretches(reader):
+            for item in reader.stretches():
                 if isinstance(item, Stretch):
-                    taker.take(item.data, item.start, item.end, item.base_lsn, item.version)
+                    taker.take(item.data, item.start, item.end, item.lsn, item.version)
                 elif not isinstance(item, Damage):
                     self._read_entry(number, item)
 

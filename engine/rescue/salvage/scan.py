@@ -40,7 +40,7 @@ from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
-from engine.log.stretches import Stretch, entries_of, stretches
+from engine.log.stretch import Stretch, keeping
 from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, VOID, LNVersion, SlotVersion
 from engine.storage.disk import DiskStorage
 
@@ -125,7 +125,8 @@ def survey_log(env: str) -> LogSurvey:
                 last_vlsn = item.vlsn
         else:
             last_vlsn = item.last_vlsn if item.last_vlsn != NULL_VLSN else last_vlsn
-            few = entries_of(item, _FEW if item.data.find(GROUP_KEY_BYTES, item.start, item.end) < 0 else _FEW_AND_LNS)
+            wanted = _FEW if item.data.find(GROUP_KEY_BYTES, item.start, item.end) < 0 else _FEW_AND_LNS
+            few = map(item.entry_at, item.positions(keeping(wanted)))
         for entry in few:
             if entry.type_number in STREAM_LNS and not entry.invisible:
                 group = group_of(entry) or group
@@ -232,7 +233,7 @@ def _items(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[Stretc
     for file in files:
         try:
             with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-                yield from stretches(reader)
+                yield from reader.stretches()
         except JetoolError as error:
             # What other files hold is salvaged all the same.
             yield unreadable(file, error)
