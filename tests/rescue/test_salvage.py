@@ -340,6 +340,6 @@ def test_the_fast_way_takes_what_the_general_one_takes(start: str, monkeypatch: 
     assert envs
     fast = [(found.given, found.lost, found.doubt, found.counts) for found in map(Found, envs)]
 
-    monkeypatch.setattr("engine.rescue.salvage.collect.stretches", FileReader.entries)
+    monkeypatch.setattr(FileReader, "stretches", FileReader.entries)
     general = [(found.given, found.lost, found.doubt, found.counts) for found in map(Found, envs)]
     assert fast == general

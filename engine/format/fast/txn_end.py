@@ -44,7 +44,7 @@ def txn_end_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, i
     for _ in range(numbers):
         _, pos = unpack(data, pos)
     if pos != end:
-        raise FormatError("the fields of a transaction's end do not fill its entry", found=f"{end - pos} bytes")
+        raise FormatError("the fields of a transaction's end do not fill its entry")
     return txn_id, time
 
 
