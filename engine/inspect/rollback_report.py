@@ -86,7 +86,9 @@ def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener:
     vlsns = {e.lsn: e.record.matchpoint_vlsn for e in rollbacks if isinstance(e.record, RollbackStart)}
     times = {entry.lsn: entry.record.time for entry in rollbacks}
     if not rollbacks:
-        return RollbackReport(damages, [], [], vlsns, times, {}, "")
+        return RollbackReport(
+            damages=damages, rollbacks=[], periods=[], matchpoint_vlsns=vlsns, times=times, lns={}, refused=""
+        )
     access = LogAccess(storage, files.files)
     try:
         ckpt_end = find_last_checkpoint(access, find_end(storage, files)).ckpt_end_lsn
@@ -98,7 +100,15 @@ def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener:
     tracker = RollbackTracker(start)
     refused = _register(tracker, rollbacks, storage, files)
     lns = {} if refused else _records(storage, files, tracker)
-    return RollbackReport(damages, rollbacks, [] if refused else tracker.periods, vlsns, times, lns, refused)
+    return RollbackReport(
+        damages=damages,
+        rollbacks=rollbacks,
+        periods=[] if refused else tracker.periods,
+        matchpoint_vlsns=vlsns,
+        times=times,
+        lns=lns,
+        refused=refused,
+    )
 
 
 def _look_at(storage: Storage, end_file: int, file: LogFile) -> tuple[bool, list[Damage]]:

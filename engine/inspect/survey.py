@@ -47,7 +47,7 @@ from engine.format.fast.header import TYPES, header_lengths, item_size
 from engine.format.fast.loops import COUNT, KEEP, TALLY
 from engine.format.fast.txn_end import txn_end_fields
 from engine.format.fast.txns import note_transactions
-from engine.format.fast.walks import sift
+from engine.format.fast.walks import keeping, sift
 from engine.format.header import FLAGS_AT, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
@@ -58,7 +58,7 @@ from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFiles
 from engine.log.reader import LogReader
-from engine.log.stretch import Stretch, keeping
+from engine.log.stretch import Stretch
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"

@@ -28,7 +28,7 @@ from engine.errors import DamageError, NotFoundError, UnsupportedError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
-from engine.format.fast.walks import walk_of
+from engine.format.fast.walks import keeping, walk_of
 from engine.format.header import (
     BAD_PREV,
     CHECKSUM_BYTES,
@@ -48,7 +48,7 @@ from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, log_entry
 from engine.log.files import MARKER_FILE_NUMBER, LogFile, LogFiles, version_beside
-from engine.log.stretch import Stretch, keeping
+from engine.log.stretch import Stretch
 from engine.log.window import WINDOW_BYTES, SearchBudget, Window, look, next_good
 from engine.storage.base import Storage
 
@@ -172,7 +172,16 @@ class FileReader:
             if base + pos > offset:
                 entries = sum(tally[0] for _, tally in walk.take(with_bytes=False))
                 vlsn = NULL_VLSN if last_vlsn == _LEAST_VLSN else last_vlsn
-                yield Stretch(self.file.number << 32 | base, version, data, offset - base, pos, last, entries, vlsn)
+                yield Stretch(
+                    lsn=self.file.number << 32 | base,
+                    version=version,
+                    data=data,
+                    start=offset - base,
+                    end=pos,
+                    last=last,
+                    entries=entries,
+                    last_vlsn=vlsn,
+                )
                 prev_offset, offset = last, base + pos
             # The walk ends at the window's edge too: move the window before looking closer.
             if offset < min(limit, window.size_bytes) and (offset == before or window.at_end()):

@@ -7,17 +7,14 @@ types asks where they begin (``positions``), decides on their bytes, and makes a
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from engine.format.fast.header import PAIRS, PLAIN_HEADER, TYPES, header_lengths
-from engine.format.fast.loops import KEEP
+from engine.format.fast.header import PLAIN_HEADER, header_lengths
 from engine.format.fast.walks import sift
 from engine.format.header import HEADER_BYTES, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import file_of, make_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry, log_entry
-
-_keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
 
 
 class Stretch(NamedTuple):
@@ -48,7 +45,7 @@ class Stretch(NamedTuple):
         return make_lsn(file_of(self.lsn), self.last)
 
     def positions(self, actions: list[int]) -> list[int]:
-        """Where the entries begin in the buffer that ``actions`` keeps; from ``keeping``."""
+        """Where the entries begin in the buffer that ``actions`` keeps; from ``walks.keeping``."""
         found: list[int] = []
         sift(self.data, self.start, self.end, actions, header_lengths(self.version), found, [])
         return found
@@ -67,12 +64,3 @@ def entry_at(data: bytes, pos: int, base_lsn: int, version: int) -> LogEntry:
         lsn=base_lsn + pos, type_number=pair & 0xFF, version=version, flags=pair >> 8, prev_offset=prev,
         item_size=size, vlsn=vlsn, checksum=checksum, checksum_ok=True, body=data[pos + length : pos + length + size],
     )  # fmt: skip
-
-
-def keeping(types: frozenset[int] | None) -> list[int]:
-    """For each ``type | flags << 8`` what ``sift`` does with the entry: it keeps those of some types; None: of all."""
-    actions = _keeping.get(types)
-    if actions is None:
-        row = [KEEP if types is None or number in types else 0 for number in range(TYPES)]
-        actions = _keeping[types] = row * (PAIRS // TYPES)
-    return actions

@@ -233,4 +233,12 @@ def _totals(check: FileCheck) -> _Totals:
         lns += found.entries if number in LNS else 0
         plain_lns += found.entries if number in PLAIN_LNS else 0
     types_known = not check.erased and check.version >= TWO_PART_DUPLICATES
-    return _Totals(entries, total_bytes, nodes, lns, plain_lns, node_bytes, types_known)
+    return _Totals(
+        entries=entries,
+        total_bytes=total_bytes,
+        nodes=nodes,
+        lns=lns,
+        plain_lns=plain_lns,
+        node_bytes=node_bytes,
+        types_known=types_known,
+    )

@@ -17,6 +17,9 @@ fast                              general                                    dif
 ``ln.encode_user_ln``             ``entry.ln.encode_ln``                     ``tests/format/test_fast_lns.py``
 ``txn_end.ended_transaction``     ``entry.txn_end.decode_txn_end``           ``tests/format/test_fast_lns.py``
 ``txn_end.encode_local_end``      ``entry.txn_end.encode_txn_end``           ``tests/format/test_codec_properties.py``
+``txn_end.txn_end_fields``        ``entry.txn_end.decode_txn_end``           ``tests/inspect/test_from_bytes.py``
+``txns``                          ``entry.ln``, ``entry.txn_end``            ``tests/inspect/test_from_bytes.py``
+``filters``                       ``engine.inspect.selection``               ``tests/inspect/test_from_bytes.py``
 ``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
 ``bin``, ``encode_usual``         ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
 ``LNBlock``                       ``entry.ln.encode_ln``                     ``tests/pipeline/test_load_blocks.py``
