@@ -33,14 +33,13 @@ from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import LNS, ROLLBACKS, TRANSACTIONAL, TXN_FATES
 from engine.format.fast.filters import ByteFilter
 from engine.format.fast.header import header_lengths
-from engine.format.fast.walks import keeping
+from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, file_of
 from engine.inspect.fate_table import ABORTED_BIT, BEHIND_END, COMMITTED_BIT, HAS_END, LISTED, FateTable, lsn_of
 from engine.inspect.parallel import map_small
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader, LogReader
-from engine.log.stretch import Stretch
 from engine.storage.base import Storage
 
 COMMITTED: Final = "committed"

@@ -19,10 +19,9 @@ from engine.format.header import FLAGS_AT, TYPE_AT, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import make_lsn
 from engine.format.stream_facts import StreamFacts, matters
 from engine.inspect.parallel import map_in_order
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
-from engine.log.stretch import Stretch
 from engine.storage.base import Storage
 
 # What ``Stretch.positions`` keeps; marks of the stream are rare entries, which stand in no stretch.

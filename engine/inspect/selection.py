@@ -39,13 +39,12 @@ from engine.format.entry_types import (
 )
 from engine.format.fast.filters import ByteFilter
 from engine.format.fast.header import header_lengths
-from engine.format.fast.walks import keeping
+from engine.format.fast.loops import keeping
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, make_lsn
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles
 from engine.log.reader import LogReader
-from engine.log.stretch import Stretch
 from engine.storage.base import Storage
 
 _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)

@@ -55,10 +55,9 @@ from engine.inspect.database_name import database_name
 from engine.inspect.selection import db_of, time_of
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles
 from engine.log.reader import LogReader
-from engine.log.stretch import Stretch
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"

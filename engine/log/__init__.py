@@ -11,7 +11,6 @@ Modules:
 * ``marker``: the restore marker: a file that says that an environment must not be opened
 * ``passes``: forward and backward passes over a stretch of the log, for recovery
 * ``reader``: reading the log: one file forward, with every stretch that is no entry; all files in both directions
-* ``stretch``: plain, intact entries in a row that are still bytes
 * ``tail``: finding the end of the log and what stands near it
 * ``window``: looking into one log file: a buffer over it, what stands at an offset, the next good entry after a bad one
 * ``writer``: writing the log

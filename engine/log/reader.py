@@ -46,9 +46,8 @@ from engine.format.header import (
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
-from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, log_entry
+from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, Stretch, log_entry
 from engine.log.files import MARKER_FILE_NUMBER, LogFile, LogFiles, version_beside
-from engine.log.stretch import Stretch
 from engine.log.window import WINDOW_BYTES, SearchBudget, Window, look, next_good
 from engine.storage.base import Storage
 

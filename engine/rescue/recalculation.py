@@ -27,13 +27,13 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, NODES
 from engine.format.fast.header import PLAIN_HEADER, header_lengths
 from engine.format.fast.ln import database_of
+from engine.format.fast.loops import keeping
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import file_of, is_null, offset_of
 from engine.log.access import LogAccess
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
-from engine.log.stretches import Stretch, entries_of, stretches
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import SalvagedRecord
 from engine.rescue.salvage.scan import survey_log
@@ -202,7 +202,7 @@ def _held_by(storage: Storage, file: LogFile, end_file: int, held: Counter[int])
     """Bytes of the good entries of a file but its header; those of LNs and nodes go by database to ``held``."""
     counted = 0
     with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        for item in stretches(reader):
+        for item in reader.stretches():
             if isinstance(item, Damage):
                 continue
             counted += item.end - item.start if isinstance(item, Stretch) else item.total_bytes
@@ -216,7 +216,7 @@ def _held_by(storage: Storage, file: LogFile, end_file: int, held: Counter[int])
 
 def _counted_of(item: Stretch | LogEntry) -> Iterator[LogEntry]:
     if isinstance(item, Stretch):
-        yield from entries_of(item, _COUNTED)
+        yield from map(item.entry_at, item.positions(keeping(_COUNTED)))
     elif item.type_number in _COUNTED:
         yield item
 

@@ -14,17 +14,16 @@ from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import ABORT, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS
 from engine.format.fast.header import header_lengths
+from engine.format.fast.loops import keeping
 from engine.format.fast.txns import note_transactions
-from engine.format.fast.walks import keeping
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
 from engine.inspect.fate_table import FateTable, lsn_of, stored_lsn
 from engine.inspect.fates import COMMITTED, fates_of, read_fates, versions
 from engine.inspect.selection import Selection, txn_of
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import LogReader
-from engine.log.stretch import Stretch
 from engine.storage.disk import DiskStorage
 from tests import corpus
 

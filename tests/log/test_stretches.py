@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.format.entry_types import LNS, NAME_LNS, TXN_ENDS
-from engine.format.fast.walks import keeping
+from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import FileReader, LogReader
-from engine.log.stretch import Stretch
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests import corpus

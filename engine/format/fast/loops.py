@@ -20,7 +20,7 @@ from struct import error as StructError  # noqa: N812 - there is no better name 
 from typing import Final
 from zlib import adler32
 
-from engine.format.fast.header import LINK, PLAIN_HEADER, REPLICATED_IN_PAIR, plain_pairs
+from engine.format.fast.header import LINK, PAIRS, PLAIN_HEADER, REPLICATED_IN_PAIR, TYPES, plain_pairs
 from engine.format.header import CHECKSUM_BYTES, HEADER_BYTES, HEADER_WITH_VLSN_BYTES, VLSN_AT, VLSN_FIELD
 
 # What sift() does with an entry, by ``type | flags << 8``; may be combined.
@@ -195,3 +195,15 @@ def sift(
                 return int(pos + total)
         pos += total
     return pos
+
+
+_keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
+
+
+def keeping(types: frozenset[int] | None) -> list[int]:
+    """For each ``type | flags << 8`` what ``sift`` does with the entry: it keeps those of some types; None: of all."""
+    actions = _keeping.get(types)
+    if actions is None:
+        row = [KEEP if types is None or number in types else 0 for number in range(TYPES)]
+        actions = _keeping[types] = row * (PAIRS // TYPES)
+    return actions

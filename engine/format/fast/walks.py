@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.format.fast import kernel
-from engine.format.fast.header import PAIRS, TYPES, plain_pairs, vlsn_bits
-from engine.format.fast.loops import KEEP, Sizes, check_plain, follow_links
+from engine.format.fast.header import PAIRS, plain_pairs, vlsn_bits
+from engine.format.fast.loops import Sizes, check_plain, follow_links
 from engine.format.fast.loops import sift as sift_plain
 from engine.format.header import FLAGS_AT, TYPE_AT
 
@@ -93,15 +93,3 @@ class NativeWalk:
 def walk_of(version: int) -> Walk | NativeWalk:
     """A walk over files of a log version, the faster of the two."""
     return NativeWalk(version) if kernel.is_compiled() else Walk(version)
-
-
-_keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
-
-
-def keeping(types: frozenset[int] | None) -> list[int]:
-    """For each ``type | flags << 8`` what ``sift`` does with the entry: it keeps those of some types; None: of all."""
-    actions = _keeping.get(types)
-    if actions is None:
-        row = [KEEP if types is None or number in types else 0 for number in range(TYPES)]
-        actions = _keeping[types] = row * (PAIRS // TYPES)
-    return actions

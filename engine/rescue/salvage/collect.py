@@ -21,10 +21,9 @@ from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry_types import BINS, COMMIT, TXN_ENDS, USER_LNS
 from engine.format.lsn import NULL_LSN
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
-from engine.log.stretch import Stretch
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase

@@ -33,15 +33,14 @@ from engine.format.entry_types import (
     STREAM_LNS,
     TXN_ENDS,
 )
-from engine.format.fast.walks import keeping
+from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
-from engine.log.stretch import Stretch
 from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, VOID, LNVersion, SlotVersion
 from engine.storage.disk import DiskStorage
 

@@ -24,8 +24,7 @@ from engine.format.header import FLAGS_AT, HEADER_BYTES, TYPE_AT, VLSN_AT, VLSN_
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
 from engine.format.vlsn import NULL_VLSN
-from engine.log.entry import LogEntry
-from engine.log.stretch import entry_at
+from engine.log.entry import LogEntry, entry_at
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.verdict import NewestBins
