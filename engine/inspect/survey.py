@@ -44,10 +44,10 @@ from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.entry_types import NODE as NODE_FAMILY
 from engine.format.entry_types import ROLLBACK_START as ROLLBACK_START_TYPE
 from engine.format.fast.header import TYPES, header_lengths, item_size
-from engine.format.fast.loops import COUNT, KEEP, TALLY
+from engine.format.fast.loops import COUNT, KEEP, TALLY, keeping
 from engine.format.fast.txn_end import txn_end_fields
 from engine.format.fast.txns import note_transactions
-from engine.format.fast.walks import keeping, sift
+from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN

@@ -18,7 +18,8 @@ from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, Progress
 from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
 from engine.format.fast.header import PAIRS, PLAIN_HEADER, header_lengths
-from engine.format.fast.walks import keeping, sift
+from engine.format.fast.loops import keeping
+from engine.format.fast.walks import sift
 from engine.format.header import HEADER_BYTES, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN

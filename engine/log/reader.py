@@ -28,7 +28,8 @@ from engine.errors import DamageError, NotFoundError, UnsupportedError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
-from engine.format.fast.walks import keeping, walk_of
+from engine.format.fast.loops import keeping
+from engine.format.fast.walks import walk_of
 from engine.format.header import (
     BAD_PREV,
     CHECKSUM_BYTES,
