@@ -11,7 +11,6 @@ Modules:
 * ``crash_points``: crash drills on a log that exists: what a crash, or a failing disk, would leave of it
 * ``database_name``: the name of one database, looked up in the mapping tree as a checkpoint left it
 * ``explain``: why recovery applies or ignores each entry of a log
-* ``fate_table``: the transactions of a log in columns: some 80 bytes of each, since there can be millions
 * ``fates``: what became of every transaction in the log, and of every version of a record
 * ``follow``: following a log while another process writes it (``dump-log --follow``)
 * ``group_record``: the replication group that a log belongs to

@@ -13,12 +13,12 @@ from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import ABORT, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS
+from engine.format.fast.fate_table import FateTable, lsn_of, stored_lsn
 from engine.format.fast.header import header_lengths
 from engine.format.fast.loops import keeping
 from engine.format.fast.txns import note_transactions
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
-from engine.inspect.fate_table import FateTable, lsn_of, stored_lsn
 from engine.inspect.fates import COMMITTED, fates_of, read_fates, versions
 from engine.inspect.selection import Selection, txn_of
 from engine.log.entry import Damage, LogEntry, Stretch

@@ -19,6 +19,7 @@ fast                              general                                    dif
 ``txn_end.encode_local_end``      ``entry.txn_end.encode_txn_end``           ``tests/format/test_codec_properties.py``
 ``txn_end.txn_end_fields``        ``entry.txn_end.decode_txn_end``           ``tests/inspect/test_from_bytes.py``
 ``txns``                          ``entry.ln``, ``entry.txn_end``            ``tests/inspect/test_from_bytes.py``
+``fate_table``                    ``engine.inspect.fates``                   ``tests/inspect/test_from_bytes.py``
 ``filters``                       ``engine.inspect.selection``               ``tests/inspect/test_from_bytes.py``
 ``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
 ``bin``, ``encode_usual``         ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``

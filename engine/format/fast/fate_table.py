@@ -2,6 +2,8 @@
 
 Rows come in the order of first entries. Ids ascend in a log (those of replicated transactions descend), so the row of
 an id is looked up in an array; an id far from all others has its row in a dictionary.
+
+General twin: ``engine.inspect.fates``, which adds what is not of the usual form from its record.
 """
 
 from __future__ import annotations
