@@ -49,7 +49,6 @@ NATIVE = (
     "engine/format/fast/txns.py",
     "engine/format/header.py",
     "engine/format/lsn.py",
-    "engine.format.fast.fate_table.py",
     "engine/log/access.py",
     "engine/log/entry.py",
     "engine/log/passes.py",

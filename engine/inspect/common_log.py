@@ -10,10 +10,13 @@ it at 0x3/0x120.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.format.lsn import NULL_LSN, make_lsn
+from engine.inspect.parallel import map_small
+from engine.log.check import check_file
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
@@ -104,13 +107,34 @@ def common_log(
     return CommonLog(relation, make_lsn(min(n for n in longer if n > min(ends)), 0), equal)
 
 
-def shared_log(found: CommonLog, files: LogFiles, other_files: LogFiles) -> SharedLog | None:
-    """What is the same in both of two logs that were compared; None for nothing."""
+def shared_log(
+    found: CommonLog, storage: Storage, files: LogFiles, other_files: LogFiles, jobs: int = 1
+) -> SharedLog | None:
+    """What is the same in both of two logs that were compared; None for nothing, or where it is damaged.
+
+    Arguments:
+        found: the comparison.
+        storage, files: the first environment; its part is checked, and the other's is the same.
+        other_files: the second.
+        jobs: processes that check.
+    """
     if found.relation == UNRELATED:
         return None
     end_lsn = _BEYOND if found.first_difference == NULL_LSN else found.first_difference
-    numbers = ({file.number for file in listed.files} for listed in (files, other_files))
-    return SharedLog(end_lsn, frozenset.intersection(*map(frozenset, numbers)))
+    others = {file.number for file in other_files.files}
+    both = [file for file in files.files if file.number in others]
+    for met in map_small(partial(_first_damage, storage, files.end_file()), both, jobs):
+        # A record that cannot be read is for whoever reads it to report.
+        if met != NULL_LSN and met < end_lsn:
+            return None
+    return SharedLog(end_lsn, frozenset(file.number for file in both))
+
+
+def _first_damage(storage: Storage, end_file: int, file: LogFile) -> int:
+    """Where the first damage of a file begins that is no torn tail; NULL_LSN for none."""
+    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+        damages = check_file(reader, with_sizes=False).damages
+    return next((seen.damage.lsn for seen in damages if not seen.damage.is_tail), NULL_LSN)
 
 
 def _same_bytes(one: Storage, here: LogFile, other: Storage, there: LogFile) -> int:

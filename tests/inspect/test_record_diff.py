@@ -85,7 +85,7 @@ def test_copies_that_went_on_are_compared_by_their_slots(seed: int) -> None:
     files = [list_log_files(storage) for storage in stores]
     other.sync()
     log = common_log(stores[0], files[0], stores[1], files[1])
-    shared = shared_log(log, *files)
+    shared = shared_log(log, stores[0], files[0], files[1])
     assert shared is not None
     by_slots = diff_records(one, other, 1 << 20, shared=shared)
     assert by_slots == diff_records(one, other, 1 << 20)
