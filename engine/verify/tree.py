@@ -174,10 +174,13 @@ class TreeWalk:
         """Check all that hangs on some branches, beginning with the last."""
         todo = list(branches)
         while todo:
-            parent, index, extent = todo.pop()
-            child = self._child(db, parent, index)
-            if child is not None:
-                todo += self._seen(db, child, extent, visit)
+            todo += self.node(db, todo.pop(), visit)
+
+    def node(self, db: DatabaseState, branch: Branch, visit: Visitor) -> list[Branch]:
+        """Check the node that a branch leads to; its branches, the last one first."""
+        parent, index, extent = branch
+        child = self._child(db, parent, index)
+        return [] if child is None else self._seen(db, child, extent, visit)
 
     def swap(self, tally: WalkTally = _NOTHING_WALKED) -> WalkTally:
         """Go on from another tally, none by default; returns the one until now."""

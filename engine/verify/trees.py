@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, counted
 from engine.evictor.evictor import Evictor
+from engine.format.entry.node import LEVEL_MASK
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.inspect.parallel import map_small
 from engine.log.access import LogAccess
@@ -43,8 +44,10 @@ from engine.verify.tree import Branch, IdPages, Ids, TreeWalk, Visitor, WalkTall
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
-# A tree of fewer branches is not worth the start of a process.
+# A tree of two levels with fewer branches is not worth the start of a process.
 _SHARED_BRANCHES: Final = 16
+_LOW: Final = 2
+Walked = TypeVar("Walked")
 LEVELS: Final = ("tree", "refs", "data", "space")
 
 
@@ -302,18 +305,30 @@ class _Check:
         branches = self._walk.top(db, self._visit)
         # Processes share a tree where that is worth starting them, and where nothing that is seen in one part of it
         # counts in another: not an order that is learned from the keys, not JE's own records.
-        shared = self.jobs > 1 and len(branches) >= _SHARED_BRANCHES and not self.observers
+        is_tall = bool(branches) and branches[0].parent.level & LEVEL_MASK > _LOW
+        shared = self.jobs > 1 and not self.observers and (is_tall or len(branches) >= _SHARED_BRANCHES)
         if shared and not db.internal and db.order.comparator is None and self._in_parts(db, branches):
             return
         self._walk.below(db, branches, self._visit)
 
     def _in_parts(self, db: DatabaseState, branches: list[Branch]) -> bool:
         """Walk over the branches of a tree in several processes; False when that tells less than one walk."""
-        parts = []
-        before = self._walk.records
-        for part in map_small(partial(self._part, db), branches[::-1], self.jobs):
-            parts.append(part)
-            self._told(before + sum(done.tally.records for done in parts))
+        steps: list[Branch | _Part] = []
+        for branch in reversed(branches):
+            if len(branches) >= _SHARED_BRANCHES:
+                steps.append(branch)
+                continue
+            # A root of few children: theirs are shared.
+            part, below = self._apart(partial(self._walk.node, db, branch, self._visit))
+            steps += [part, *reversed(below)]
+        shares = [step for step in steps if isinstance(step, Branch)]
+        walked = map_small(partial(self._part, db), shares, self.jobs)
+        parts: list[_Part] = []
+        records = self._walk.records
+        for step in steps:
+            parts.append(next(walked) if isinstance(step, Branch) else step)
+            records += parts[-1].tally.records
+            self._told(records)
         # A node id in two parts is one that is used twice; which of the nodes has to say so, their order decides.
         if not self._ids.join([part.ids for part in parts]):
             return False
@@ -326,22 +341,26 @@ class _Check:
         return True
 
     def _part(self, db: DatabaseState, branch: Branch) -> _Part:
-        """Walk over one branch, and hand over what was seen there apart from everything else."""
+        """Walk over all that hangs on one branch."""
+        return self._apart(partial(self._walk.below, db, [branch], self._visit))[0]
+
+    def _apart(self, walk: Callable[[], Walked]) -> tuple[_Part, Walked]:
+        """Walk, and hand over what was seen apart from everything else."""
         # The parts together are told, by the process that asked for them.
         told, self._told = self._told, _tell_nobody
         space = None if self._space is None else self._space[0]
         before = self._findings.swap(), self._walk.swap(), self._lost.swap(), None if space is None else space.swap()
         self._ids.begin_part()
-        try:
-            self._walk.below(db, [branch], self._visit)
-        finally:
-            ids = self._ids.end_part()
-            seen = None if space is None else space.swap(before[3])
-            part = _Part(
-                self._findings.swap(before[0]), self._walk.swap(before[1]), self._lost.swap(before[2]), seen, ids
-            )
-            self._told = told
-        return part
+        result = walk()
+        part = _Part(
+            found=self._findings.swap(before[0]),
+            tally=self._walk.swap(before[1]),
+            lost=self._lost.swap(before[2]),
+            space=None if space is None else space.swap(before[3]),
+            ids=self._ids.end_part(),
+        )
+        self._told = told
+        return part, result
 
     def _visit(self, db: DatabaseState, node: IN) -> None:
         if self._walk.nodes % _TOLD_NODES == 0:

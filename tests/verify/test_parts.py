@@ -55,7 +55,8 @@ def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatc
         return in_parts(check, db, branches)
 
     monkeypatch.setattr(trees._Check, "_in_parts", noted)
-    monkeypatch.setattr(trees, "_SHARED_BRANCHES", 2)
+    # So that the children of the root are shared, or theirs.
+    monkeypatch.setattr(trees, "_SHARED_BRANCHES", (2, 100)[seed // 2 % 2])
     files = environment(seed)
     whole = verified(files, 2)
     assert whole == verified(files, 1)
