@@ -36,6 +36,7 @@ _LENGTH: Final = Struct("<Q")
 _NUMBER: Final = Struct("<I")
 _MOST_NUMBERS: Final = 1000
 _READ_BYTES: Final = 1 << 20
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
@@ -151,9 +152,15 @@ class _Workers:
     def start(self, function: Callable[[Task], Result], tasks: Sequence[Task], numbers: Iterable[int]) -> None:
         """Fork a process that does the tasks of these numbers. This process has no threads at that point."""
         receiving, sending = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            _work(function, tasks, numbers, sending, [receiving, *self._received])
+        # The worker may be told to end while it is being made: a handler of this process would run there, amid what
+        # Python repairs after a fork, and what it raises would be lost. So a signal waits until the worker is ready.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _work(function, tasks, numbers, sending, [receiving, *self._received])
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         # Only the worker has this end now: when it dies, the pipe ends.
         os.close(sending)
         self._pids.append(pid)
@@ -223,6 +230,7 @@ def _work(
         # An interrupt is for the parent, which then ends the workers.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         for handle in inherited:
             os.close(handle)
         for number in numbers:
