@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
-from engine.errors import DamageError
+from engine.errors import DamageError, UnsupportedError
 from engine.format.bytecursor import PREFIX_ONLY, join_two_part_key
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import NULL_LSN
@@ -330,12 +330,16 @@ def _slots(node: BIN, first: int, now_ms: int) -> LiveSlots:
 def has_whole_slots(engine: Engine) -> bool:
     """Whether slots tell which records there are: nobody holds a lock, and no log file is as old as v7.
 
-    Until v7 a slot may lead to a deletion without saying so.
+    Until v7 a slot may lead to a deletion without saying so. A file without a readable header, such as a last one that
+    a crash left empty, has no version: then each record is read, which finds the damage where it concerns one.
     """
     access = engine.ctx.access
-    return engine.locks.is_idle() and all(
-        access.version_of(file.number) >= TWO_PART_DUPLICATES for file in access.files()
-    )
+    try:
+        return engine.locks.is_idle() and all(
+            access.version_of(file.number) >= TWO_PART_DUPLICATES for file in access.files()
+        )
+    except (DamageError, UnsupportedError):
+        return False
 
 
 _NODES_AT_ONCE: Final = 64
