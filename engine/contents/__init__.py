@@ -5,6 +5,7 @@ Pure: bytes in, values as JSON has them out. Nothing here opens an environment o
 Modules:
 
 * ``base``: what kinds of contents and decoders promise, fields of hostile bytes, JSON of others
+* ``bindings``: values as JE's tuple bindings write them, large numbers among them
 * ``dpl``: entity stores of JE's Direct Persistence Layer
 * ``frontend_files``: the files beside a frontend's journals: role, cluster, images
 * ``heritrix``: the queues of a crawl

@@ -4,27 +4,35 @@ Databases are called ``persist#STORE#CLASS`` and ``persist#STORE#CLASS#KEY`` (a 
 ``persist#STORE#com.sleepycat.persist.formats``, has one record, a Java object with the list of formats. A record begins
 with the number of its format; then come the secondary keys and the other fields, each of the class above before those
 of the class itself, in the order of the format. What stands in a field depends on its declared type: primitives and
-texts as tuple bindings write them, other objects with the number of their own format before them, 0 for null, a
-negative number for an object that stands earlier in the record.
+texts as tuple bindings write them (``bindings``), other objects with the number of their own format before them, 0 for
+null, a negative number for an object that stands earlier in the record. A key has no numbers: it is a simple value, the
+ordinal of an enum, or the fields of a composite key in their order.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, modified_utf8, unknown
+from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
+from engine.contents.bindings import PRIMITIVES, SIMPLE, SIMPLE_CLASSES, text
 from engine.contents.java_objects import STREAM_HEADER, JavaReader
 from engine.errors import FormatError
 from engine.format.bytecursor import unpack
+from engine.format.sequence_record import decode_sequence
 
 _PREFIX: Final = "persist#"
 _CATALOG: Final = "com.sleepycat.persist.formats"
 _IMPL: Final = "com.sleepycat.persist.impl."
 _DEEPEST: Final = 60
 _STRING: Final = "java.lang.String"
+_COMPOSITE: Final = "CompositeKeyFormat"
+_ENUM: Final = "EnumFormat"
+_KEY_KINDS: Final = (_COMPOSITE, _ENUM)
+_SEQUENCES: Final = "com.sleepycat.persist.sequences"
+# What is said again rather than referred to: a record must not grow by what is in it once.
+_LONGEST_REPEATED: Final = 40
 
 
 class StoreDatabase(NamedTuple):
@@ -48,12 +56,13 @@ class ClassFormat(NamedTuple):
     Attributes:
         kind: the class of the format, without its package.
         name: the class that it is of.
-        keys, fields: secondary keys and other fields.
+        keys, fields: secondary keys and other fields; of a composite key all its fields.
         above: number of the format of the class above; None without one.
         proxy: number of the format of the proxy; None without one.
         names: of the constants of an enum.
         primary: field of the primary key; None where the class has none.
         direct_texts: texts stand in fields without a number.
+        indexes: of an entity class, the secondary keys of it and the classes below it, as their indexes hold them.
     """
 
     kind: str
@@ -65,51 +74,7 @@ class ClassFormat(NamedTuple):
     names: tuple[str, ...]
     primary: ClassField | None
     direct_texts: bool
-
-
-def _float(form: str, size: int) -> Callable[[Fields], Json]:
-    """A sortable float: all bits of a negative one are flipped, of another one the sign alone."""
-
-    def read(fields: Fields) -> Json:
-        bits, sign = fields.number(size, signed=False), 1 << (8 * size - 1)
-        bits = bits ^ sign if bits & sign else ~bits & (2 * sign - 1)
-        value: float = struct.unpack(form, bits.to_bytes(size, "big"))[0]
-        return value if value - value == 0 else str(value)
-
-    return read
-
-
-def _text(fields: Fields) -> str | None:
-    found = fields.until(0)
-    return None if found == b"\xff" else modified_utf8(found)
-
-
-def _character(fields: Fields) -> Json:
-    number = fields.number(2, signed=False)
-    return chr(number) if not 0xD800 <= number < 0xE000 else number
-
-
-_SIMPLE: Final[dict[str, Callable[[Fields], Json]]] = {
-    "FBool": lambda fields: fields.number(1) != 0,
-    "FByte": lambda fields: fields.sortable(1),
-    "FChar": _character,
-    "FDate": lambda fields: {"time_ms": fields.sortable(8)},
-    "FDouble": _float(">d", 8),
-    "FFloat": _float(">f", 4),
-    "FInt": lambda fields: fields.sortable(4),
-    "FLong": lambda fields: fields.sortable(8),
-    "FShort": lambda fields: fields.sortable(2),
-    "FString": _text,
-}
-_PRIMITIVES: Final = {
-    "boolean": "FBool", "byte": "FByte", "char": "FChar", "double": "FDouble", "float": "FFloat", "int": "FInt",
-    "long": "FLong", "short": "FShort",
-}  # fmt: skip
-_KEYS: Final = _PRIMITIVES | {
-    "java.lang.Boolean": "FBool", "java.lang.Byte": "FByte", "java.lang.Character": "FChar",
-    "java.lang.Double": "FDouble", "java.lang.Float": "FFloat", "java.lang.Integer": "FInt", "java.lang.Long": "FLong",
-    "java.lang.Short": "FShort", "java.util.Date": "FDate", _STRING: "FString",
-}  # fmt: skip
+    indexes: tuple[ClassField, ...]
 
 
 def store_database(name: str) -> StoreDatabase | None:
@@ -135,6 +100,15 @@ def formats_of(value: bytes) -> dict[int, ClassFormat]:
         listed = [meant(one) for one in found or ()]
         return tuple(ClassField(str(one["name"]), str(one["className"])) for one in listed)
 
+    def indexes(entity: Json) -> Iterator[ClassField]:
+        """What an entity class says of its secondary keys: the map of them is within one that cannot be changed."""
+        found = meant(entity["secondaryKeys"]) if isinstance(entity, dict) else None
+        inner = meant(found.get("m")) if isinstance(found, dict) and "m" in found else found
+        for name, key in inner["entries"] if isinstance(inner, dict) else ():
+            # A key of many values has one record for each of them.
+            described = meant(key)
+            yield ClassField(str(name), str(described["elementClassName"] or described["className"]))
+
     formats: dict[int, ClassFormat] = {}
     for one in map(meant, data["formatList"]):
         if not isinstance(one, dict):
@@ -144,12 +118,13 @@ def formats_of(value: bytes) -> dict[int, ClassFormat]:
             kind=str(one["class"]).removeprefix(_IMPL),
             name=str(one["className"]),
             keys=fields(meant(one.get("secKeyFields"))),
-            fields=fields(meant(one.get("nonKeyFields"))),
+            fields=fields(meant(one.get("nonKeyFields")) or meant(one.get("fields"))),
             above=number(one.get("superFormat")),
             proxy=number(one.get("proxyFormat")),
             names=tuple(str(name) for name in meant(one.get("names")) or ()),
             primary=fields([primary])[0] if primary is not None else None,
             direct_texts=bool(one.get("newStringFormat")),
+            indexes=tuple(indexes(meant(one.get("entityMeta")))),
         )
     return formats
 
@@ -161,12 +136,30 @@ class _Reader:
         self._fields = Fields(data)
         self._formats = formats
         self._depth = 0
+        # What stands at which offset, and which of it something refers to.
+        self._seen: dict[int, Json] = {}
+        self._meant: set[int] = set()
 
     def entity(self) -> Json:
         """The whole record."""
-        found = self._of(self._format(self._packed()))
+        found = self._object()
         self._fields.finish()
         return found
+
+    def key(self, declared: str) -> Json:
+        """All of a key of a declared class."""
+        found = self._simple_key(declared)
+        self._fields.finish()
+        return found
+
+    def _simple_key(self, declared: str) -> Json:
+        kind = SIMPLE_CLASSES.get(declared)
+        if kind is not None:
+            return SIMPLE[kind](self._fields)
+        one = newest_of(self._formats, declared)
+        if one is None or one.kind not in _KEY_KINDS:
+            raise FormatError("key of an entity store", expected="a class of keys", found=declared)
+        return self._of(one)
 
     def _packed(self) -> int:
         if not self._fields.left:
@@ -181,11 +174,25 @@ class _Reader:
         return found
 
     def _object(self) -> Json:
-        """An object with the number of its format before it."""
+        """An object with the number of its format before it; ``ref`` is the ``at`` of what stands earlier."""
+        start = self._fields.at
         number = self._packed()
         if number == 0:
             return None
-        return {"ref": -number - 1} if number < 0 else self._of(self._format(number))
+        if number < 0:
+            return self._again(-number - 1)
+        found = self._seen[start] = self._of(self._format(number))
+        if start in self._meant:
+            _place(found, start)
+        return found
+
+    def _again(self, start: int) -> Json:
+        found = self._seen.get(start)
+        if found is not None and not isinstance(found, (dict, list)) and len(str(found)) <= _LONGEST_REPEATED:
+            return found
+        self._meant.add(start)
+        _place(found, start)
+        return {"ref": start}
 
     def _of(self, one: ClassFormat) -> Json:
         self._depth += 1
@@ -196,22 +203,24 @@ class _Reader:
         return found
 
     def _content(self, one: ClassFormat) -> Json:
-        simple = _SIMPLE.get(one.kind.removeprefix("SimpleFormat$"))
+        simple = SIMPLE.get(one.kind.removeprefix("SimpleFormat$"))
         if simple is not None:
             return simple(self._fields)
         if one.kind == "ComplexFormat":
             return {"class": one.name, **self._complex(one)}
-        if one.kind == "EnumFormat":
+        if one.kind == _COMPOSITE:
+            return {"class": one.name, **{field.name: self._simple_key(field.declared) for field in one.fields}}
+        if one.kind == _ENUM:
             at = self._packed()
             return one.names[at] if 0 <= at < len(one.names) else {"constant": at}
         if one.kind == "PrimitiveArrayFormat":
-            read = _SIMPLE[_LETTERS.get(one.name, "")]
+            read = SIMPLE[_LETTERS.get(one.name, "")]
             found = [read(self._fields) for _ in range(self._count())]
             return hexed(bytes(byte & 0xFF for byte in found)) if one.name == "[B" else found
         if one.kind == "ObjectArrayFormat":
             # Texts need no number: nothing else can stand there.
             texts = one.name == _TEXT_ARRAY
-            return [_text(self._fields) if texts else self._object() for _ in range(self._count())]
+            return [text(self._fields) if texts else self._object() for _ in range(self._count())]
         if one.kind == "ProxiedFormat":
             return self._proxied(one)
         raise FormatError("record of an entity store", expected="a known kind of format", found=one.kind)
@@ -252,17 +261,23 @@ class _Reader:
         return found
 
     def _key(self, declared: str, level: ClassFormat) -> Json:
-        if declared in _PRIMITIVES or (declared == _STRING and level.direct_texts):
+        if declared in PRIMITIVES or (declared == _STRING and level.direct_texts):
             return self._value(declared, level)
         return self._object()
 
     def _value(self, declared: str, level: ClassFormat) -> Json:
-        kind = _PRIMITIVES.get(declared)
+        kind = PRIMITIVES.get(declared)
         if kind is not None:
-            return _SIMPLE[kind](self._fields)
+            return SIMPLE[kind](self._fields)
         if declared == _STRING and level.direct_texts:
-            return _text(self._fields)
+            return text(self._fields)
         return self._object()
+
+
+def _place(found: Json, start: int) -> None:
+    """Say where an object stands that something else refers to."""
+    if isinstance(found, dict):
+        found.setdefault("at", start)
 
 
 # Arrays of primitives, as Java names their classes.
@@ -282,30 +297,45 @@ class StoreDecoder:
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
         """An entity, or an entry of a secondary index."""
         place = store_database(database)
-        if place is None or place.store not in self.stores or place.entity == _CATALOG:
+        if place is not None and place.entity == _SEQUENCES:
+            return _sequence(key, data)
+        if place is not None and place.entity == _CATALOG:
+            found = [{"id": number, "class": one.name, "kind": one.kind} for number, one in formats_of(data).items()]
+            return DecodedRecord({"catalog": place.store}, {"formats": found}, True)
+        if place is None or place.store not in self.stores:
             return unknown(key, data)
         formats = self.stores[place.store]
-        # The newest version of the class says what its keys are.
-        newest = max((number for number, one in formats.items() if one.name == place.entity), default=None)
-        one = formats[newest] if newest is not None else None
+        one = newest_of(formats, place.entity)
         primary = one.primary if one is not None else None
         if place.key is None:
-            shown, known = _key_value(primary, key)
+            shown, known = _key_value(primary, key, formats)
             return DecodedRecord(shown, _Reader(data, formats).entity(), known)
-        wanted = next((field for field in one.keys if field.name == place.key), None) if one is not None else None
-        (shown, known), (leads_to, also) = _key_value(wanted, key), _key_value(primary, data)
+        keys = (*one.indexes, *one.keys) if one is not None else ()
+        wanted = next((field for field in keys if field.name == place.key), None)
+        shown, known = _key_value(wanted, key, formats)
+        leads_to, also = _key_value(primary, data, formats)
         return DecodedRecord(shown, {"primary": leads_to}, known and also)
 
 
-def _key_value(field: ClassField | None, key: bytes) -> tuple[Json, bool]:
-    """A key of a simple type; others are bytes."""
-    kind = _KEYS.get(field.declared) if field is not None else None
-    if field is None or kind is None:
-        return hexed(key), False
+def _sequence(key: bytes, data: bytes) -> DecodedRecord:
+    """A sequence that gives primary keys, by its name."""
     fields = Fields(key)
-    found = {field.name: _SIMPLE[kind](fields)}
+    name = text(fields)
     fields.finish()
-    return found, True
+    return DecodedRecord({"sequence": name}, decode_sequence(data)._asdict(), True)
+
+
+def newest_of(formats: Mapping[int, ClassFormat], name: str) -> ClassFormat | None:
+    """The newest version of a class: it says what its keys are."""
+    newest = max((number for number, one in formats.items() if one.name == name), default=None)
+    return formats[newest] if newest is not None else None
+
+
+def _key_value(field: ClassField | None, key: bytes, formats: Mapping[int, ClassFormat]) -> tuple[Json, bool]:
+    """A key by what is declared; bytes where nothing is."""
+    if field is None:
+        return hexed(key), False
+    return {field.name: _Reader(key, formats).key(field.declared)}, True
 
 
 class StoreContents:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import Final
+from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contents import registry
+from engine.contents.base import Fields
+from engine.contents.bindings import big_integer, sorted_decimal
 from engine.contents.dpl import DPL, store_database
+from engine.errors import FormatError
+from tests.contents.entity_store import FORMATS, STORE, read_back
 from tests.contents.test_serial import Given
 
 # The one record of the catalog of a store with an entity class and what it refers to: deflated, in base 85.
@@ -105,8 +110,8 @@ def test_an_entity_as_json() -> None:
     assert (found.key, found.known) == ({"id": 1}, True)
     assert found.data == {
         "class": "Dpl$Person", "dept": 4, "email": "a1@x", "age": 31,
-        "any": {"class": "Dpl$Address", "country": "IT", "city": "Rome", "zip": 101}, "big": -5, "boxed": 7, "by": -4,
-        "ch": "q", "color": "GREEN", "f": 1.5, "home": {"ref": 15}, "ll": ["x", 5, None],
+        "any": {"class": "Dpl$Address", "country": "IT", "city": "Rome", "zip": 101, "at": 15}, "big": -5, "boxed": 7,
+        "by": -4, "ch": "q", "color": "GREEN", "f": 1.5, "home": {"ref": 15}, "ll": ["x", 5, None],
         "map": {"entries": [["k", 9]]}, "name": "Ann 1", "nul": None, "nums": [1, -2, 300], "raw": {"hex": "01ff"},
         "score": -2.5, "set": [8], "sh": -3, "tags": ["t1", "t2"], "vip": True, "when": {"time_ms": 1_700_000_000_000},
         "words": ["w", None], "work": {"ref": 15},
@@ -117,6 +122,84 @@ def test_what_is_null() -> None:
     two, three = (registry.decode(DECODER, PERSONS, key_of(n), bytes.fromhex(ENTITIES[n - 1])).data for n in (2, 3))
     assert (two["dept"], two["email"], two["any"]["zip"]) == (None, "a2@x", 102)
     assert (three["home"], three["tags"], three["color"], three["nums"]) == (None, None, None, None)
+
+
+# A store with every kind of field and key, and what JE reads of it.
+EVERYTHING, STORED = read_back()
+OF_ALL: Final = DPL.decoder(Given({FORMATS: [(b"\x7f\xff\xff\xff", EVERYTHING)]}))
+
+
+def places_of(found: Any) -> dict[int, Any]:
+    """What says where it stands, by its place."""
+    parts = list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else []
+    placed = {found.pop("at"): found} if isinstance(found, dict) and "at" in found else {}
+    for part in parts:
+        placed |= places_of(part)
+    return placed
+
+
+def as_je(found: Any, placed: dict[int, Any], above: tuple[int, ...] = ()) -> Any:
+    """With what is referred to in the place of references, as an object graph has it."""
+    if isinstance(found, list):
+        return [as_je(part, placed, above) for part in found]
+    if not isinstance(found, dict):
+        return found
+    if list(found) == ["ref"]:
+        found = placed[found["ref"]]
+    if id(found) in above:
+        return "above"
+    return {name: as_je(part, placed, (*above, id(found))) for name, part in found.items()}
+
+
+ENTITY_DATABASES: Final = [name for name, records in STORED.items() if records[0]["je"] is not None]
+
+
+@pytest.mark.parametrize("name", ENTITY_DATABASES)
+def test_every_kind_of_field_and_key_as_je_reads_it(name: str) -> None:
+    for one in STORED[name]:
+        found = registry.decode(OF_ALL, name, bytes.fromhex(one["key"]), bytes.fromhex(one["data"]))
+        assert found.known
+        assert as_je({**found.key, **found.data}, places_of(found.data)) == one["je"]
+
+
+def test_every_secondary_key() -> None:
+    """Each leads to the entity that has it: in a field, or among the values of one."""
+    seen = 0
+    for name in [name for name in STORED if name.count("#") == 3]:
+        entity = name.rpartition("#")[0]
+        for one in STORED[name]:
+            found = registry.decode(OF_ALL, name, bytes.fromhex(one["key"]), bytes.fromhex(one["data"]))
+            ((field, value),) = found.key.items()
+            (owner,) = [other["je"] for other in STORED[entity] if found.data["primary"].items() <= other["je"].items()]
+            # One index has another name than its field.
+            value_of = owner["price" if field == "cost" else field]
+            values = value_of if isinstance(value_of, list) else [value_of]
+            assert found.known
+            assert value in values
+            seen += 1
+    assert seen == 13
+
+
+def test_sequences_and_the_catalog() -> None:
+    name = f"{STORE}com.sleepycat.persist.sequences"
+    ((one,), catalog) = STORED[name], registry.decode(OF_ALL, FORMATS, b"\x7f\xff\xff\xff", EVERYTHING)
+    found = registry.decode(OF_ALL, name, bytes.fromhex(one["key"]), bytes.fromhex(one["data"]))
+    assert (found.key, found.data["stored"], found.known) == ({"sequence": "ids"}, 101, True)
+    assert (catalog.key, catalog.known) == ({"catalog": "all"}, True)
+    assert {"id": 19, "class": "java.math.BigInteger", "kind": "SimpleFormat$FBigInt"} in catalog.data["formats"]
+
+
+def test_large_numbers_that_are_none() -> None:
+    assert big_integer(Fields(b"\x80\x01\x85")) == 5
+    long = (2000 + (1 << 15)).to_bytes(2, "big") + b"\x81" + bytes(1999)
+    assert big_integer(Fields(long)) == {"hex": "01" + "00" * 1999}
+    for read, data in (
+        (big_integer, "8000"), (sorted_decimal, "817f7e"), (sorted_decimal, "807ffb05f5e0877e"),
+        (sorted_decimal, "817ffb05f5e087"), (sorted_decimal, "837ffb05f5e0877e"),
+        (sorted_decimal, "817ffc05f5e087007e"),
+    ):  # fmt: skip
+        with pytest.raises(FormatError):
+            read(Fields(bytes.fromhex(data)))
 
 
 def test_secondary_indexes() -> None:
@@ -140,6 +223,18 @@ def test_any_bytes_are_an_entity_or_refused(data: bytes, at: int, byte: int) -> 
     for value in (data, whole[:at] + data, whole[:at] + bytes((byte,)) + whole[at + 1 :]):
         found = registry.decode(DECODER, PERSONS, key_of(1), value)
         assert json.dumps(found.data, ensure_ascii=False).encode("utf-8")
+
+
+@given(st.sampled_from(sorted(STORED)), st.data(), st.integers(0, 255))
+def test_a_changed_byte_of_any_record_is_decoded_or_refused(name: str, data: st.DataObject, byte: int) -> None:
+    one = data.draw(st.sampled_from(STORED[name]))
+    found = []
+    for part in (bytes.fromhex(one["key"]), bytes.fromhex(one["data"])):
+        at = data.draw(st.integers(0, max(len(part) - 1, 0)))
+        found.append(part[:at] + bytes((byte,)) + part[at + 1 :])
+    shown = registry.decode(OF_ALL, name, *found)
+    text = json.dumps([shown.key, shown.data], ensure_ascii=False)
+    assert len(text.encode("utf-8")) < 60 * len(found[0] + found[1]) + 2000
 
 
 @given(st.integers(0, len(CATALOG)), st.integers(0, 255))

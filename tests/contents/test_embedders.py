@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from engine.contents import registry
 from engine.contents.base import modified_utf8
-from engine.contents.nosql import NOSQL, NoSqlDecoder, components, table_id
-from engine.contents.qpid import QpidDecoder
+from engine.contents.nosql import NOSQL, components, table_id
+from engine.contents.qpid import CONTENT, ENTRIES, HIERARCHY, METADATA, OBJECTS
 
 QUEUE = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 
@@ -131,9 +131,7 @@ def test_environments_are_recognised(source: Given, expected: str | None) -> Non
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_any_bytes(key: bytes, data: bytes) -> None:
-    for decoder, database in (
-        (NoSqlDecoder(), "p1"), (QpidDecoder(), "MESSAGE_METADATA"), (QpidDecoder(), "CONFIGURED_OBJECTS"),
-        (registry.find("heritrix").decoder(Given(())), "pending"),
-    ):  # fmt: skip
-        found = registry.decode(decoder, database, key, data)
-        assert json.dumps(found[:2], ensure_ascii=False).encode("utf-8")
+    places = {"nosql": ("p1",), "heritrix": ("pending",), "qpid": (METADATA, CONTENT, ENTRIES, OBJECTS, HIERARCHY)}
+    for name, databases in places.items():
+        for database in databases:
+            assert json.dumps(decode(name, database, key, data), ensure_ascii=False).encode("utf-8")

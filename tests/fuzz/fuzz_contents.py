@@ -19,12 +19,17 @@ with atheris.instrument_imports(include=["engine"]):
     from engine.contents import registry
     from engine.contents.opendj import encode_ids
     from engine.inspect.contents import NamesOnly
+    from tests.contents.entity_store import FORMATS, read_back
     from tests.contents.frontends import value_of
+    from tests.contents.test_serial import CATALOG, ORDER, Given
     from tests.fuzz import fuzz_support
 
+STORE_CATALOG, STORED = read_back()
+# Those that take a catalog have one: without it they know nothing.
+SOURCES: Final = {"serial": Given({"catalog": CATALOG}), "dpl": Given({FORMATS: [(b"", STORE_CATALOG)]})}
 # Each decoder with a database of every form that it knows.
 PLACES: Final = [
-    (registry.find(name).decoder(NamesOnly()), database)
+    (registry.find(name).decoder(SOURCES.get(name, NamesOnly())), database)
     for name, databases in (
         ("doris", ("1", "epochDB", "other")),
         ("starrocks", ("starmgr_1",)),
@@ -34,8 +39,8 @@ PLACES: Final = [
         ("qpid", ("MESSAGE_METADATA", "MESSAGE_CONTENT", "QUEUE_ENTRIES", "CONFIGURED_OBJECTS",
                   "CONFIGURED_OBJECT_HIERARCHY")),
         ("heritrix", ("pending",)),
-        ("serial", ("objects",)),
-        ("dpl", ("persist#shop#Person", "persist#shop#Person#key")),
+        ("serial", ("objects", "catalog")),
+        ("dpl", (FORMATS, *STORED)),
     )
     for database in databases
 ]  # fmt: skip
@@ -54,8 +59,12 @@ def one_input(data: bytes) -> None:
 
 
 def write_seeds(directory: Path) -> None:
-    """One input of each place, and journals as frontends write them."""
+    """One input of each place, journals as frontends write them, and objects and entities as JE does."""
     for at, (_, database) in enumerate(PLACES):
+        records = [(bytes.fromhex(one["key"]), bytes.fromhex(one["data"])) for one in STORED.get(database, ())]
+        records += [(b"", ORDER)] if database == "objects" else CATALOG if database == "catalog" else []
+        for number, (key, data) in enumerate(records):
+            (directory / f"{at}-stored-{number}").write_bytes(bytes((at, len(key))) + key + data)
         for number in range(1, 12):
             value = encode_ids(range(number)) if "equality" in database else value_of(number)
             (directory / f"{at}-{number}").write_bytes(bytes((at, 8)) + number.to_bytes(8, "big") + value)
