@@ -423,8 +423,8 @@ class Cleaner:
             return hours
         known = self._histograms.get(number)
         if known is None:
-            # A file without a record has nothing that expires, as far as anybody knows.
-            known = self._histograms[number] = self.records.histogram(number) or {}
+            known = self.records.histogram(number)
+            known = self._histograms[number] = self._expiration.read(number) if known is None else known
         return known
 
     def newest(self, facts: list[FileFacts], limits: CleaningLimits) -> int:

@@ -6,7 +6,8 @@ finished its histogram becomes a record of ``_jeExpiration``, at the next checkp
 has to look into the file.
 
 Only files that this environment has begun are known completely. A file without a record, one that was half written
-before or whose checkpoint a crash prevented, is read by JE when it next opens the environment.
+before or whose checkpoint a crash prevented, is read when the cleaner asks for it first (JE reads all of them when it
+opens), and gets its record with the next checkpoint.
 
 Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes for the day after: the record of key 3 is
 ``00 | day 20,000, 90 | 1, 80``, numbers packed, days since all values are whole days.
@@ -18,9 +19,19 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
+from engine.errors import DamageError, FormatError, NotFoundError
 from engine.format.bytecursor import pack, sorted_pack, unpack
-from engine.format.lsn import file_of, offset_of
+from engine.format.codecs import decode_body
+from engine.format.entry.ln import HAS_EXPIRATION, LN
+from engine.format.entry.node import EXPIRES_IN_HOURS, decode_node
+from engine.format.entry_types import BIN_TYPE, COMMON_LNS, DELTA_TYPE, LNS
+from engine.format.header import is_invisible
+from engine.format.lsn import file_of, make_lsn, offset_of
+from engine.format.versions import EXPIRATION, LN_KEY_FIRST
+from engine.log.access import LogAccess
+from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
 from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
 from engine.txn.records import USER, Payload, PutMode, Records
 from engine.txn.txn import Durability, Txn
 
@@ -28,6 +39,8 @@ DATABASE_NAME: Final = "_jeExpiration"
 _HOURS_A_DAY: Final = 24
 _IN_HOURS: Final = 1
 _HOUR_MS: Final = 3_600_000
+_BINS: Final = frozenset({BIN_TYPE, DELTA_TYPE})
+_EXPIRING: Final = LNS | _BINS
 
 
 class Lockers(Protocol):
@@ -56,6 +69,7 @@ class ExpirationProfile:
         self._lockers = lockers
         self._next = file_of(next_lsn) + (1 if offset_of(next_lsn) else 0)
         self._hours: dict[int, dict[int, int]] = {}
+        self._read: dict[int, dict[int, int]] = {}
 
     def expires(self, lsn: int, expiration: int, size: int) -> None:
         """Bytes of an entry that expire.
@@ -73,6 +87,18 @@ class ExpirationProfile:
         """What has been counted of a file whose record is not written yet: bytes by hour; None for other files."""
         return self._hours.get(number, {}) if number >= self._next else None
 
+    def read(self, number: int) -> dict[int, int]:
+        """What expires in a file without a record, from its entries; its record follows at the next checkpoint.
+
+        What cannot be read does not expire, as far as anybody knows; then there is no record.
+        """
+        try:
+            found = hours_in(self._ctx.access, number)
+        except (DamageError, FormatError, NotFoundError):
+            return {}
+        self._read[number] = found
+        return found
+
     # The checkpoint participant.
 
     def checkpoint_begins(self) -> bool:
@@ -83,23 +109,68 @@ class ExpirationProfile:
         """Nothing to be made consistent."""
 
     def before_checkpoint_end(self) -> None:
-        """Write the histograms of the files that were finished since the last checkpoint."""
+        """Write the histograms of the files that were finished since the last checkpoint, or read."""
         writer = self._ctx.writer
-        if writer is None or self._next >= file_of(writer.next_lsn):
+        if writer is None or (self._next >= file_of(writer.next_lsn) and not self._read):
             return
         with self._ctx.latch:
             state = self._catalog.by_name(DATABASE_NAME)
+        if state is None:
+            return
+        while self._read:
+            number, hours = self._read.popitem()
+            # It may have been deleted since.
+            if self._ctx.access.has_file(number):
+                self._write(state, number, hours)
         # Asked again each time: a record that is written here can finish another file.
-        while state is not None and self._next < file_of(writer.next_lsn):
-            locker = self._lockers.begin(transactional=False, durability=Durability.NO_SYNC)
-            data = encode_histogram(self._hours.pop(self._next, {}))
-            key = state.order.wrap(sorted_pack(self._next))
-            self._records.put(state, key, Payload(data, USER), locker, PutMode.OVERWRITE)
-            self._lockers.end_operation(locker)
+        while self._next < file_of(writer.next_lsn):
+            self._write(state, self._next, self._hours.pop(self._next, {}))
             self._next += 1
 
     def checkpoint_ended(self) -> None:
         """Nothing waits for it."""
+
+    def _write(self, state: DatabaseState, number: int, hours: Mapping[int, int]) -> None:
+        locker = self._lockers.begin(transactional=False, durability=Durability.NO_SYNC)
+        payload = Payload(encode_histogram(hours), USER)
+        self._records.put(state, state.order.wrap(sorted_pack(number)), payload, locker, PutMode.OVERWRITE)
+        self._lockers.end_operation(locker)
+
+
+def hours_in(access: LogAccess, number: int) -> dict[int, int]:
+    """Bytes of a finished file by the hour at which they expire, from its entries (R-CLN-51).
+
+    Raises:
+        DamageError: a bad entry. NotFoundError: there is no such file.
+    """
+    found: dict[int, int] = {}
+    if access.version_of(number) >= EXPIRATION:
+        for piece in forward_pieces(access, LogRange(make_lsn(number, 0), make_lsn(number + 1, 0))):
+            for pos in positions(piece, _EXPIRING):
+                raw = raw_at(piece, pos)
+                if not is_invisible(raw.flags, raw.version):
+                    _add_hours(raw, found)
+    return found
+
+
+def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
+    if raw.type_number in _BINS:
+        if decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base == -1:
+            return
+        node = decode_node(raw.body, raw.version, raw.type_number)
+        for slot in node.slots:
+            if slot.expiration:
+                value = node.expiration_base + slot.expiration - 1
+                hour = value if node.flags & EXPIRES_IN_HOURS else value * _HOURS_A_DAY
+                found[hour] = found.get(hour, 0) + raw.size // node.n_entries
+        return
+    # The flags of a user's record come first, and almost always say that there is nothing to see.
+    if raw.version < LN_KEY_FIRST and raw.type_number in COMMON_LNS and not raw.body[0] & HAS_EXPIRATION:
+        return
+    record = decode_body(raw.type_number, raw.version, raw.body)
+    if isinstance(record, LN) and record.expiration:
+        hour = record.expiration * _HOURS_A_DAY if record.expiration > 0 else -record.expiration
+        found[hour] = found.get(hour, 0) + raw.size
 
 
 class ExpiredBytes(NamedTuple):

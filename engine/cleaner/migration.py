@@ -15,6 +15,7 @@ from engine.format.entry.ln import HAS_EXPIRATION, HAS_PRIOR_FILE, HAS_PRIOR_SIZ
 from engine.format.entry.ln_content import NameOperation
 from engine.format.entry.node import SLOT_TOMBSTONE
 from engine.format.entry_types import (
+    COMMON_LNS,
     EXTINCT_SCAN_LN,
     EXTINCT_SCAN_LNS,
     FILE_SUMMARY_LN,
@@ -23,10 +24,13 @@ from engine.format.entry_types import (
     NAME_LNS,
     RESERVED_FILE_LN,
     RESERVED_FILE_LNS,
+    TRANSACTIONAL,
     UPD_LN,
 )
+from engine.format.fast.ln import moved_body
 from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
+from engine.format.versions import LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.log.passes import RawEntry
 from engine.tree.bin_node import BIN
@@ -51,23 +55,31 @@ def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawE
     """
     writer = ctx.writer
     assert writer is not None
-    old = decode_body(raw.type_number, raw.version, raw.body)
-    if not isinstance(old, LN) or old.data is None:
-        raise DamageError("a live slot leads to a deletion", lsn=format_lsn(raw.lsn))
-    if node.db.deferred:
-        _keep_in_memory(ctx, node, index, old.data)
-        return 0
     number, expiration = _type_for(raw.type_number), node.expirations[index]
+    key = node.db.order.unwrap(node.keys[index])
     flags2 = HAS_PRIOR_SIZE | HAS_PRIOR_FILE | (TOMBSTONE if node.states[index] & SLOT_TOMBSTONE else 0)
-    record = old._replace(
-        flags=HAS_EXPIRATION if expiration else 0,
-        flags2=flags2,
-        flags3=creation_flag(number, old.modification_time, old.creation_time),
-        abort_lsn=NULL_LSN, txn_id=None, last_lsn=NULL_LSN, abort_key=None, abort_data=None, abort_vlsn=NULL_VLSN,
-        abort_expiration=0, expiration=expiration, prior_size=raw.size, prior_file=file_of(raw.lsn), node_id=None,
-        key=node.db.order.unwrap(node.keys[index]), tail=_NO_OPERATION if number == NAME_LN else None,
-    )  # fmt: skip
-    body = encode_body(number, writer.version, record)
+    body = None
+    # Almost all; of the rest something else has to be known than where data and key are.
+    if raw.type_number in COMMON_LNS and writer.version < LN_KEY_FIRST and not node.db.deferred:
+        prior = raw.size, file_of(raw.lsn)
+        transactional = raw.type_number in TRANSACTIONAL
+        body = moved_body(raw.body, raw.version, transactional, key, expiration, flags2, prior)
+    if body is None:
+        old = decode_body(raw.type_number, raw.version, raw.body)
+        if not isinstance(old, LN) or old.data is None:
+            raise DamageError("a live slot leads to a deletion", lsn=format_lsn(raw.lsn))
+        if node.db.deferred:
+            _keep_in_memory(ctx, node, index, old.data)
+            return 0
+        record = old._replace(
+            flags=HAS_EXPIRATION if expiration else 0,
+            flags2=flags2,
+            flags3=creation_flag(number, old.modification_time, old.creation_time),
+            abort_lsn=NULL_LSN, txn_id=None, last_lsn=NULL_LSN, abort_key=None, abort_data=None, abort_vlsn=NULL_VLSN,
+            abort_expiration=0, expiration=expiration, prior_size=raw.size, prior_file=file_of(raw.lsn), node_id=None,
+            key=key, tail=_NO_OPERATION if number == NAME_LN else None,
+        )  # fmt: skip
+        body = encode_body(number, writer.version, record)
     # Counted like any update: the old version is obsolete with the entry that replaces it (R-CLN-6).
     lsn = writer.log(number, body, obsolete_lns=((raw.lsn, raw.size),))
     size = HEADER_BYTES + len(body)

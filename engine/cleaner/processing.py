@@ -38,6 +38,7 @@ from engine.cleaner.file_records import obsolete_offsets
 from engine.cleaner.file_states import Cleaned, FileStates, PendingLN
 from engine.cleaner.file_summary import Counters
 from engine.cleaner.migration import migrate
+from engine.cleaner.sieve import Sieve
 from engine.cleaner.tracker import UtilizationTracker
 from engine.errors import DamageError, UnsupportedError
 from engine.format.codecs import decode_body
@@ -49,25 +50,21 @@ from engine.format.entry_types import (
     BIN_TYPE,
     COMMON_LNS,
     DB_TREE,
-    DELETIONS,
     DELTA_TYPE,
     DELTAS,
-    DUP_COUNT_LNS,
     FILE_HEADER,
     FILE_SUMMARY_LNS,
     LNS,
     MAP_LNS,
     OLD_DELTA_TYPE,
     TRANSACTIONAL,
-    TREE_NODE_ENTRIES,
 )
-from engine.format.fast.ln import database_of, plain_fields
-from engine.format.header import REPLICATED, is_invisible
-from engine.format.lsn import NULL_LSN, format_lsn, is_null, make_lsn, offset_of
+from engine.format.fast.ln import plain_fields
+from engine.format.lsn import NULL_LSN, format_lsn, is_null, make_lsn
 from engine.format.versions import EMBEDDED_RECORDS, TWO_PART_DUPLICATES
 from engine.log.check import FileCheck, PairTotals, check_file
 from engine.log.files import LogFile
-from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
+from engine.log.passes import LogRange, RawEntry, forward_pieces, raw_at
 from engine.log.reader import FileReader
 from engine.tree.apply import covering
 from engine.tree.bin_node import BIN
@@ -83,7 +80,6 @@ from engine.txn.manager import TxnManager
 
 # A batch holds as much as je.cleaner.lookAheadCacheSize, and at least so much.
 _LEAST_BATCH_BYTES: Final = 1 << 20
-_WANTED: Final = (LNS - DUP_COUNT_LNS) | TREE_NODE_ENTRIES | {DB_TREE}
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 
@@ -270,19 +266,21 @@ class _Run:
 
     def read(self, file: LogFile) -> None:
         """Look at every entry."""
-        offsets = self._obsolete_offsets(file.number)
+        sieve = Sieve(self._obsolete_offsets(file.number))
         extent = LogRange(make_lsn(file.number, 0), make_lsn(file.number + 1, 0))
         for piece in forward_pieces(self._ctx.access, extent):
-            for pos in positions(piece, _WANTED):
+            # What the trees have said of databases by now.
+            sieve.unneeded = {db_id for db_id, db in self._dbs.items() if db is None or db.duplicates}
+            for pos in sieve.sift(piece):
                 raw = raw_at(piece, pos)
-                if is_invisible(raw.flags, raw.version):
-                    continue
                 if raw.type_number in LNS:
-                    self._take_ln(raw, offsets)
+                    self._take_ln(raw)
                 elif raw.type_number == DB_TREE:
                     self._take_root(raw)
                 else:
                     self._take_node(raw)
+        self.report.lns_obsolete += sieve.obsolete
+        self.db_ids |= sieve.db_ids
         self._flush_batch()
 
     def _obsolete_offsets(self, number: int) -> set[int]:
@@ -292,14 +290,8 @@ class _Run:
             found.update(self._parts.utilization.counters(number).new_offsets)
         return found
 
-    def _take_ln(self, raw: RawEntry, offsets: set[int]) -> None:
-        report, number = self.report, raw.type_number
-        # Told by the entry itself, or counted exactly; see the module for those of the stream (R-CLN-25, R-CLN-10).
-        dead = number in DELETIONS or (offset_of(raw.lsn) in offsets and not raw.flags & REPLICATED)
-        if dead:
-            self.db_ids.add(database_of(raw.body, raw.version))
-            report.lns_obsolete += 1
-            return
+    def _take_ln(self, raw: RawEntry) -> None:
+        number = raw.type_number
         flags, db_id, _, length, pos = (
             plain_fields(raw.body, 0, len(raw.body), raw.version, number in TRANSACTIONAL)
             if number in COMMON_LNS
@@ -314,7 +306,7 @@ class _Run:
         db = self._database(db_id)
         embedded = flags & EMBEDDED and raw.version >= EMBEDDED_RECORDS
         if length < 0 or embedded or db is None or db.duplicates:
-            report.lns_obsolete += 1
+            self.report.lns_obsolete += 1
             return
         self._batch.append(_Leaf(db_id, db.order.wrap(key), db, raw))
         self._batch_bytes += len(raw.body)

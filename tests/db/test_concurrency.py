@@ -22,6 +22,8 @@ def check_bank(seconds: float) -> Bank:
     bank.run(8, seconds)
     assert bank.check() == []
     assert bank.done["transfers"] > 20 * seconds
+    assert bank.env.engine.cleaner is not None
+    assert bank.env.engine.cleaner.stats().lns_migrated > 0
     expected = [list(db.items()) for db in (bank.accounts, bank.index)]
     bank.env.sync()
     bank.env.engine.crash()

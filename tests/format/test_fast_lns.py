@@ -17,6 +17,7 @@ from engine.format.fast.ln import (
     database_of,
     decode_plain_ln,
     encode_user_ln,
+    moved_body,
     plain_data,
     plain_fields,
     transaction_of,
@@ -54,6 +55,12 @@ def test_same_bytes(
     assert (decoded.key, decoded.data) == (key, data)
     if tx:
         assert transaction_of(body, 0, 17) == txn
+    # Written again elsewhere, with another key that means the same.
+    moved = moved_body(body, 17, tx, b"k", lsn, flags2, (size, file))
+    plain = record._replace(
+        flags=ln.HAS_EXPIRATION if lsn else 0, abort_lsn=-1, txn_id=None, last_lsn=-1, expiration=lsn, key=b"k",
+    )  # fmt: skip
+    assert moved == (None if flags & UNCOMMON_FLAGS or data is None else encode_body(36, 17, plain))
     # The same fields, read where they lie, with other bytes around.
     flags_found, *fields, at = plain_fields(b"x" + body + b"yz", 1, 1 + len(body), 17, tx)
     uncommon = bool(flags & UNCOMMON_FLAGS)

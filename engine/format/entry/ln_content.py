@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import math
-from struct import Struct, unpack
+from itertools import accumulate, pairwise
+from struct import Struct, pack, unpack
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
@@ -26,6 +27,8 @@ _COUNTERS: Final = Struct("<11i")
 _COUNTERS_V7: Final = Struct("<10i")
 _SINGLE: Final = Struct("<f")
 _MAX_LN_SIZE_AT: Final = 6
+# Bits of an offset's difference in one group.
+_GROUP: Final = 0x7FFF
 # The smallest entry that an LN of v16 and later can be: header, two bytes of flags, database id and a data length.
 _LEAST_LN_BYTES: Final = HEADER_BYTES + 4
 
@@ -292,6 +295,9 @@ def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
     # One call for all: a log that is cleaned holds hundreds of thousands of them.
     length = reader.count(2)
     shorts = unpack(f"<{length}h", reader.raw(2 * length))
+    # Where nothing is 32 KiB away from the one before, which is almost always, these are the differences.
+    if length == count and (not length or min(shorts) >= 0):
+        return tuple(accumulate(shorts))
     offsets = []
     offset = difference = shift = 0
     for value in shorts:
@@ -309,16 +315,15 @@ def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
 
 
 def _write_offsets(writer: ByteWriter, offsets: tuple[int, ...]) -> None:
-    shorts = []
-    last = 0
-    for offset in offsets:
-        difference = offset - last
-        last = offset
-        while difference > 0x7FFF:
-            # Negative says that another group follows, also for a group of 0.
-            shorts.append(-1 - (difference & 0x7FFF))
-            difference >>= 15
-        shorts.append(difference)
+    shorts = [after - before for before, after in pairwise((0, *offsets))]
+    if shorts and max(shorts) > _GROUP:
+        differences, shorts = shorts, []
+        for difference in differences:
+            rest = difference
+            while rest > _GROUP:
+                # Negative says that another group follows, also for a group of 0.
+                shorts.append(-1 - (rest & _GROUP))
+                rest >>= 15
+            shorts.append(rest)
     writer.packed(len(offsets), len(shorts))
-    for value in shorts:
-        writer.i16(value)
+    writer.raw(pack(f"<{len(shorts)}h", *shorts))

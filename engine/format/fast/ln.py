@@ -168,6 +168,31 @@ def encode_rare(
     return b"".join(parts)
 
 
+def moved_body(
+    body: bytes, version: int, transactional: bool, key: bytes, expiration: int, flags2: int, prior: tuple[int, int]
+) -> bytes | None:
+    """The body of the update outside of transactions, in v16 to v18, that takes a record elsewhere as it is.
+
+    Arguments:
+        body, version, transactional: of the entry that the record is in now.
+        key: of its slot.
+        expiration, flags2: of the new entry.
+        prior: bytes and file of the old one, where ``flags2`` says so.
+
+    Returns:
+        The body; None for one that has to be decoded the general way, a deletion among them.
+
+    Raises:
+        FormatError, IndexError: the fields do not fit the body.
+    """
+    flags, db_id, _, length, pos = plain_fields(body, 0, len(body), version, transactional)
+    if flags < 0 or length < 0:
+        return None
+    flags = HAS_EXPIRATION if expiration else 0
+    rare = encode_rare(flags, flags2, None, 0, expiration, prior[0], prior[1])
+    return encode_user_fields(flags, flags2, db_id, (NULL_LSN, None, NULL_LSN), rare, body[pos : pos + length], key)
+
+
 def transaction_of(data: bytes, at: int, version: int) -> int | None:
     """The transaction id of a transactional LN without decoding the rest.
 
@@ -271,7 +296,12 @@ def database_of(body: bytes, version: int) -> int:
     Raises:
         FormatError, IndexError: the body is too short.
     """
+    return database_at(body, 0, version)
+
+
+def database_at(data: bytes, at: int, version: int) -> int:
+    """The same of a body that begins somewhere in a buffer."""
     if version < LN_FLAGS_FIRST:
-        return unpack(body, 0)[0]
+        return unpack(data, at)[0]
     # One byte of flags since v12, two since v16, three since v26.
-    return unpack(body, 1 + (version >= PRIOR_VERSION) + (version >= CREATION_TIMES))[0]
+    return unpack(data, at + 1 + (version >= PRIOR_VERSION) + (version >= CREATION_TIMES))[0]
