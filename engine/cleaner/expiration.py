@@ -24,7 +24,7 @@ from engine.format.bytecursor import pack, sorted_pack, unpack
 from engine.format.codecs import decode_body
 from engine.format.entry.ln import HAS_EXPIRATION, LN
 from engine.format.entry.node import EXPIRES_IN_HOURS, decode_node
-from engine.format.entry_types import BIN_TYPE, COMMON_LNS, DELTA_TYPE, LNS
+from engine.format.entry_types import BOTTOM_NODES, COMMON_LNS, LNS
 from engine.format.header import is_invisible
 from engine.format.lsn import file_of, make_lsn, offset_of
 from engine.format.versions import EXPIRATION, LN_KEY_FIRST
@@ -39,8 +39,7 @@ DATABASE_NAME: Final = "_jeExpiration"
 _HOURS_A_DAY: Final = 24
 _IN_HOURS: Final = 1
 _HOUR_MS: Final = 3_600_000
-_BINS: Final = frozenset({BIN_TYPE, DELTA_TYPE})
-_EXPIRING: Final = LNS | _BINS
+_EXPIRING: Final = LNS | BOTTOM_NODES
 
 
 class Lockers(Protocol):
@@ -154,7 +153,7 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
 
 
 def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
-    if raw.type_number in _BINS:
+    if raw.type_number in BOTTOM_NODES:
         if decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base == -1:
             return
         node = decode_node(raw.body, raw.version, raw.type_number)
