@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,20 @@ import pytest
 from tests.bench import cleaner
 
 
-def test_the_log_stays_small(tmp_path: Path) -> None:
-    found = cleaner.measure(tmp_path / "env", keys=200, updates=4_000, file_max=60_000)
-    assert found.files_cleaned > 3
+@pytest.mark.parametrize("workload", cleaner.WORKLOADS)
+def test_the_log_stays_small(tmp_path: Path, workload: str) -> None:
+    found = cleaner.measure(tmp_path / "env", 3_000, 60_000, workload=workload, keys=200)
+    assert found.files_cleaned > 2
     assert found.bytes == cleaner.log_bytes(tmp_path / "env")
-    assert found.bytes < 400_000 < 4_000 * 150
+    assert found.bytes < 360_000 < 3_000 * 150
 
 
 def test_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cleaner.main(["--keys", "50", "--updates", "200", "--je-classpath", ""]) == 0
-    assert json.loads(capsys.readouterr().out)["updates"] == 200
+    words = ["--only", "updates", "--size", "200", "--build", "pure", "--je-classpath", ""]
+    assert cleaner.main(words) == 0
+    assert "updates   pure" in capsys.readouterr().out
+
+
+def test_what_cleaning_costs() -> None:
+    on, off = (cleaner.CleanerFigures(1, 1, 1, cpu, 4, deleted) for cpu, deleted in ((5.0, 4_000_000), (3.0, 0)))
+    assert cleaner.Both(on, off).ms_per_mb == 500
