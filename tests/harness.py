@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jsonschema
+import jsonschema_rs
 
 from jetool.app import cli, exits, schemas, table
 from jetool.app.command import Command, CommandGroup
@@ -148,9 +148,9 @@ def _assert_valid_by(schema: dict[str, Any], output: bytes | str, form: str) -> 
     if form == "json":
         value = json.loads(output)
         assert isinstance(value, dict), "not an object"
-        jsonschema.Draft202012Validator(schema).validate(value)
+        jsonschema_rs.Draft202012Validator(schema).validate(value)
         return
-    validator = jsonschema.Draft202012Validator(schema["$defs"]["line"])
+    validator = jsonschema_rs.Draft202012Validator(schema["$defs"]["line"])
     text = output.decode() if isinstance(output, bytes) else output
     lines = text.splitlines()
     assert lines, "no output"
@@ -162,7 +162,7 @@ def _assert_valid_by(schema: dict[str, Any], output: bytes | str, form: str) -> 
 def assert_valid_error(result: Result) -> None:
     """Check the error object on standard error."""
     error = result.error()
-    jsonschema.Draft202012Validator(_closed(schemas.ERROR.schema(with_rec=True))).validate(error)
+    jsonschema_rs.Draft202012Validator(_closed(schemas.ERROR.schema(with_rec=True))).validate(error)
     assert error["exit_code"] == result.code
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from engine.db.environment import Environment
@@ -137,6 +137,7 @@ def test_recover_says_first_what_it_does() -> None:
 
 def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
     """Records and percent, up to the end, for a program that watches."""
+    progress = jsonschema_rs.Draft202012Validator(schemas.PROGRESS.schema(with_rec=True))
     for words, step in (
         (("dbs", "--count"), "count"),
         (("verify", "--full"), "trees"),
@@ -146,7 +147,7 @@ def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
         assert result.code == 0
         told = [json.loads(line) for line in result.err.splitlines() if line.startswith('{"rec":"progress"')]
         for line in told:
-            jsonschema.validate(line, schemas.PROGRESS.schema(with_rec=True))
+            progress.validate(line)
         last = [line for line in told if line["step"] == step][-1]
         assert (last["percent"], last["left_ms"]) == (100.0, 0), words
         assert last.get("records", 1) >= 1

@@ -12,7 +12,7 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from engine.db.config import EnvironmentConfig
@@ -336,7 +336,7 @@ def test_every_schema_is_one_and_describes_an_object() -> None:
     for name, command in cli.commands():
         schema = schemas.of(name, command)
         if schema is not None:
-            jsonschema.Draft202012Validator.check_schema(schema)
+            jsonschema_rs.meta.validate(schema)
             assert all(one["type"] == "object" for one in schema.get("anyOf", [schema])), name
 
 

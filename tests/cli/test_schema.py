@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from jetool.app import cli, schemas
@@ -29,7 +29,7 @@ def test_unknown_command_and_command_without_schema() -> None:
 def test_schema_of_a_command_in_a_group_and_of_each_form() -> None:
     for name in ("sample", "control", "rows", "check"):
         schema = run("schema", name).json()
-        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema_rs.meta.validate(schema)
         assert schema["title"] == f"jetool {name}"
         assert set(schema["$defs"]) == {"line", "error", "progress"}
 
@@ -49,7 +49,7 @@ def test_fields_become_properties() -> None:
     )
     schema = shape.schema(with_rec=True)
     assert schema["required"] == ["rec", "plain", "null", "lsns", "deep", "free"]
-    check = jsonschema.Draft202012Validator(schema)
+    check = jsonschema_rs.Draft202012Validator(schema)
     good = {"rec": "r", "plain": 1, "maybe": "x", "null": None, "lsns": ["0x0/0x0", None], "deep": [{"in": True}]}
     good["free"] = {"anything": 1}
     check.validate(good)
@@ -62,6 +62,6 @@ def test_fields_become_properties() -> None:
 
 
 def test_published_schema_allows_keys_to_be_added() -> None:
-    assert jsonschema.Draft202012Validator(schemas.ERROR.schema(with_rec=True)).is_valid(
+    assert jsonschema_rs.Draft202012Validator(schemas.ERROR.schema(with_rec=True)).is_valid(
         {"rec": "error", "kind": "usage", "exit_code": 2, "what": "x", "new": 1}
     )

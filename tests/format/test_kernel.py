@@ -98,10 +98,10 @@ def test_the_native_build_is_what_is_tested() -> None:
 
 @pytest.mark.parametrize(("version", "number"), CASES)
 def test_intact_logs(version: int, number: int) -> None:
-    """From every entry on, as the bulk check goes: on after whatever stops the walk."""
+    """From every third entry on, as the bulk check goes: on after whatever stops the walk."""
     data = files(version)[number]
     places = boundaries(data, version)
-    for before, place in zip([0, *places], places, strict=False):
+    for before, place in list(zip([0, *places], places, strict=False))[::3]:
         for last in (0, STOP_AT_FIRST):
             agree(version, data, place, before, last)
 

@@ -183,7 +183,7 @@ def test_coverage_guided(target: str, tmp_path: Path) -> None:
     seeds, found = tmp_path / "seeds", tmp_path / "found"
     seeds.mkdir()
     found.mkdir()
-    seconds = int(os.environ.get("FUZZ_SECONDS", "5"))
+    seconds = int(os.environ.get("FUZZ_SECONDS", "2"))
     words = [
         sys.executable,
         "-m",

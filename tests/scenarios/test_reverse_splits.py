@@ -62,7 +62,7 @@ def contents_are_cut_anywhere(script: Script) -> bool:
     if script.env.engine.txns.registered:
         for txn in list(script.env.engine.txns.registered.values()):
             script.env.engine.abort(txn)
-    return script.check(2) > 20
+    return script.check(5) > 8
 
 
 def test_the_path_is_logged_before_the_range_is_used() -> None:
