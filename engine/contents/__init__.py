@@ -10,6 +10,7 @@ Modules:
 * ``frontend_files``: the files beside a frontend's journals: role, cluster, images
 * ``heritrix``: the queues of a crawl
 * ``java_objects``: objects as Java's serialization writes them, read without their classes
+* ``ldap_names``: databases and DNs of LDAP backends
 * ``journals``: journals of Doris and StarRocks frontends
 * ``nosql``: Oracle NoSQL: keys of partitions, headers of values
 * ``opendj``: LDAP backends of the OpenDJ family: entries, DNs, indexes

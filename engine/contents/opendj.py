@@ -14,14 +14,19 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
+from engine.contents.ldap_names import (
+    CHILDREN_COUNT,
+    DN2ID,
+    ID2ENTRY,
+    OLD_REFERRAL,
+    REFERRAL,
+    STATE,
+    IndexName,
+    dn_of,
+    index_name,
+)
 from engine.errors import FormatError, plural
 
-ID2ENTRY: Final = "id2entry"
-DN2ID: Final = "dn2id"
-CHILDREN_COUNT: Final = "id2childrencount"
-REFERRAL: Final = "referral"
-STATE: Final = "state"
-_OLD_NAMES: Final = (ID2ENTRY, DN2ID, CHILDREN_COUNT, "id2children", "id2subtree", REFERRAL, STATE, "dn2uri")
 ATTRIBUTES: Final = "compressed_schema/compressed_attributes"
 CLASSES: Final = "compressed_schema/compressed_object_classes"
 _MOST_TOKENS: Final = 100_000
@@ -38,13 +43,6 @@ _ASN1_SEQUENCE: Final = 0x30
 _ASN1_OCTETS: Final = 0x04
 _ASN1_INTEGER: Final = 0x02
 ID_BYTES: Final = 8
-
-
-class IndexName(NamedTuple):
-    """The name of a database: the base DN (of old servers with ``_`` for what separates it), and the index."""
-
-    base: str
-    tree: str
 
 
 class LdapEntry(NamedTuple):
@@ -73,19 +71,6 @@ class CompressedSchema:
 
     attributes: Mapping[bytes, str]
     classes: Mapping[bytes, tuple[str, ...]]
-
-
-def index_name(name: str) -> IndexName | None:
-    """Base DN and index in the name of a database; None for another one."""
-    if name.startswith("/"):
-        base, slash, index = name[1:].rpartition("/")
-        return IndexName(base, index) if slash and index else None
-    for index in _OLD_NAMES:
-        if name.endswith(f"_{index}"):
-            return IndexName(name.removesuffix(f"_{index}"), index)
-    # Indexes of attributes: dc_example_dc_com_uid.equality.
-    base, underscore, index = name.rpartition("_")
-    return IndexName(base, index) if underscore and "." in index else None
 
 
 def read_ber_length(fields: Fields) -> int:
@@ -277,33 +262,6 @@ def encode_ids(ids: Iterable[int]) -> bytes:
     return compact(len(parts)) + b"".join(parts)
 
 
-def rdns_of(key: bytes) -> tuple[str, ...]:
-    """The normalized RDNs in a key of ``dn2id``, from the suffix down.
-
-    Raises:
-        FormatError, ValueError: it is no such key.
-    """
-    if not key:
-        return ()
-    # A byte that no text begins with separates them; which one depends on the release.
-    if key[0] >= 0x20:
-        return (key.decode("utf-8"),)
-    parts = tuple(part.decode("utf-8") for part in key[1:].split(key[:1]))
-    if not all(part and part.isprintable() for part in parts):
-        raise FormatError("key of dn2id", expected="RDNs with a separator between them")
-    return parts
-
-
-def dn_of(base: str, key: bytes) -> str:
-    """The normalized DN that a key of ``dn2id`` stands for; errors as ``rdns_of``."""
-    rdns = list(rdns_of(key))
-    # Some releases begin with the suffix itself, others below it.
-    suffix = [part for part in base.lower().split(",") if part]
-    if [part.lower() for part in rdns[: len(suffix)]] == suffix[::-1]:
-        rdns = rdns[len(suffix) :]
-    return ",".join([*reversed(rdns), base])
-
-
 def entry_id(key: bytes) -> int:
     """An entry id, 8 bytes. FormatError when it is none."""
     fields = Fields(key)
@@ -356,7 +314,7 @@ class LdapDecoder:
             number, shard = fields.number(ID_BYTES, signed=False), fields.rest()
             count = Fields(data).number(len(data)) if len(data) <= ID_BYTES else None
             return DecodedRecord({"id": number, "shard": shard.hex()}, {"count": count}, count is not None)
-        if name.tree in (REFERRAL, STATE, "dn2uri"):
+        if name.tree in (REFERRAL, STATE, OLD_REFERRAL):
             return DecodedRecord(_readable(key), _readable(data), name.tree == STATE and _is_text(key))
         ids = decode_ids(data)
         value = {"over_limit": True} if ids is None else {"ids": ids}

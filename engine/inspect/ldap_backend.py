@@ -7,18 +7,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from engine.contents.opendj import (
+from engine.contents.ldap_names import (
     CHILDREN_COUNT,
     DN2ID,
     ID2ENTRY,
+    LooseNames,
+    dn_of,
+    index_name,
+    parent_key,
+)
+from engine.contents.opendj import (
     ID_BYTES,
     CompressedSchema,
     Encrypted,
     LdapEntry,
     decode_entry,
-    dn_of,
     entry_id,
-    index_name,
     schema_of,
 )
 from engine.db.environment import Environment
@@ -29,6 +33,7 @@ WITHOUT_DN: Final = "entry-without-dn"
 WITHOUT_ENTRY: Final = "dn-without-entry"
 WITHOUT_PARENT: Final = "dn-without-parent"
 TWICE: Final = "id-twice"
+DIFFERS: Final = "dn-differs"
 UNREADABLE: Final = "unreadable-entry"
 CHILDREN: Final = "children-count"
 BAD_RECORD: Final = "unreadable-record"
@@ -37,6 +42,7 @@ KINDS: Final = {
     WITHOUT_ENTRY: "a DN whose entry is not there",
     WITHOUT_PARENT: "a DN whose parent is not there",
     TWICE: "two DNs of one entry",
+    DIFFERS: "an entry that stores another DN than dn2id has for it",
     UNREADABLE: "an entry that cannot be decoded",
     CHILDREN: "another number of children than id2childrencount says",
     BAD_RECORD: "a record of an index that cannot be decoded",
@@ -122,22 +128,28 @@ class BackendCheck:
     def __init__(self, env: Environment, base: str) -> None:
         self._env = env
         self._base = base
+        self._names = LooseNames(base)
+        # DNs that entries store, where dn2id has others.
+        self._differing: dict[int, str] = {}
         self.totals = BackendTotals(0, 0, 0)
 
     def findings(self) -> Iterator[BackendFinding]:
         """What does not agree."""
-        named = array("Q")
+        # Of each DN the entry that it leads to, and its number: not the DNs themselves, of which there may be millions.
+        named, numbers = array("Q"), array("Q")
         children: Counter[int] = Counter()
-        yield from self._dns(named, children)
-        ordered = array("Q", sorted(named))
+        yield from self._dns(named, numbers, children)
+        order = sorted(range(len(named)), key=named.__getitem__)
+        ordered, numbers = array("Q", (named[at] for at in order)), array("Q", (numbers[at] for at in order))
         yield from (self._finding(TWICE, one, None, f"two DNs lead to entry {one}") for one in _twice(ordered))
-        yield from self._entries(ordered)
+        yield from self._entries(ordered, numbers)
+        yield from self._different()
         yield from self._counts(children, set(ordered))
 
     def _finding(self, kind: str, number: int | None, dn: str | None, text: str) -> BackendFinding:
         return BackendFinding(kind, self._base, number, dn, text)
 
-    def _dns(self, named: array[int], children: Counter[int]) -> Iterator[BackendFinding]:
+    def _dns(self, named: array[int], numbers: array[int], children: Counter[int]) -> Iterator[BackendFinding]:
         """Walk down the tree of DNs: a key begins with that of its parent, and comes after it."""
         above: list[tuple[bytes, int]] = []
         for key, value in _records(self._env, self._base, DN2ID):
@@ -148,16 +160,17 @@ class BackendCheck:
                 yield self._finding(BAD_RECORD, None, None, f"dn2id: key {key[:40].hex()} cannot be decoded")
                 continue
             named.append(number)
+            numbers.append(self._names.of_key(key))
             while above and above[-1][0] and not key.startswith(above[-1][0] + key[:1]):
                 above.pop()
-            if above and above[-1][0] == key.rpartition(key[:1])[0]:
+            if above and above[-1][0] == parent_key(key):
                 children[above[-1][1]] += 1
             elif self.totals.dns > 1:
                 # The first one is the base itself.
                 yield self._finding(WITHOUT_PARENT, number, dn, "the entry above it is not in dn2id")
             above.append((key, number))
 
-    def _entries(self, ordered: array[int]) -> Iterator[BackendFinding]:
+    def _entries(self, ordered: array[int], numbers: array[int]) -> Iterator[BackendFinding]:
         """Entries and DNs side by side, both by id."""
         schema = schema_of(EnvironmentSource(self._env))
         at = 0
@@ -170,16 +183,28 @@ class BackendCheck:
             while at < len(ordered) and ordered[at] < number:
                 yield self._finding(WITHOUT_ENTRY, ordered[at], None, f"entry {ordered[at]} is not in id2entry")
                 at += 1
+            dn = entry.dn if isinstance(entry, LdapEntry) else None
             if at < len(ordered) and ordered[at] == number:
+                first = at
                 while at < len(ordered) and ordered[at] == number:
                     at += 1
+                stored = 0 if dn is None else self._names.of_entry(dn)
+                if dn is not None and stored and all(one not in (0, stored) for one in numbers[first:at]):
+                    self._differing[number] = dn
             else:
-                dn = entry.dn if isinstance(entry, LdapEntry) else None
                 yield self._finding(WITHOUT_DN, number, dn, f"entry {number} has no DN in dn2id")
             if entry is None:
                 yield self._finding(UNREADABLE, number, None, f"entry {number} cannot be decoded")
         for number in ordered[at:]:
             yield self._finding(WITHOUT_ENTRY, number, None, f"entry {number} is not in id2entry")
+
+    def _different(self) -> Iterator[BackendFinding]:
+        """Entries whose DN is another one, with that of dn2id."""
+        for key, value in _records(self._env, self._base, DN2ID) if self._differing else ():
+            number = entry_id(value) if len(value) == ID_BYTES else -1
+            dn = self._differing.get(number)
+            if dn is not None:
+                yield self._finding(DIFFERS, number, dn, f"entry {number}: dn2id has {dn_of(self._base, key)}")
 
     def _counts(self, children: Counter[int], named: set[int]) -> Iterator[BackendFinding]:
         """Counters of children; those of ids that are no entry are the server's own."""

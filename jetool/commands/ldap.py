@@ -155,8 +155,10 @@ def ldap_check(run: Run, env: str, wanted: str | None) -> int:
     """Check the entries of a backend against its DNs and its counters of children.
 
     Found are entries without a DN, DNs without an entry or without a parent, entries that two DNs lead to, entries that
-    cannot be decoded, and counters that are wrong. rebuild-index of the server mends the indexes; what is missing from
-    id2entry only a replica or a backup has. Nothing is locked, created or changed.
+    store another DN than the one that leads to them, entries that cannot be decoded, and counters that are wrong. DNs
+    are compared by the letters and digits of their values, without regard to case: what a server's schema takes for the
+    same is no finding. rebuild-index of the server mends the indexes; what is missing from id2entry only a replica or a
+    backup has. Nothing is locked, created or changed.
     """
     with open_to_read(run, env) as found:
         bases = _bases(found, wanted)

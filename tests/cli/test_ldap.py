@@ -118,6 +118,11 @@ DEFECTS: dict[str, tuple[str, Callable[..., object], list[tuple[str, int | None]
         lambda db: db.put(id_key(2) + b"\1", (9).to_bytes(8, "big")),
         [("children-count", 2)],
     ),
+    "an entry that says another DN": (
+        "id2entry",
+        lambda db: db.put(id_key(4), encode_entry(entry_of(4, ("ou=groups", "uid=alice")))),
+        [("dn-differs", 4)],
+    ),
     "an entry that cannot be decoded": ("id2entry", lambda db: db.put(id_key(5), b"\x02"), [("unreadable-entry", 5)]),
     "a DN that cannot be decoded": ("dn2id", lambda db: db.put(b"\0\0", id_key(5)), [("unreadable-record", None)]),
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contents.base import Fields
+from engine.contents.ldap_names import LooseNames, dn_of, index_name, parent_key, parse_dn, rdns_of
 from engine.contents.opendj import (
     CompressedSchema,
     Encrypted,
@@ -18,10 +20,8 @@ from engine.contents.opendj import (
     compact,
     decode_entry,
     decode_ids,
-    dn_of,
     encode_entry,
     encode_ids,
-    index_name,
     ldif,
     read_ber_length,
     read_compact,
@@ -150,6 +150,89 @@ def test_dns() -> None:
     assert dn_of("dc=example,dc=com", b"") == "dc=example,dc=com"
     with pytest.raises(FormatError):
         dn_of("dc=com", b"\x00\x00a")
+
+
+def test_names_of_several_parts_and_with_special_characters() -> None:
+    """01 between the parts of an RDN, 02 before such a byte in a value; values are escaped as RFC 4514 says."""
+    key = b"\x00ou=a, b+c\x00cn=x\x01uid=y\x00cn=\x02\x00\x02\x02\xff\x00l=#1 "
+    assert dn_of("dc=com", key) == r"l=\#1\ ,cn=\00\02\ff,cn=x+uid=y,ou=a\, b\+c,dc=com"
+    assert parent_key(key) == key[: key.rindex(b"\x00")]
+    assert parent_key(parent_key(key)) == b"\x00ou=a, b+c\x00cn=x\x01uid=y"
+    assert (parent_key(b""), parent_key(b"\x00ou=a")) == (b"", b"")
+    assert index_name("/o=my%20company%2C%20inc,c=de/dn2id") == (r"o=my company\, inc,c=de", "dn2id")
+    for bad in (b"\x00ou", b"\x00=a", b"\x00ou=a\x00", b"\x00\xe4=a"):
+        with pytest.raises((FormatError, ValueError)):
+            rdns_of(bad)
+
+
+@pytest.mark.parametrize(
+    ("dn", "values"),
+    [
+        ("uid=a,dc=b", [["a"], ["b"]]), (" uid = a b  , dc=\\20b\\20 ", [["a b"], [" b "]]), ("", []),
+        ('cn="a, b"+sn=c;dc=d', [["a, b", "c"], ["d"]]), (r"cn=Lu\C4\8Di\c4\87,dc=x\,y", [["Lučić"], ["x,y"]]),
+        ("cn=\\ff\\00", [[b"\xff\x00"]]), ("1.2.3=#0403ff", [["#0403ff"]]),
+    ],
+)  # fmt: skip
+def test_dns_as_text(dn: str, values: list[list[str | bytes]]) -> None:
+    assert [[part.value for part in rdn] for rdn in parse_dn(dn)] == values
+
+
+@pytest.mark.parametrize("dn", ["uid", "uid=a,", "=a", 'uid="a', "uid=a,,dc=b", "ü=a"])
+def test_what_is_no_dn(dn: str) -> None:
+    with pytest.raises(FormatError):
+        parse_dn(dn)
+
+
+BASE = LooseNames("dc=example,dc=com")
+
+
+@pytest.mark.parametrize(
+    ("key", "dn", "same"),
+    [
+        (b"", "DC=Example, DC=Com", True),
+        (b"\x00ou=people\x00uid=alice", "uid=Alice,ou=People,dc=example,dc=com", True),
+        (b"\x00ou=people\x00uid=alice", "userid=ALICE , 2.5.4.11=people,dc=example,dc=com", True),
+        (b"\x00ou=people\x00cn=a  b\x01sn=c", r"sn=C+cn=a\20B,ou=people,dc=example,dc=com", True),
+        (b"\x00dc=com\x00dc=example\x00ou=people", "ou=people,dc=example,dc=com", True),
+        (b"\x00cn=lu\xc4\x8di\xc4\x87", "cn=Lučić,dc=example,dc=com", True),
+        (b"\x00cn=---", "cn=- - -,dc=example,dc=com", True),
+        (b"\x00ou=people\x00uid=alice", "uid=alice,dc=example,dc=com", False),
+        (b"\x00ou=people\x00uid=alice", "uid=alice,ou=staff,dc=example,dc=com", False),
+        (b"\x00ou=people\x00uid=alice", "uid=alicia,ou=people,dc=example,dc=com", False),
+        (b"\x00ou=people", "ou=people,dc=example,dc=org", False),
+    ],
+)  # fmt: skip
+def test_the_dn_of_an_entry_and_its_key(key: bytes, dn: str, same: bool) -> None:
+    assert (BASE.of_key(key) == BASE.of_entry(dn)) is same
+    assert BASE.of_key(key) > 0
+
+
+def test_names_that_cannot_be_compared() -> None:
+    """Bytes, values in hex, and what is no DN; of old servers the last RDN alone counts."""
+    assert BASE.of_key(b"\x00uid=\xff\x00ou=x") == BASE.of_entry("uid=#04,dc=example,dc=com") == BASE.of_entry("x") == 0
+    old = LooseNames("dc_example_dc_com")
+    assert old.of_key(b"\x00ou=people\x00uid=alice") == old.of_entry("uid=Alice,ou=elsewhere") > 0
+    assert old.of_key(b"") == 0
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=8), min_size=1, max_size=4))
+def test_any_name_is_found_again(values: list[str]) -> None:
+    """A DN that is written with every byte escaped, and the one that its key stands for, are the same."""
+    written = parse_dn(",".join("cn=" + "".join(f"\\{byte:02x}" for byte in value.encode()) for value in values))
+    parts = [re.sub(rb"[\0-\2]", lambda found: b"\2" + found[0], value.encode()) for value in reversed(values)]
+    assert [value if value.isprintable() else value.encode() for value in values] == [part.value for (part,) in written]
+    assert parse_dn(dn_of("dc=com", b"".join(b"\0cn=" + part for part in parts)))[:-1] == written
+
+
+@given(st.text(max_size=40), st.binary(max_size=40))
+def test_any_text_and_bytes_are_names_or_refused(dn: str, key: bytes) -> None:
+    for names in (BASE, LooseNames("old")):
+        assert names.of_entry(dn) >= 0
+        try:
+            assert names.of_key(b"\0" + key) >= 0
+            assert dn_of("dc=com", key).endswith("dc=com")
+        except (FormatError, ValueError):
+            pass
 
 
 def test_ldif() -> None:

@@ -1,0 +1,301 @@
+"""Names of an LDAP backend: databases, DNs in keys of ``dn2id``, and DNs as entries store them (embedders.md 1).
+
+A key of ``dn2id`` has the RDNs from the suffix down, normalized by the schema of the server: 00 stands before each of
+them, 01 between the parts of one with several, 02 before any of the three in a value. What an entry stores is the DN as
+somebody wrote it. Without the schema the two are compared by what normalization leaves as it is: letters and digits,
+without regard to case, of the values alone, since an attribute may have several names.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from engine.errors import FormatError
+
+ID2ENTRY: Final = "id2entry"
+DN2ID: Final = "dn2id"
+CHILDREN_COUNT: Final = "id2childrencount"
+REFERRAL: Final = "referral"
+STATE: Final = "state"
+OLD_REFERRAL: Final = "dn2uri"
+_OLD_NAMES: Final = (ID2ENTRY, DN2ID, CHILDREN_COUNT, "id2children", "id2subtree", REFERRAL, STATE, OLD_REFERRAL)
+_BETWEEN_PARTS: Final = 1
+_ESCAPE: Final = 2
+_NAME: Final = re.compile(r"[A-Za-z0-9.;_-]+")
+_SPECIAL: Final = frozenset(',+"\\<>;')
+_HEX: Final = re.compile(r"[0-9a-fA-F]{2}")
+_ESCAPED: Final = re.compile(rb"\x02(.)", re.DOTALL)
+_HASH_BYTES: Final = 8
+# Of the empty DN.
+_NOTHING: Final = b"\xff" * _HASH_BYTES
+_PARENTS_KEPT: Final = 4096
+_TEXT: Final = 0x20
+# What may stand in a DN in several ways.
+_WRITTEN_OTHERWISE: Final = frozenset('\\";')
+
+
+class IndexName(NamedTuple):
+    """The name of a database: the base DN (of old servers with ``_`` for what separates it), and the index."""
+
+    base: str
+    tree: str
+
+
+class RdnPart(NamedTuple):
+    """A name and a value of an RDN; bytes where the value is no text."""
+
+    name: str
+    value: str | bytes
+
+
+Rdn = tuple[RdnPart, ...]
+
+
+def index_name(name: str) -> IndexName | None:
+    """Base DN and index in the name of a database; None for another one."""
+    if name.startswith("/"):
+        base, slash, index = name[1:].rpartition("/")
+        return IndexName(_plain_base(base), index) if slash and index else None
+    for index in _OLD_NAMES:
+        if name.endswith(f"_{index}"):
+            return IndexName(name.removesuffix(f"_{index}"), index)
+    # Indexes of attributes: dc_example_dc_com_uid.equality.
+    base, underscore, index = name.rpartition("_")
+    return IndexName(base, index) if underscore and "." in index else None
+
+
+def _plain_base(base: str) -> str:
+    """A base DN whose values stand percent-encoded in the name of its databases."""
+    if "%" not in base:
+        return base
+    parts = [part.partition("=") for part in base.split(",")]
+    return ",".join(f"{name}{sign}{escaped(unquote(value))}" for name, sign, value in parts)
+
+
+def rdns_of(key: bytes) -> tuple[Rdn, ...]:
+    """The normalized RDNs in a key of ``dn2id``, from the suffix down.
+
+    Raises:
+        FormatError, ValueError: it is no such key.
+    """
+    if not key:
+        return ()
+    # A byte that no text begins with separates them; old releases have others than 00, or text.
+    if key[0] >= _TEXT:
+        return parse_dn(key.decode("utf-8"))[::-1]
+    return tuple(_rdn(part, escapes=key[0] == 0) for part in _split(key[1:], key[0], escapes=key[0] == 0))
+
+
+def parent_key(key: bytes) -> bytes:
+    """The key of the entry above; that of a base DN is empty, and its own parent."""
+    if not key:
+        return key
+    return key[: len(key) - 1 - len(_split(key[1:], key[0], escapes=key[0] == 0)[-1])]
+
+
+def _split(data: bytes, separator: int, *, escapes: bool) -> list[bytes]:
+    """Parts with separators between them, which may be escaped."""
+    if not escapes or _ESCAPE not in data:
+        return data.split(bytes((separator,)))
+    parts, start, at = [], 0, 0
+    while at < len(data):
+        if data[at] == _ESCAPE:
+            at += 1
+        elif data[at] == separator:
+            parts.append(data[start:at])
+            start = at + 1
+        at += 1
+    return [*parts, data[start:]]
+
+
+def _rdn(data: bytes, *, escapes: bool) -> Rdn:
+    parts = []
+    for part in _split(data, _BETWEEN_PARTS, escapes=True) if escapes else [data]:
+        name, sign, value = part.partition(b"=")
+        text = name.decode("ascii")
+        if not sign or _NAME.fullmatch(text) is None:
+            raise FormatError("key of dn2id", expected="RDNs with a separator between them", found=data[:40].hex())
+        parts.append(RdnPart(text, _text(_ESCAPED.sub(rb"\1", value) if escapes else value)))
+    return tuple(parts)
+
+
+def _text(value: bytes) -> str | bytes:
+    try:
+        text = value.decode("utf-8")
+    except ValueError:
+        return value
+    return text if text.isprintable() else value
+
+
+def escaped(value: str) -> str:
+    """A value as it stands in a DN (RFC 4514)."""
+    text = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in value)
+    if text[:1] in ("#", " "):
+        text = f"\\{text}"
+    return f"{text[:-1]}\\ " if value[-1:] == " " and len(value) > 1 else text
+
+
+def rdn_text(rdn: Rdn) -> str:
+    """An RDN as text; a value that is none in hex, each byte escaped."""
+    return "+".join(
+        f"{part.name}={escaped(part.value) if isinstance(part.value, str) else _bytes_text(part.value)}" for part in rdn
+    )
+
+
+def _bytes_text(value: bytes) -> str:
+    return "".join(f"\\{byte:02x}" for byte in value)
+
+
+def _below(base: str, key: bytes) -> list[Rdn]:
+    """The RDNs of a key, but for those of the base: some releases begin with the suffix, others below it."""
+    rdns = list(rdns_of(key))
+    suffix = [part for part in base.lower().split(",") if part]
+    if [rdn_text(rdn).lower() for rdn in rdns[: len(suffix)]] == suffix[::-1]:
+        return rdns[len(suffix) :]
+    return rdns
+
+
+def dn_of(base: str, key: bytes) -> str:
+    """The normalized DN that a key of ``dn2id`` stands for; errors as ``rdns_of``."""
+    return ",".join([*(rdn_text(rdn) for rdn in reversed(_below(base, key))), base])
+
+
+def parse_dn(dn: str) -> tuple[Rdn, ...]:
+    """The RDNs of a DN as text (RFC 4514, and the quotes and semicolons of RFC 2253), the entry's own first.
+
+    Raises:
+        FormatError: it is none.
+    """
+    rdns: list[Rdn] = []
+    parts: list[RdnPart] = []
+    for name, value, end in _pieces(dn):
+        parts.append(RdnPart(name, value))
+        if end != "+":
+            rdns.append(tuple(parts))
+            parts = []
+    return tuple(rdns)
+
+
+def _pieces(dn: str) -> Iterator[tuple[str, str | bytes, str]]:
+    """Name and value of each part, and what stands after it."""
+    at = 0
+    while at < len(dn):
+        sign = dn.find("=", at)
+        name = dn[at:sign].strip() if sign >= 0 else ""
+        if _NAME.fullmatch(name) is None:
+            raise FormatError("DN", expected="a name and =", found=dn[at : at + 40])
+        value, at = _value(dn, sign + 1)
+        end = dn[at] if at < len(dn) else ""
+        yield name, value, end
+        at += 1
+        if end and at >= len(dn):
+            raise FormatError("DN", expected="an RDN after its last separator", found=end)
+
+
+def _value(dn: str, at: int) -> tuple[str | bytes, int]:
+    """A value, unescaped, and where it ends."""
+    found = bytearray()
+    # How much of it counts: spaces at either end do not, unless they are escaped.
+    whole, quoted = 0, False
+    while at < len(dn):
+        letter = dn[at]
+        if letter == "\\":
+            pair = _HEX.match(dn, at + 1)
+            found += bytes.fromhex(pair[0]) if pair else dn[at + 1 : at + 2].encode("utf-8", "surrogatepass")
+            at += 3 if pair else 2
+            whole = len(found)
+            continue
+        if letter == '"':
+            quoted = not quoted
+        elif not quoted and letter in ",+;":
+            break
+        elif letter != " " or found or quoted:
+            found += letter.encode("utf-8", "surrogatepass")
+            whole = len(found) if letter != " " or quoted else whole
+        at += 1
+    if quoted:
+        raise FormatError("DN", expected="a quote at the end of a value", found=dn[:40])
+    return _text(bytes(found[:whole])), at
+
+
+def loose_hash(rdns: Iterable[Rdn], above: bytes = _NOTHING) -> bytes:
+    """What two DNs have in common when they can be the same; empty for one that cannot be compared.
+
+    It can not where a value is no text, or is given in hex.
+
+    Arguments:
+        rdns: the entry's own first.
+        above: of the DN that they stand below.
+    """
+    for rdn in reversed(list(rdns)):
+        loose = [_loose(part.value) for part in rdn if isinstance(part.value, str) and part.value[:1] != "#"]
+        if len(loose) < len(rdn) or not above:
+            return b""
+        above = blake2b("\0".join(sorted(loose)).encode() + above, digest_size=_HASH_BYTES).digest()
+    return above
+
+
+def _loose(value: str) -> str:
+    folded = value.lower() if value.isascii() else unicodedata.normalize("NFKD", value).casefold()
+    return "".join(filter(str.isalnum, folded)) or "".join(folded.split())
+
+
+class LooseNames:
+    """Numbers for the DNs of one base: two that differ are different DNs.
+
+    Of old servers, whose base DN the names of databases do not tell, the last RDN alone is looked at.
+
+    Arguments:
+        base: the base DN.
+    """
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        try:
+            self._suffix = len(parse_dn(base))
+        except FormatError:
+            self._suffix = 0
+        self._leaf_alone = not self._suffix
+        # Many entries have one parent.
+        self._above_key = lru_cache(_PARENTS_KEPT)(self._of_whole_key)
+        self._above_dn = lru_cache(_PARENTS_KEPT)(_of_dn)
+
+    def of_key(self, key: bytes) -> int:
+        """The number of a key of ``dn2id``; 0 where it cannot be told. Errors as ``rdns_of``."""
+        if self._leaf_alone:
+            return _number(loose_hash(_below(self._base, key)[-1:]) if key else b"")
+        above = parent_key(key)
+        # A short key may be one of the suffix itself.
+        if above and above[0] < _TEXT and len(rdns_of(above)) >= self._suffix:
+            leaf = _rdn(key[len(above) + 1 :], escapes=key[0] == 0)
+            return _number(loose_hash([leaf], self._above_key(above)))
+        return _number(self._of_whole_key(key))
+
+    def of_entry(self, dn: str) -> int:
+        """The number of the DN that an entry stores; 0 where it cannot be told."""
+        try:
+            if self._leaf_alone:
+                return _number(loose_hash(parse_dn(dn)[:1]))
+            if not _WRITTEN_OTHERWISE & set(dn):
+                leaf, _, above = dn.partition(",")
+                return _number(loose_hash(parse_dn(leaf), self._above_dn(above)))
+            return _number(loose_hash(parse_dn(dn)))
+        except FormatError:
+            return 0
+
+    def _of_whole_key(self, key: bytes) -> bytes:
+        return loose_hash([*_below(self._base, key)[::-1], *parse_dn(self._base)])
+
+
+def _of_dn(dn: str) -> bytes:
+    return loose_hash(parse_dn(dn))
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest, "big")
