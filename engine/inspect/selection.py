@@ -4,7 +4,8 @@ Criteria of different kinds are ANDed, values of one kind ORed. A body is decode
 Most
 criteria look at one entry; three need to know the log as a whole, and ``prepare`` finds that out first:
 
-* database names, which NameLN entries give (every id that a name ever had counts);
+* database names, which NameLN entries give (every id that a name ever had counts). A number that is no name of a
+  database is an id, and ``id:7`` always is one: frontends give their databases names of digits;
 * rollback periods, for ``rolled_back``: an entry is rolled back when it lies in a period and its transaction was active
   there (R-RB-4), whether or not its INVISIBLE bit is set already;
 * times. LNs carry none. ``since`` begins after the last entry with a time before it, so that the LNs of the first
@@ -13,6 +14,7 @@ criteria look at one entry; three need to know the log as a whole, and ``prepare
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -49,6 +51,7 @@ from engine.storage.base import Storage
 
 _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)
 
+_DATABASE_ID: Final = re.compile(r"(id:)?(-?[0-9]{1,19})")
 
 # No file has this number: nothing is wanted.
 _NO_FILES: Final = frozenset((-1,))
@@ -64,7 +67,7 @@ class Selection:
         vlsns: first and last VLSN, either None.
         types: type numbers.
         txns, nodes: ids.
-        dbs: database ids; ``db_names`` are turned into ids by ``prepare``.
+        dbs: database ids; ``db_names``, names or ids as they were typed, are turned into ids by ``prepare``.
         keys, key_prefixes: of LNs.
         provisional: states.
         replicated, invisible, rolled_back: only such entries.
@@ -260,9 +263,18 @@ def _record(entry: LogEntry) -> Record | None:
         return None
 
 
-def _ids_of(names: tuple[str, ...], storage: Storage, files: LogFiles) -> frozenset[int]:
-    ids = set()
+def database_id(word: str) -> int | None:
+    """The id in ``id:7``; None for a name, which may be a number."""
+    found = _DATABASE_ID.fullmatch(word)
+    return int(found[2]) if found is not None and found[1] else None
+
+
+def _ids_of(words: tuple[str, ...], storage: Storage, files: LogFiles) -> frozenset[int]:
+    ids = {number for number in map(database_id, words) if number is not None}
+    names = [word for word in words if database_id(word) is None]
     known: set[str] = set()
+    if not names:
+        return frozenset(ids)
     for item in LogReader(storage, files).entries_of(NAME_LNS):
         if isinstance(item, LogEntry):
             record = _record(item)
@@ -271,13 +283,18 @@ def _ids_of(names: tuple[str, ...], storage: Storage, files: LogFiles) -> frozen
                 known.add(name)
                 if name in names:
                     ids.add(record.content.db_id)
-    missing = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in known]
+    # An id also finds what is left of a database that was removed, and whose name the cleaner has taken away.
+    ids.update(int(name) for name in unknown if _DATABASE_ID.fullmatch(name))
+    missing = [name for name in unknown if not _DATABASE_ID.fullmatch(name)]
     if missing:
         shown = ", ".join(sorted(name for name in known if not name.startswith("_je"))[:20])
         raise NotFoundError(
             f"no database named {', '.join(missing)} in the log",
             file=storage.root,
-            hint=f"names in the log: {shown}" if shown else "use the id; the NameLN may have been cleaned away",
+            hint=f"names in the log: {shown}"
+            if shown
+            else "use the id, as id:7; the NameLN may have been cleaned away",
         )
     return frozenset(ids)
 

@@ -65,6 +65,7 @@ class Command(click.Command):
         kind_option: the option that says of which kind the environment is (``jetool.app.kinds``); None: it says itself.
         check: raises what is wrong with the parameters whatever the environment is; called before it is looked at.
         writes: it changes an environment.
+        names_end: its result says where the log ended.
     """
 
     formats: tuple[str, ...] = ()
@@ -74,6 +75,7 @@ class Command(click.Command):
     kind_option: str | None = None
     check: Callable[..., None] | None = None
     writes: bool = False
+    names_end: bool = False
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The first sentence, whole: a list of commands wraps it."""
@@ -218,7 +220,7 @@ class Command(click.Command):
         """Say so when the log grew while a command read it: the end of the log is then that of a moment ago."""
         env = values.get("env")
         # Who writes moves the tail itself, and who follows it knows.
-        if self.writes or values.get("follow") or not isinstance(env, str):
+        if self.writes or self.names_end or values.get("follow") or not isinstance(env, str):
             yield
             return
         before = _log_size(env)
@@ -340,6 +342,7 @@ def command(
     kind_option: str | None = None,
     check: Callable[..., None] | None = None,
     writes: bool = False,
+    names_end: bool = False,
 ) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
     """Make a command of a function. Put it above the function's own options.
 
@@ -354,6 +357,7 @@ def command(
         kind_option: the option that says of which kind the environment is; without one the environment says it itself.
         check: gets what the function gets, before the environment is looked at; raises UsageError.
         writes: it changes an environment, although it lacks the feature ``write``.
+        names_end: its result says where the log ended, so that nobody need be told that the log has grown since.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -364,7 +368,7 @@ def command(
         made.params.extend([*options.shared(formats, features), options.help_option()])
         made.formats, made.examples = tuple(formats), tuple(examples)
         made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
-        made.check, made.writes = check, writes or "write" in features
+        made.check, made.writes, made.names_end = check, writes or "write" in features, names_end
         if parent is not None:
             parent.add_command(made)
         return made

@@ -73,7 +73,7 @@ SUMMARY: Final = Shape(
     required=True,
     type=params.DATABASE,
     metavar="NAME|ID",
-    help="The database; an id also after its removal.",
+    help="The database; an id also after its removal. A number that is the name of one is a name; id:7 is an id.",
 )
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N versions at most.")
@@ -87,10 +87,7 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     storage = DiskStorage(env)
     require_je(storage)
     files = list_log_files(storage)
-    # An id needs no catalogue: it also finds versions of a database that was removed.
-    dbs = _ids(name)
-    if not dbs:
-        dbs = Selection(db_names=(name,)).prepare(storage, files).dbs
+    dbs = Selection(db_names=(name,)).prepare(storage, files).dbs
     found = list(versions(storage, files, dbs, key, jobs=run.jobs, listener=run.listener))
     if not found:
         raise NotFoundError(
@@ -111,10 +108,6 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
             stream.row("version", row)
         stream.end(SUMMARY.row((len(rows), committed, len(printed))))
     return report_damage(run, env, fates.damages)
-
-
-def _ids(name: str) -> frozenset[int]:
-    return frozenset((int(name),)) if name.removeprefix("-").isdigit() else frozenset()
 
 
 def _row(shape: Shape, decoding: Decoding | None, fates: LogFates, entry: LogEntry, record: LN) -> Row:

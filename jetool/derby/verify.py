@@ -46,6 +46,8 @@ RULES: Final = (
     ("DRB-CONT-003", "a dropped container was not removed"),
     ("DRB-CONT-004", "the stub of a removed container is left"),
     ("DRB-CONT-005", "a container belongs to no table or index"),
+    ("DRB-IDX-001", "the pages of an index do not hang together"),
+    ("DRB-IDX-002", "an index and its table have other rows"),
     ("DRB-REC-001", "a transaction is not ended"),
     ("DRB-REC-002", "a transaction is prepared and not ended"),
     ("DRB-REPAIR-001", "a repair was interrupted"),

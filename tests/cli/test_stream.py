@@ -89,8 +89,12 @@ def test_selection(group: GroupDouble) -> None:
     printed = rows_of(stream(*IDLE, "--db", "beta").out)
     assert {row["db"] for row in printed if row["rec"] == "change"} == {"beta"}
     assert [row["changes"] for row in printed if row["rec"] == "transaction"] == [1, 1]
-    by_id = rows_of(stream(*IDLE, "--db", "-259").out)
+    by_id = rows_of(stream(*IDLE, "--db", "id:-259").out)
     assert by_id == printed
+    # A number is a name, as frontends have them.
+    number = stream(*IDLE, "--db", "-259")
+    assert b'"change"' not in number.out
+    assert "-259 is the id of database 'beta', and --db takes names" in number.err
     everything = rows_of(stream(*IDLE, "--internal").out)
     assert {"_jeRepGroupDB", "_jeExtinctScansDb"} <= {row.get("db") for row in everything}
     readable = rows_of(stream(*IDLE, "--key-format", "utf8", "--fields", "key", "--db", "beta").out)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
@@ -98,6 +100,20 @@ def test_database_names() -> None:
         chosen(files, db_names=("nowhere", two[0]))
     assert error.value.hint is not None
     assert "names in the log: accounts, " in error.value.hint
+
+
+def test_a_name_of_digits_comes_before_the_id() -> None:
+    """Journals of frontends are databases called 1, 1001, and so on; ``id:`` means the id."""
+    storage = MemoryStorage()
+    with Environment(storage, EnvironmentConfig(create=True)) as env:
+        taken = env.create_database("first").state.id
+        other = env.create_database(str(taken)).state.id
+    files = list_log_files(storage)
+    assert other != taken
+    for word, number in ((str(taken), other), (f"id:{taken}", taken), (str(other), other), ("id:77", 77), ("-77", -77)):
+        assert Selection(db_names=(word,)).prepare(storage, files).dbs == {number}, word
+    with pytest.raises(NotFoundError, match="no database named id:x"):
+        Selection(db_names=("id:x",)).prepare(storage, files)
 
 
 def test_rolled_back_does_not_need_the_invisible_bit() -> None:

@@ -32,7 +32,8 @@ RIGHT_FIELD = 2
 _DESCRIPTOR_FIELD = 6
 _CHILD_FIELD = 7
 _KEY_COLUMN = column.VARBIT
-_NEWEST_DESCRIPTOR = 470
+_OLDEST_DESCRIPTOR, _NEWEST_DESCRIPTOR = 388, 470
+_BITS_OF_A_BYTE = 8
 _PAGE_NUMBER_SIZE = 8
 
 
@@ -50,7 +51,14 @@ class ControlRow(NamedTuple):
 
 
 class Descriptor(NamedTuple):
-    """What undo needs of the descriptor, fields in on-disk order."""
+    """The descriptor, fields in on-disk order.
+
+    Attributes:
+        formats: of the columns, the row location among them.
+        table: container of the table.
+        location: which column is the row location.
+        collated: whether a column has an order of its own.
+    """
 
     format_id: int
     container: int
@@ -59,6 +67,10 @@ class Descriptor(NamedTuple):
     unique_columns: int
     duplicates_allowed: bool
     parent_links: bool
+    formats: tuple[int, ...]
+    table: int
+    location: int
+    collated: bool
 
 
 def control_row(row: DecodedRow) -> ControlRow | None:
@@ -132,17 +144,26 @@ def decode_descriptor(data: bytes) -> Descriptor:
     format_id = cursor.short()
     if format_id not in DESCRIPTOR_FORMATS:
         raise FormatError("not an index descriptor", expected="format id 388, 466 or 470", found=str(format_id))
-    found = Descriptor(
+    number, segment, columns = cursor.fixed_long(), cursor.fixed_int(), cursor.fixed_int()
+    unique_columns, duplicates_allowed, parent_links = cursor.fixed_int(), cursor.flag(), cursor.flag()
+    if not 0 < unique_columns <= columns <= cursor.remaining():
+        raise FormatError("an index descriptor has impossible columns", found=f"{unique_columns} of {columns}")
+    formats = tuple(cursor.short() for _ in range(columns))
+    table, location = cursor.fixed_long(), cursor.fixed_int()
+    if not 0 < location < columns:
+        raise FormatError("an index descriptor has no place for row locations", found=f"{location} of {columns}")
+    # Ascending columns: a number of bits, then the bytes that hold them.
+    cursor.raw((cursor.fixed_int() + _BITS_OF_A_BYTE - 1) // _BITS_OF_A_BYTE)
+    return Descriptor(
         format_id=format_id,
-        container=cursor.fixed_long(),
-        segment=cursor.fixed_int(),
-        columns=cursor.fixed_int(),
-        unique_columns=cursor.fixed_int(),
-        duplicates_allowed=cursor.flag(),
-        parent_links=cursor.flag(),
+        container=number,
+        segment=segment,
+        columns=columns,
+        unique_columns=unique_columns,
+        duplicates_allowed=duplicates_allowed,
+        parent_links=parent_links,
+        formats=formats,
+        table=table,
+        location=location,
+        collated=format_id != _OLDEST_DESCRIPTOR and cursor.cint() > 0,
     )
-    if not 0 < found.unique_columns <= found.columns:
-        raise FormatError(
-            "an index descriptor has impossible columns", found=f"{found.unique_columns} of {found.columns}"
-        )
-    return found

@@ -2,6 +2,7 @@
 
 Modules:
 
+* ``agreement``: indexes against their tables, and the pages of an index against each other
 * ``check``: all checks of a database, and their order
 * ``findings``: findings of ``verify``: stable codes, one line each, and the record that carries one
 * ``log_checks``: checks of the log: groups, chain, transactions, the end and what follows it

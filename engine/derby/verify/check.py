@@ -6,7 +6,9 @@ What is checked, in this order:
 2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
    bookkeeping, what follows the end (``log_checks``).
 3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``page_checks``).
-4. The containers that the log and, once recovered, the catalogue name against the files (``presence``).
+4. The pages of each index against each other, and indexes against their tables (``agreement``); not while somebody has
+   the database open.
+5. The containers that the log and, once recovered, the catalogue name against the files (``presence``).
 
 Page versions against the log (R-DRB-34): for every page the records at or after the redo low water mark run through
 versions v, v+1, ... w. The page on disk must have a version from v to w. Below v a record in front is missing, and
@@ -23,8 +25,9 @@ from engine.derby.format import container, control, instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.log import DerbyLogFiles
 from engine.derby.presence import POSSIBLE, MissingContainer, containers_without_file
+from engine.derby.verify.agreement import Agreement
 from engine.derby.verify.findings import WARNING, DerbyFinding, finding
-from engine.derby.verify.log_checks import LogCheck, check_log
+from engine.derby.verify.log_checks import LogCheck, LogFacts, check_log
 from engine.derby.verify.page_checks import PageCheck, check_pages
 from engine.events import SILENT, Listener
 from engine.storage.posix_locks import holder_in_words
@@ -76,8 +79,11 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     facts = checked.facts
     found = PageCheck([], 0, 0, 0)
     catalogue = None
+    agreement: Agreement | None = None
     if pages:
-        found = check_pages(database, facts.versions if facts is not None else None, listener)
+        if facts is not None and facts.complete and holder is None:
+            agreement = Agreement(_changing(facts))
+        found = check_pages(database, facts.versions if facts is not None else None, listener, agreement)
         findings += found.findings
         if facts is not None:
             missing, catalogue = containers_without_file(log, facts.start, facts.table, facts.notes)
@@ -92,7 +98,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         containers=found.containers,
         pages=found.pages,
         rows=found.rows,
-        not_checked=_not_checked(checked, pages, catalogue is not None),
+        not_checked=_not_checked(checked, pages, catalogue is not None, agreement is not None),
     )
 
 
@@ -149,8 +155,16 @@ def _unknown_files(database: DerbyDatabase, catalogue: set[int]) -> list[DerbyFi
     ]
 
 
-def _not_checked(checked: LogCheck, pages: bool, catalogue: bool) -> tuple[str, ...]:
-    left_out = ["order of keys in indexes", "rows of tables against their indexes"]
+def _changing(facts: LogFacts) -> set[ContainerKey]:
+    """Containers that recovery would change: by redo, and by undo of what is written already."""
+    opened = {one.number for one in (*facts.table.losers(), *facts.table.in_doubt())}
+    return {*facts.notes.named, *(key for key, number in facts.notes.before if number in opened)}
+
+
+def _not_checked(checked: LogCheck, pages: bool, catalogue: bool, agreement: bool) -> tuple[str, ...]:
+    left_out = ["order of keys in indexes"]
+    if not agreement:
+        left_out.append("rows of tables against their indexes")
     if not catalogue:
         left_out.append("tables and indexes of the catalogue against their files")
     if not pages:

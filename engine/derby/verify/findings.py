@@ -125,6 +125,16 @@ CODES: dict[str, Code] = {
     ),
     "DRB-CONT-004": Code(NOTE, "the file is given back at a later checkpoint", "none is needed"),
     "DRB-CONT-005": Code(NOTE, "it takes space only", "none is needed"),
+    "DRB-IDX-001": Code(
+        ERROR,
+        "a page stands in the wrong place, or one is lost: queries by this index miss rows or find them twice",
+        "restore from a backup and roll forward, or drop the index and create it again",
+    ),
+    "DRB-IDX-002": Code(
+        ERROR,
+        "the table or the index has lost rows, and queries give wrong answers; Derby itself does not notice",
+        "let Derby compare them (SYSCS_UTIL.SYSCS_CHECK_TABLE), then restore from a backup and roll forward",
+    ),
     "DRB-REC-001": Code(NOTE, "recovery rolls it back", "none is needed"),
     "DRB-REC-002": Code(NOTE, "it keeps its locks until it is committed or rolled back", "ask the transaction manager"),
     "DRB-REPAIR-001": Code(

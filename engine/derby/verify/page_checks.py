@@ -10,7 +10,7 @@ creating a container. It is a note as long as the log makes the page again, or n
 
 A page of zeros, or none, where the container's own map has a page in use is damage, unless the log makes it again. What
 these checks cannot see is a page that holds what another page of its kind held, when the log does not name it: nothing
-on a page says which one it is.
+on a page says which one it is. The pages in use are shown to ``agreement``, which can.
 
 Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
 it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with
@@ -26,7 +26,8 @@ from engine.derby.format import allocation, container, page
 from engine.derby.format import row as rows
 from engine.derby.format.container import ContainerKey
 from engine.derby.page_versions import PageVersions, VersionRange
-from engine.derby.verify.findings import DerbyFinding, finding
+from engine.derby.verify.agreement import Agreement
+from engine.derby.verify.findings import ERROR, DerbyFinding, finding
 from engine.errors import FormatError, plural
 from engine.events import Listener
 from engine.storage.base import ReadFile
@@ -43,8 +44,17 @@ class PageCheck(NamedTuple):
     rows: int
 
 
-def check_pages(database: DerbyDatabase, versions: PageVersions | None, listener: Listener) -> PageCheck:
-    """Check every container file; ``versions`` is None when the log says nothing of them."""
+def check_pages(
+    database: DerbyDatabase, versions: PageVersions | None, listener: Listener, agreement: Agreement | None = None
+) -> PageCheck:
+    """Check every container file.
+
+    Arguments:
+        database: the database.
+        versions: what the log says of pages; None when it says nothing.
+        listener: hears ``pages`` steps in containers.
+        agreement: compares indexes and tables; None leaves that out.
+    """
     found = database.containers()
     findings: list[DerbyFinding] = []
     ranges = versions.by_container() if versions is not None else {}
@@ -54,11 +64,15 @@ def check_pages(database: DerbyDatabase, versions: PageVersions | None, listener
         if is_stub:
             findings += _check_stub(database, key)
             continue
-        checker = _Container(database, key, ranges.get(key, {}))
+        checker = _Container(database, key, ranges.get(key, {}), agreement)
         checker.run()
+        if agreement is not None and any(one.severity == ERROR for one in checker.findings):
+            agreement.leave_out(key)
         findings += checker.findings
         pages += checker.pages
         count += checker.rows
+    if agreement is not None:
+        findings += agreement.findings()
     return PageCheck(findings, sum(1 for is_stub in found.values() if not is_stub), pages, count)
 
 
@@ -78,13 +92,20 @@ def _check_stub(database: DerbyDatabase, key: ContainerKey) -> list[DerbyFinding
 class _Container:
     """One container file."""
 
-    __slots__ = ("_in_use", "_key", "_path", "_ranges", "_storage", "findings", "pages", "rows")
+    __slots__ = ("_agreement", "_in_use", "_key", "_path", "_ranges", "_storage", "findings", "pages", "rows")
 
-    def __init__(self, database: DerbyDatabase, key: ContainerKey, ranges: dict[int, VersionRange]) -> None:
+    def __init__(
+        self,
+        database: DerbyDatabase,
+        key: ContainerKey,
+        ranges: dict[int, VersionRange],
+        agreement: Agreement | None,
+    ) -> None:
         self._storage = database.storage
         self._key = key
         self._path = container.path_of(key)
         self._ranges = ranges
+        self._agreement = agreement
         # As far as allocation pages have said; each stands in front of its pages.
         self._in_use: set[int] = set()
         self.findings: list[DerbyFinding] = []
@@ -157,13 +178,16 @@ class _Container:
         decoded = page.decode(data)
         deleted = 0
         seen: set[int] = set()
+        found_rows = []
         for slot, stored in enumerate(decoded.rows):
             self.rows += 1
             try:
-                header = rows.decode_row(stored.record).header
+                row = rows.decode_row(stored.record)
             except FormatError as error:
                 self._report("DRB-PAGE-003", f"slot {slot}: {error}", number)
                 continue
+            found_rows.append(row)
+            header = row.header
             deleted += header.deleted
             if header.record_id in seen or header.record_id >= decoded.header.next_record_id:
                 self._report("DRB-PAGE-002", f"slot {slot} has the impossible record id {header.record_id}", number)
@@ -173,6 +197,8 @@ class _Container:
         if stated not in (0, deleted + 1):
             message = f"the page states {plural(stated - 1, 'deleted row')} and has {deleted}"
             self._report("DRB-PAGE-006", message, number)
+        if self._agreement is not None and number in self._in_use:
+            self._agreement.see(self._key, number, decoded.header, found_rows)
         return decoded.header.version
 
     def _report(self, code: str, message: str, number: int | None, at: int = 0) -> None:

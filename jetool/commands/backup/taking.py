@@ -66,6 +66,7 @@ def _check(
 @command(
     "take",
     check=_check,
+    names_end=True,
     outputs=lambda: Outputs("document", (TAKEN, FOLLOWED)),
     features=("fields", "progress", "times", "plan"),
     examples=(

@@ -50,7 +50,14 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--until", type=params.TIME, help="Entries until TIME."),
         click.option("--type", "types", type=addresses.TYPES, multiple=True, help="Type or group; list prints them."),
         click.option("--txn", "txns", type=int, multiple=True, metavar="ID", help="Transaction."),
-        click.option("--db", "dbs", multiple=True, type=params.DATABASE, metavar="NAME|ID", help="Database."),
+        click.option(
+            "--db",
+            "dbs",
+            multiple=True,
+            type=params.DATABASE,
+            metavar="NAME|ID",
+            help="Database. A number that is the name of one is a name; id:7 is an id.",
+        ),
         click.option("--key", "keys", type=params.KEY, multiple=True, help="Key of an LN."),
         click.option("--key-prefix", "prefixes", type=params.KEY, multiple=True, help="How the key of an LN begins."),
         click.option("--node", "nodes", type=int, multiple=True, metavar="ID", help="Node id of an IN or BIN."),
@@ -80,8 +87,6 @@ def refuse_derby(options: dict[str, Any]) -> None:
 
 def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> Selection:
     """What the options select in a JE environment."""
-    # A name of digits cannot be told from an id, which is taken first: it works without the catalogue.
-    ids = frozenset(int(db) for db in options["dbs"] if db.lstrip("-").isdigit())
     first, last = options["first"], options["last"]
     vlsns = options["vlsns"]
     return Selection(
@@ -93,8 +98,7 @@ def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> 
         types=frozenset().union(*(types.numbers for types in options["types"])),
         txns=frozenset(options["txns"]),
         nodes=frozenset(options["nodes"]),
-        dbs=ids,
-        db_names=tuple(db for db in options["dbs"] if not db.lstrip("-").isdigit()),
+        db_names=options["dbs"],
         keys=frozenset(options["keys"]),
         key_prefixes=options["prefixes"],
         provisional=frozenset(_PROVISIONAL[word] for word in options["provisional"]),

@@ -210,10 +210,11 @@ def _tell_standing(run: Run, chosen: Chosen, target: str, standing: str) -> None
 
 
 def _require_consent(run: Run, target: str, plan: RestorePlan, *, delta: bool) -> None:
-    going = [one.file.path for one in plan.files if not one.is_there] if delta and not plan.resumes else []
-    if not run.yes and delta and not plan.resumes and (plan.removed or going):
+    coming = [one.file.path for one in plan.files if not one.is_there] if delta and not plan.resumes else []
+    if not run.yes and delta and not plan.resumes and (plan.removed or coming):
         raise RefusedError(
-            f"the log that is there would be replaced: {plural(len(plan.removed), 'file')} go, {len(going)} come",
+            f"the log that is there would be replaced: {plural(len(plan.removed), 'file')} removed, "
+            f"{plural(len(coming), 'file')} copied from the backup",
             file=target,
             consequence="nothing was changed",
             hint="preview it with -n; add --yes to do it",

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from engine.errors import NotFoundError, UsageError
+from engine.inspect.selection import database_id
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position
 from engine.rep.changes.state_file import StateFile
@@ -88,8 +89,8 @@ def _is_file(begin: str | None) -> bool:
               help="Where a new stream begins, or the state file of one that goes on.  [default: now]")  # fmt: skip
 @click.option("--state", type=click.Path(dir_okay=False), metavar="FILE",
               help="Keep the position there, and go on from it when it exists.")  # fmt: skip
-@click.option("--db", "names", metavar="NAME", multiple=True,
-              help="Only changes of this database (or its id); several times for several.")  # fmt: skip
+@click.option("--db", "names", metavar="NAME|id:ID", multiple=True,
+              help="Only changes of this database; id:7 is the one with this id. Repeatable.")  # fmt: skip
 @click.option("--internal", is_flag=True, help="Also changes of JE's own databases.")
 @click.option("--durable/--fast", default=True,
               help="Print a transaction when no election can take it back, or at once; then a retraction follows when"
@@ -153,8 +154,9 @@ class _Printing:
         self._state = state
         self._files = files
         self._wanted = frozenset(options["names"])
-        self._ids = frozenset(int(name) for name in self._wanted if name.removeprefix("-").isdigit())
-        self._unnamed: set[int] = set()
+        self._ids = frozenset(map(database_id, self._wanted))
+        # Ids of databases that a warning has named.
+        self._named: set[int] = set()
         self._transactions = self._changes = self._retractions = 0
         self._json_names: dict[str | None, str] = {}
         self._encoder: Encoder
@@ -266,12 +268,15 @@ class _Printing:
     def _wants(self, name: str | None, db_id: int) -> bool:
         if name in self._wanted or db_id in self._ids:
             return True
-        if name is None and db_id not in self._unnamed:
-            self._unnamed.add(db_id)
+        # Names of databases may be numbers, so that a number that was meant as an id has to be told.
+        if (name is None or str(db_id) in self._wanted) and db_id not in self._named:
+            self._named.add(db_id)
             self._run.messages.warning(
-                f"the stream has not told the name of database {db_id}",
+                f"the stream has not told the name of database {db_id}"
+                if name is None
+                else f"{db_id} is the id of database {name!r}, and --db takes names",
                 consequence="its changes are left out",
-                hint=f"begin with --from begin, or name it by its id: --db {db_id}",
+                hint=f"begin with --from begin, or name it by its id: --db id:{db_id}",
             )
         return False
 

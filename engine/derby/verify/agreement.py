@@ -1,0 +1,271 @@
+"""Indexes against their tables, and the pages of an index against each other: what finds a page in the wrong place.
+
+Nothing on a page says which one it is, and Derby does not ask either: a page that was written over another one of its
+container has a right checksum, and queries lose rows or find them twice. But a page of an index names its neighbours,
+and an index knows the rows of its table. Derby's SYSCS_CHECK_TABLE compares both; so does this:
+
+* the right neighbour of a page has it as its left one, on the same level, and page 1 alone is the root (DRB-IDX-001);
+* an index has one entry for each row of its table, and its columns hold what the rows hold (DRB-IDX-002).
+
+For the latter no row is looked up: over the rows and over the entries the CRC-32 of each row's location is summed up,
+and for each column that of location and value. A column of the index has to agree with a column of its type. Neither
+order nor the number of rows matters, and what is kept is some numbers for each column.
+
+Values are compared where equal values have equal bytes, but for blanks at their end. Derby leaves an entry alone when
+the new value of a column equals the old one, so decimals, floats and strings under a collation may differ from the row
+by right; of such columns only locations count. A column that overflows its page in one of the rows agrees with any.
+
+All that holds for containers at rest. Those that recovery would still change are left out, and those with errors.
+
+Example: page 2 of heap 0x490 stands on page 1, too. Its index has 71 entries and the table 74 rows.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+from engine.derby.format import btree, column, container, page
+from engine.derby.format.btree import NO_PAGE, ROOT_PAGE, Descriptor
+from engine.derby.format.codec import FieldCursor
+from engine.derby.format.container import ContainerKey
+from engine.derby.format.page import PageHeader
+from engine.derby.format.row import FIELD_OVERFLOW, OVERFLOW, DecodedRow
+from engine.derby.verify.findings import DerbyFinding, finding
+from engine.errors import FormatError, plural
+
+_PLACE: Final = struct.Struct(">qq")
+_ABSENT: Final = -2
+# What stands for null, whose field has no data.
+_NULL: Final = b"\xff null"
+_STRING_LENGTH_BYTES: Final = 2
+
+
+def _as_it_is(data: bytes) -> bytes:
+    return data
+
+
+def _without_blanks(data: bytes) -> bytes:
+    return data[_STRING_LENGTH_BYTES:].rstrip(b" ")
+
+
+def _without_padding(data: bytes) -> bytes:
+    # Keys of jetool's page store end in a zero byte in the index.
+    return column.decode_varbit(data).rstrip(b"\0 ")
+
+
+# Types of which equal values have equal bytes once these functions have seen them.
+_STRINGS: Final = {78: _without_blanks, 85: _without_blanks}
+_COMPARED: Final[dict[int, Callable[[bytes], bytes]]] = {
+    **_STRINGS,
+    column.VARBIT: _without_padding,
+    # Timestamp, boolean, integer, smallint, bigint, date, time.
+    **dict.fromkeys((31, 77, 80, 83, 84, 298, 299), _as_it_is),
+}
+
+
+class Agreement:
+    """Hears of every page in use, and says in the end what does not agree.
+
+    Arguments:
+        changing: containers that recovery would change.
+    """
+
+    __slots__ = ("_heaps", "_indexes", "_left_out", "_no_index", "_no_table")
+
+    def __init__(self, changing: Collection[ContainerKey]) -> None:
+        self._left_out = set(changing)
+        self._heaps: dict[ContainerKey, _Heap] = {}
+        self._indexes: dict[ContainerKey, _Index] = {}
+        # What page 1 does not describe.
+        self._no_table: set[ContainerKey] = set()
+        self._no_index: set[ContainerKey] = set()
+
+    def leave_out(self, key: ContainerKey) -> None:
+        """A container has errors that say more."""
+        self._left_out.add(key)
+
+    def see(self, key: ContainerKey, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:
+        """A page in use, page 1 first."""
+        if key in self._left_out or header.status != page.VALID:
+            return
+        if number == ROOT_PAGE and rows:
+            self._begin(key, rows[0])
+        if key in self._heaps:
+            self._heaps[key].see(number, header, rows)
+        elif key in self._indexes:
+            self._indexes[key].see(number, rows)
+
+    def findings(self) -> Iterator[DerbyFinding]:
+        """What does not agree, one finding for each index."""
+        for key in sorted(self._no_index - self._left_out):
+            message = "page 1 does not describe the index"
+            yield finding("DRB-IDX-001", message, file=container.path_of(key), container=key.container, page=ROOT_PAGE)
+        for key in sorted(self._indexes.keys() - self._left_out):
+            index, path, number = self._indexes[key], container.path_of(key), key.container
+            broken = index.broken or list(index.wrong_neighbours())
+            if broken:
+                at, message = broken[0]
+                more = f"; {plural(len(broken) - 1, 'page')} more" if len(broken) > 1 else ""
+                yield finding("DRB-IDX-001", message + more, file=path, container=number, page=at)
+                continue
+            table = ContainerKey(key.segment, index.table)
+            if table in self._left_out:
+                continue
+            problem = "its page 1 does not describe the table" if table in self._no_table else None
+            if table in self._heaps:
+                problem = index.against(self._heaps[table])
+            if problem is not None:
+                message = f"index {number} against table {index.table}: {problem}"
+                yield finding("DRB-IDX-002", message, file=path, container=number)
+
+    def _begin(self, key: ContainerKey, first: DecodedRow) -> None:
+        """The row in slot 0 of page 1 describes the container."""
+        control = btree.control_row(first)
+        try:
+            if control is not None:
+                found = btree.decode_descriptor(control.descriptor or b"")
+                _require_same(key, ContainerKey(found.segment, found.container))
+                self._indexes[key] = _Index(found)
+            else:
+                self._heaps[key] = _Heap(_heap_columns(key, first))
+        except (FormatError, IndexError):
+            (self._no_table if control is None else self._no_index).add(key)
+
+
+def _heap_columns(key: ContainerKey, first: DecodedRow) -> list[int]:
+    """The formats of the columns of a table. FormatError when the row describes something else."""
+    cursor = FieldCursor((first.fields[0].data if first.fields else None) or b"")
+    # The format id differs by release.
+    cursor.short()
+    _require_same(key, ContainerKey(cursor.fixed_int(), cursor.fixed_long()))
+    return [cursor.short() for _ in range(cursor.fixed_int())]
+
+
+def _require_same(key: ContainerKey, found: ContainerKey) -> None:
+    if found != key:
+        raise FormatError("page 1 describes another container", expected=str(key.container), found=str(found.container))
+
+
+class _Sums:
+    """Sums over rows: their number, their locations, the values of columns that can be compared."""
+
+    __slots__ = ("columns", "count", "formats", "places")
+
+    def __init__(self, formats: Sequence[int]) -> None:
+        self.formats = {at: kind for at, kind in enumerate(formats) if kind in _COMPARED}
+        self.count = 0
+        self.places = 0
+        self.columns = dict.fromkeys(self.formats, 0)
+
+    def add(self, number: int, record_id: int) -> int:
+        """A row; what stands for its place."""
+        place = zlib.crc32(_PLACE.pack(number, record_id))
+        self.count += 1
+        self.places += place
+        return place
+
+    def add_value(self, at: int, data: bytes | None, place: int) -> None:
+        value = _NULL if data is None else _COMPARED[self.formats[at]](data)
+        self.columns[at] += zlib.crc32(value, place)
+
+
+class _Heap:
+    """The rows of a table."""
+
+    __slots__ = ("overflowing", "sums")
+
+    def __init__(self, formats: Sequence[int]) -> None:
+        self.sums = _Sums(formats)
+        # Columns of which not every row has the value on its own page.
+        self.overflowing: set[int] = set()
+
+    def see(self, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:
+        if header.overflow:
+            return
+        for row in rows[1 if number == ROOT_PAGE else 0 :]:
+            if row.header.deleted:
+                continue
+            place = self.sums.add(number, row.header.record_id)
+            for at in self.sums.formats:
+                if at < len(row.fields) and not row.fields[at].status & FIELD_OVERFLOW:
+                    self.sums.add_value(at, row.fields[at].data, place)
+                elif at < len(row.fields) or row.header.status & OVERFLOW:
+                    self.overflowing.add(at)
+                else:
+                    # Added to the table later: null in rows that have not been written since.
+                    self.sums.add_value(at, None, place)
+
+
+class _Index:
+    """The entries and pages of an index."""
+
+    __slots__ = ("_left", "_level", "_location", "_right", "broken", "sums", "table")
+
+    def __init__(self, found: Descriptor) -> None:
+        self.table = found.table
+        self._location = found.location
+        keys = [0 if found.collated and kind in _STRINGS else kind for kind in found.formats[: found.location]]
+        self.sums = _Sums(keys)
+        # By page number.
+        self._left, self._right, self._level = array("q"), array("q"), array("q")
+        self.broken: list[tuple[int, str]] = []
+
+    def see(self, number: int, rows: Sequence[DecodedRow]) -> None:
+        # A split that was rolled back leaves its new page in use and empty.
+        if not rows:
+            return
+        control = btree.control_row(rows[0])
+        if control is None or control.is_root != (number == ROOT_PAGE):
+            what = "has no control row" if control is None else "is not the one root of the index"
+            self.broken.append((number, f"page {number} {what}"))
+            return
+        gap = number + 1 - len(self._left)
+        for numbers, value in ((self._left, control.left), (self._right, control.right), (self._level, control.level)):
+            numbers.extend((_ABSENT,) * gap)
+            numbers[number] = value
+        if control.kind == btree.LEAF:
+            for row in rows[1:]:
+                if not row.header.deleted:
+                    self._add(number, row)
+
+    def wrong_neighbours(self) -> Iterator[tuple[int, str]]:
+        """Pages whose neighbours do not have them as theirs, each with what is wrong."""
+        for number, level in enumerate(self._level):
+            if level == _ABSENT:
+                continue
+            for side, ours, theirs in (("right", self._right, self._left), ("left", self._left, self._right)):
+                other = ours[number]
+                known = 0 < other < len(theirs) and theirs[other] != _ABSENT
+                if other == NO_PAGE or (known and theirs[other] == number and self._level[other] == level):
+                    continue
+                what = f"whose own neighbour is page {theirs[other]}" if known else "which is not in use"
+                yield number, f"page {number} has page {other} on its {side}, {what}"
+                break
+
+    def against(self, heap: _Heap) -> str | None:
+        """How the entries differ from the rows of the table; None when they agree."""
+        ours, theirs = self.sums, heap.sums
+        if ours.count != theirs.count:
+            return f"{plural(ours.count, 'entry', 'entries')} for {plural(theirs.count, 'row')}"
+        if ours.places != theirs.places:
+            return "entries lead to rows that are not there"
+        for at, kind in ours.formats.items():
+            others = [other for other, its in theirs.formats.items() if its == kind]
+            if heap.overflowing.isdisjoint(others) and ours.columns[at] not in map(theirs.columns.__getitem__, others):
+                return f"column {at + 1} holds other values than the rows"
+        return None
+
+    def _add(self, number: int, row: DecodedRow) -> None:
+        data = row.fields[self._location].data if len(row.fields) > self._location else None
+        try:
+            location = column.decode_location(data or b"")
+        except (FormatError, IndexError):
+            self.broken.append((number, f"an entry of page {number} leads nowhere"))
+            return
+        place = self.sums.add(location.page, location.record_id)
+        for at in self.sums.formats:
+            self.sums.add_value(at, row.fields[at].data, place)
