@@ -166,10 +166,10 @@ class NamingOperations:
         """The databases."""
         return self._catalog
 
-    def is_named(self, db_id: int) -> bool:
-        """Whether a name leads to an id."""
+    def names_of(self, db_id: int) -> list[str]:
+        """The names that lead to an id: one, or none."""
         with self._ctx.latch:
-            return any(found == db_id for _, found in self._catalog.names(internal=True))
+            return [name for name, found in self._catalog.names(internal=True) if found == db_id]
 
     def make_state(self, impl: DatabaseImpl) -> DatabaseState:
         """Enter a database whose name is written in the same transaction."""

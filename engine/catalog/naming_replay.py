@@ -7,6 +7,9 @@ A change of the configuration (operation 5: a master has opened a database with 
 NameLN on, whether or not the transaction commits: JE's MapLN is written beside it, outside the transaction. Here it is
 written first, so that no crash comes between them.
 
+A renamed database loses its old name in an entry of its own. A master of jetool has it in the stream; one of JE logs it
+before the new name without a VLSN, and each replica does that, too.
+
 Example: ``NameLN_TX "users" id -258 create {flags=0x4}`` makes the database -258, without a root, and its MapLN;
 ``NameLN_TX "users" id -258 update_config {flags=0x14 max_entries=64}`` gives it key prefixing and smaller nodes.
 """
@@ -23,14 +26,15 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import OPERATIONS, DatabaseConfig, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import NULL_VLSN
 from engine.tree.database_state import DatabaseState
 from engine.txn.records import NAME, Payload
 from engine.txn.txn import Txn
 
 _LEAST_ENTRIES: Final = 4
 _MOST_ENTRIES: Final = 32_767
-_CREATE, _REMOVE, _TRUNCATE, _RENAME, _UPDATE = map(
-    OPERATIONS.index, ("create", "remove", "truncate", "rename", "update_config")
+_NONE, _CREATE, _REMOVE, _TRUNCATE, _RENAME, _UPDATE = map(
+    OPERATIONS.index, ("none", "create", "remove", "truncate", "rename", "update_config")
 )
 
 
@@ -41,13 +45,14 @@ class AtEnd(Protocol):
         """Run ``committed`` after its commit, ``aborted`` after its abort."""
 
 
-def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn, at_end: AtEnd) -> bool:
+def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn, at_end: AtEnd, *, of_je: bool) -> bool:
     """Do one NameLN again.
 
     Arguments:
         record, content: the NameLN.
         txn: its transaction, with the VLSN of the entry.
         at_end: runs an action when the transaction commits or aborts.
+        of_je: the master is one of JE.
 
     Returns:
         False when the name is not there, is there already, or stands for another database.
@@ -75,6 +80,8 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
     state = _named(naming, name, content, tail)
     if state is None:
         return False
+    if operation == _RENAME and of_je:
+        _delete_old_name(naming, state.id, txn)
     if not naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=operation == _TRUNCATE):
         return False
     # A renamed database has its MapLN; it takes the new name after the commit (R-REC-62).
@@ -84,12 +91,23 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
     return True
 
 
+def _delete_old_name(naming: NamingOperations, db_id: int, txn: Txn) -> None:
+    """Log the deletion of a database's name outside of the stream."""
+    vlsn, txn.vlsn = txn.vlsn, NULL_VLSN
+    try:
+        payload = Payload(None, NAME, 0, NameLN(db_id, 1), NameOperation(_NONE, None, None))
+        for name in naming.names_of(db_id):
+            naming.delete_name(name, payload, txn)
+    finally:
+        txn.vlsn = vlsn
+
+
 def _named(naming: NamingOperations, name: str, content: NameLN, tail: NameOperation) -> DatabaseState | None:
     """The database that gets a name: a new one, or with a rename one that is here; None when that cannot be."""
     if tail.operation == _RENAME:
         return naming.catalog.by_id(content.db_id)
     # A MapLN without a name is what a creation that was rolled back may leave; a database with a name is in use.
-    if naming.is_named(content.db_id):
+    if naming.names_of(content.db_id):
         return None
     if tail.operation == _CREATE and tail.config is not None:
         return naming.make_state(_impl(content.db_id, name, tail.config))

@@ -38,7 +38,7 @@ def finish_extinctions(parts: EnvironmentParts) -> None:
         found = [] if scans is None else _databases(parts, scans)
     for key, db_id in found:
         # Still named: the removal has not committed, and the database stays.
-        if scans is None or parts.naming.is_named(db_id):
+        if scans is None or parts.naming.names_of(db_id):
             continue
         db = parts.catalog.by_id(db_id)
         if db is not None:

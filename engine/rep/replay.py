@@ -5,6 +5,8 @@
 * Replay transactions are importunate: a reader that is in the way loses its lock.
 * Entries must come in VLSN order without a gap, and must fit what is here: a deletion of a record that is not there,
   or a Commit of a transaction that nobody has begun, means that the nodes have parted. That is damage, never skipped.
+* A master of JE logs *null transactions*: a Commit without an LN, which carries the DTVLSN. From such a master a Commit
+  of an unknown transaction is one: every VLSN before it has come, and no LN named that transaction.
 * Commits are made durable in batches by ``sync``; only then may they be acknowledged.
 
 Example: ``INS_LN_TX VLSN 28 txn -23 key 1`` makes transaction -23 here too and logs the LN at this node's next LSN;
@@ -47,15 +49,17 @@ class Replay:
 
     Arguments:
         engine: detached, recovered, its VLSN index at the matchpoint.
+        of_je: the master is one of JE.
 
     Attributes:
         master_vlsn: the last VLSN that the master is known to have.
         dtvlsn: the highest DTVLSN seen.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, of_je: bool = False) -> None:
         assert engine.vlsn_index is not None
         self._engine = engine
+        self._of_je = of_je
         self._index = engine.vlsn_index
         self._arrived = threading.Condition()
         self.applied = self._index.range.last
@@ -126,7 +130,7 @@ class Replay:
         kind = _KINDS[entry.type_number]
         if isinstance(record.content, NameLN):
             self._check_unlocked(entry, engine.catalog.naming, record.key, txn)
-            applied = replay_name(engine.naming, record, record.content, txn, engine.at_end)
+            applied = replay_name(engine.naming, record, record.content, txn, engine.at_end, of_je=self._of_je)
         else:
             with engine.latch:
                 state = engine.catalog.by_id(record.db_id)
@@ -163,6 +167,12 @@ class Replay:
     def _end(self, entry: StreamEntry, record: TxnEnd) -> None:
         engine = self._engine
         txn = engine.open_transaction(record.id)
+        if txn is None and self._of_je and entry.type_number == COMMIT and record.id < 0:
+            assert engine.writer is not None
+            engine.txns.note_replicated(record.id)
+            self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
+            engine.writer.log_in_stream(COMMIT, entry.body, entry.vlsn)
+            return
         if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in TXN_ENDS:
             raise self._parted(entry, f"no entry of transaction {record.id} is here")
         txn.vlsn = entry.vlsn

@@ -96,7 +96,8 @@ def receive_files(storage: Storage, channel: Channel, listener: Listener) -> int
         PeerError: the master sends what makes no sense, or a file whose SHA-256 differs. DisconnectedError: it has
             gone. StorageError: there is no room, or a file cannot be written.
     """
-    _clear_staging(storage)
+    for path in staged_files(storage):
+        storage.remove(f"{STAGING}/{path}")
     storage.make_directory(STAGING)
     channel.send(Message.RESTORE)
     names: list[str] = []
@@ -146,9 +147,10 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
     """
     # Before the first move: nobody opens what is half replaced.
     write_marker(storage, RestoreRequired("NETWORK_RESTORE", now_ms, ""))
-    kept = _new_directory(storage)
     listener.step("restore replace", 0, 0)
-    for path in _log_paths(storage):
+    own = _log_paths(storage)
+    kept = _new_directory(storage) if own else ""
+    for path in own:
         _move(storage, path, f"{kept}/{path}")
     listener.step("restore install", 0, 0)
     for path in _log_paths(storage, STAGING):
@@ -200,14 +202,12 @@ def _new_directory(storage: Storage) -> str:
     return name
 
 
-def _clear_staging(storage: Storage) -> None:
-    """Remove what an earlier attempt has received."""
+def staged_files(storage: Storage) -> list[str]:
+    """What an earlier attempt has received, by the names that the files shall have."""
     try:
-        paths = _log_paths(storage, STAGING)
+        return [path.removeprefix(f"{STAGING}/") for path in _log_paths(storage, STAGING)]
     except NotFoundError:
-        return
-    for path in paths:
-        storage.remove(path)
+        return []
 
 
 def holds_log(storage: Storage) -> bool:

@@ -134,6 +134,11 @@ class TxnManager:
             self.last_replicated_id = min(self.last_replicated_id, txn.id)
             self.registered[txn.id] = txn
 
+    def note_replicated(self, txn_id: int) -> None:
+        """A transaction of the stream that needs no registration: it came and went with one entry."""
+        with self._mutex:
+            self.last_replicated_id = min(self.last_replicated_id, txn_id)
+
     def first_active_lsn(self) -> int:
         """The smallest first LSN among registered transactions; NULL_LSN when none has written (R-TXN-43)."""
         with self._mutex:

@@ -13,7 +13,7 @@ from a file are one thing.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -26,7 +26,7 @@ from engine.rep.changes.transactions import Transaction, name_records
 from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import NameInUseError, join
-from engine.rep.client.looking import MASTER, GroupLook, look
+from engine.rep.client.looking import look
 from engine.rep.frames import DisconnectedError, PeerError
 
 # The group database: the one database whose id is the same everywhere (je-ha-protocol.md 14).
@@ -212,7 +212,7 @@ class Subscriber:
             )
         # Any of them leads back, whichever was named.
         self._addresses = list(dict.fromkeys([*self._addresses, *(node.address for node in found.nodes)]))
-        address = _master(found)
+        address = found.master_address
         if address is None:
             raise DisconnectedError(f"group {found.group} has no master now")
         feed = self._joined(address, found.group)
@@ -350,12 +350,3 @@ class Subscriber:
                 hint="add --fast, which hands out what is not durable yet and reports forks",
             )
         return since or now
-
-
-def _master(found: GroupLook) -> Address | None:
-    """Where the master is: of several nodes that say so, the one that most nodes follow."""
-    votes = Counter(node.said.master for node in found.nodes if node.said is not None and node.said.master)
-    masters = [node for node in found.nodes if node.state == MASTER]
-    if masters:
-        return max(masters, key=lambda node: votes[node.name]).address
-    return next((node.address for node in found.nodes if node.name == found.elected), None)

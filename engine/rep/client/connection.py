@@ -67,7 +67,9 @@ class SocketConnection:
             raise _gone(self._peer, error) from error
 
     def close(self) -> None:
-        """End it."""
+        """End it; another thread that waits here is told so."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
             self._socket.close()
 

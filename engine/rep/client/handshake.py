@@ -1,8 +1,9 @@
-"""The handshake of a node that follows a master without being a member (je-ha-protocol.md section 7, 10.1).
+"""The handshake of a node that follows a master without being a stored member (je-ha-protocol.md section 7, 10.1).
 
-Its type is EXTERNAL: nothing is written in the group, and the master keeps the node in memory while the connection
-lasts. The order of the four questions is fixed, and one that does not belong there would end the master, so the caller
-gets what was agreed and goes on from there. A group whose releases nobody has tried is refused.
+Its type is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the master keeps
+the node in memory while the connection lasts. The order of the four questions is fixed, and one that does not belong
+there would end the master, so the caller gets what was agreed and goes on from there. A group whose releases nobody has
+tried is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ OLDEST_SPOKEN: Final = 6
 OLDEST_RELEASE: Final = (7, 3)
 NEWEST_RELEASE: Final = (25, 3)
 NEW_NODE: Final = -1
-_EXTERNAL: Final = "EXTERNAL"
+EXTERNAL: Final = "EXTERNAL"
+SECONDARY: Final = "SECONDARY"
 _PORT: Final = 1
 _ROUNDS: Final = 3
 _CLOSE_ENOUGH_MS: Final = 2
@@ -53,6 +55,20 @@ _NUMBERS: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.", re.ASCII)
 
 class NameInUseError(PeerError):
     """The master still has a node of that name."""
+
+
+class Joining(NamedTuple):
+    """Who a node says that it is: the same whenever the name is the same, or the master refuses it.
+
+    Attributes:
+        host, port: where it says that it listens; nothing connects to a node of type EXTERNAL.
+        node_type: ``EXTERNAL`` or ``SECONDARY``.
+    """
+
+    name: str
+    host: str
+    port: int
+    node_type: str
 
 
 class Feeding(NamedTuple):
@@ -100,22 +116,27 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
 
 
 def join(
-    network: Network, address: Address, group: str, timeout_s: float, *, force: bool, uuid: tuple[int, int] = (0, 0)
-) -> Feeding:
+    network: Network, address: Address, group: str, timeout_s: float, *, force: bool, uuid: tuple[int, int] = (0, 0),
+    joining: Joining | None = None,
+) -> Feeding:  # fmt: skip
     """Go through the handshake with a master; the caller closes the call.
 
     Arguments:
         address: of the master.
         uuid: of the group, when it is known already: a group of that name that was made anew is refused then.
+        joining: who this node is; None for a new EXTERNAL one.
 
     Raises:
         PeerError: the node is not the master, or refuses this one.
         UnsupportedError: a release or a protocol version that is not spoken here.
     """
-    name = NameIdPair(new_name(), NEW_NODE)
+    if joining is None:
+        name = new_name()
+        joining = Joining(name, name, _PORT, EXTERNAL)
+    pair = NameIdPair(joining.name, NEW_NODE)
     call = Call(network, address, FEEDER.service, timeout_s)
     try:
-        call.send(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion(version=OFFERED_PROTOCOL, node=name))
+        call.send(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion(version=OFFERED_PROTOCOL, node=pair))
         agreed = call.receive(FEEDER, OFFERED_PROTOCOL, FeederProtocolVersion, DuplicateNodeReject, ProtocolError)
         if not isinstance(agreed, FeederProtocolVersion):
             raise _refused(call, agreed)
@@ -128,7 +149,7 @@ def join(
         if not isinstance(versions, FeederJEVersions):
             raise _refused(call, versions)
         check_release(versions.je_version, call.peer, force=force)
-        call.send(FEEDER, version, _identity(group, name, uuid))
+        call.send(FEEDER, version, _identity(group, joining, uuid))
         taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
         if not isinstance(taken, NodeGroupInfoOK):
             raise _refused(call, taken)
@@ -153,16 +174,15 @@ def clock_difference(network: Network, address: Address, group: str, timeout_s: 
     return found.clock_ms
 
 
-def _identity(group: str, name: NameIdPair, uuid: tuple[int, int]) -> NodeGroupInfo:
+def _identity(group: str, joining: Joining, uuid: tuple[int, int]) -> NodeGroupInfo:
     return NodeGroupInfo(
         group=group,
         uuid_high=uuid[0],
         uuid_low=uuid[1],
-        node=name,
-        # Nothing connects back to a node of this type; it has to be the same whenever the name is.
-        host=name.name,
-        port=_PORT,
-        node_type=_EXTERNAL,
+        node=NameIdPair(joining.name, NEW_NODE),
+        host=joining.host,
+        port=joining.port,
+        node_type=joining.node_type,
         designated_primary=False,
         je_version=RELEASE,
     )

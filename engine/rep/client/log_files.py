@@ -90,6 +90,7 @@ class RemoteLog:
         self._files: Call | None = None
         self._call, self.version = self._opened()
         self._listed: dict[str, int] = {}
+        self._has_asked = False
 
     def __enter__(self) -> RemoteLog:
         """The connection."""
@@ -105,15 +106,18 @@ class RemoteLog:
 
     def info(self) -> FeederInfoResp:
         """How busy the node is, and what part of the stream it has."""
+        self._has_asked = True
         self._call.send(LOG_FILES, self.version, FeederInfoReq())
         return self._call.receive(LOG_FILES, self.version, FeederInfoResp)
 
     def names(self) -> list[str]:
-        """Begin the copy: the files that it is made of, in the order of their numbers.
+        """Begin the copy, after ``info``: the files that it is made of, in the order of their numbers.
 
         Raises:
             PeerError: a name is none of a log file.
         """
+        # The node takes no other order.
+        assert self._has_asked
         self._call.send(LOG_FILES, self.version, FileListReq())
         names = self._call.receive(LOG_FILES, self.version, FileListResp).names
         bad = [name for name in names if _NAME.fullmatch(name) is None or name.endswith(_MARKER)]

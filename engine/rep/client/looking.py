@@ -8,6 +8,7 @@ not answer is part of the answer.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
@@ -79,6 +80,14 @@ class GroupLook(NamedTuple):
     def masters(self) -> tuple[NodeLook, ...]:
         """Nodes that say that they are the master."""
         return tuple(node for node in self.nodes if node.state == MASTER)
+
+    @property
+    def master_address(self) -> Address | None:
+        """Where the master is: of several nodes that say so, the one that most nodes follow."""
+        votes = Counter(node.said.master for node in self.nodes if node.said is not None and node.said.master)
+        if self.masters:
+            return max(self.masters, key=lambda node: votes[node.name]).address
+        return next((node.address for node in self.nodes if node.name == self.elected), None)
 
     @property
     def master(self) -> str | None:

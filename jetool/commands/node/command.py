@@ -4,24 +4,51 @@ from __future__ import annotations
 
 import signal
 import threading
+from typing import Any, Final
 
 import click
 
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
+from engine.rep.client.connection import SocketNetwork
+from engine.rep.joined.node import JoinConfig, JoinedNode
 from engine.rep.node import RepNode
 from engine.rep.settings import NodeConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
+from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.node.admin import node_status, node_transfer_master
-from jetool.commands.node.events import EVENT, STOPPED, read_election, report
-from jetool.commands.node.peers import SECRET, Peers, node, read_secret
+from jetool.commands.node.events import EVENT, STOPPED, RunningNode, read_election, report
+from jetool.commands.node.peers import PERHAPS_SECRET, Peers, node, read_secret
 from jetool.commands.node.records import node_delete, node_get, node_put
 
 __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_status", "node_transfer_master"]
+
+
+_OWN_GROUP: Final = "jetool"
+_SECONDARY: Final = "secondary"
+# What means something in a group of jetool nodes only.
+_OWN_OPTIONS: Final = (
+    "peers", "secret_file", "leads", "elect", "priority", "election_timeout", "policy",
+)  # fmt: skip
+_JOIN_OPTIONS: Final = ("node_type", "force")
+
+
+def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None, **options: Any) -> None:
+    options["secret_file"] = secret_file
+    ctx = click.get_current_context()
+    texts = {param.name: param.opts[0] for param in ctx.command.params}
+    foreign = _OWN_OPTIONS if join else _JOIN_OPTIONS
+    given = [texts[name] for name in foreign if options[name] not in (None, False, ())]
+    if given and join:
+        raise click.UsageError(f"{given[0]} is for groups of jetool nodes; leave it out with --join", ctx)
+    if given:
+        raise click.UsageError(f"{given[0]} has no meaning without --join", ctx)
+    if not join and secret_file is None:
+        raise click.UsageError("give --secret-file, or --join for a group of JE", ctx)
 
 
 @command(
@@ -31,6 +58,7 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_stat
     formats=("text", "ndjson"),
     features=("fields", "times"),
     writes=True,
+    check=_check,
     examples=(
         ("A node that finds its master among its peers",
          "jetool node run /data/n2 --node n2 --listen db2:5001 --peers db1:5001,db3:5001 --secret-file s"),
@@ -38,22 +66,33 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_stat
          "jetool node run /data/n1 --node n1 --listen db1:5001 --peers db2:5001,db3:5001 --secret-file s --master"),
         ("One of three nodes that elect their master",
          "jetool node run /data/n1 --node n1 --listen db1:5001 --peers db2:5001,db3:5001 --secret-file s --elect"),
+        ("A copy of a group of JE that follows its master",
+         "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010"),
     ),
     exits={
         exits.DONE: "stopped by SIGTERM; the environment is closed",
         **WRITE_EXITS,
-        exits.UNSUPPORTED: f"a log of a version after {WRITTEN_VERSION}; elections without pysyncobj installed",
+        exits.NOT_FOUND: "--join: no node answers",
+        exits.UNSUPPORTED: f"a log of a version after {WRITTEN_VERSION}; elections without pysyncobj installed; --join:"
+        " a release of JE outside of 7.3 to 25.3",
         exits.REFUSED: "the environment is locked; a peer turns the node away; a rollback or restore is not allowed;"
-        " the node took part in elections, and is started without --elect",
-        exits.INCOMPLETE: "the log is damaged or cannot be written, or the address cannot be listened on",
+        " the node took part in elections, and is started without --elect; --join: another group, a name that is"
+        " taken, clocks too far apart",
+        exits.INCOMPLETE: "the log is damaged or cannot be written, there is no room, or the address cannot be"
+        " listened on",
     },
 )  # fmt: skip
 @environment
 @click.option("--node", "name", required=True, metavar="NAME", help="Name of this node in the group.")
 @click.option("--listen", type=params.HOST, required=True, help="Address by which the other nodes call this one.")
 @click.option("--peers", type=Peers(), default="", help="Addresses of the other nodes.")
-@SECRET
-@click.option("--group", "group_name", metavar="NAME", default="jetool", help="The group.  [default: jetool]")
+@PERHAPS_SECRET
+@click.option("--join", type=Peers(), default="",
+              help="Join a group of JE, by its own protocol: addresses of nodes; the others are found.")  # fmt: skip
+@click.option("--type", "node_type", type=click.Choice([_SECONDARY]),
+              help="With --join: a secondary follows the master and has no vote.  [default: secondary]")  # fmt: skip
+@click.option("--group", "group_name", metavar="NAME",
+              help="The group.  [default: jetool; with --join what the environment or the nodes say]")  # fmt: skip
 @click.option(
     "--master", "leads", is_flag=True, help="Lead: without --elect the only way to become master without a transfer."
 )
@@ -73,26 +112,30 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_stat
 @click.option("--election-timeout", type=click.FloatRange(0.1, 3600), metavar="S",
               help="With --elect: a master that is silent for so many seconds is replaced; the same on all nodes."
               "  [default: 5]")  # fmt: skip
-@click.option("--policy", type=click.Choice([policy.value for policy in AckPolicy]), default="simple-majority",
+@click.option("--policy", type=click.Choice([policy.value for policy in AckPolicy]),
               help="How many replicas acknowledge a commit of the master.  [default: simple-majority]")  # fmt: skip
 @click.option("--rollback-limit", type=click.IntRange(0), default=DEFAULT_ROLLBACK_LIMIT, metavar="N",
               help="Durable commits that this node may give up to join.  [default: 10]")  # fmt: skip
 @click.option("--restore", is_flag=True, help="Replace the log by the master's when nothing else helps; it is kept.")
+@click.option("--force", is_flag=True, help="With --join: also a release of JE outside of 7.3 to 25.3.")
 def node_run(
     run: Run,
     env: str,
     name: str,
     listen: tuple[str, int],
     peers: tuple[tuple[str, int], ...],
-    secret_file: str,
-    group_name: str,
+    secret_file: str | None,
+    join: tuple[tuple[str, int], ...],
+    node_type: str | None,
+    group_name: str | None,
     leads: bool,
     elect: bool,
     priority: int | None,
     election_timeout: float | None,
-    policy: str,
+    policy: str | None,
     rollback_limit: int,
     restore: bool,
+    force: bool,
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
 
@@ -101,13 +144,27 @@ def node_run(
 
     The master is named by hand, or elected by Raft (pip install 'jetool[elect]'). A new group is made by --master; with
     --elect as soon as all nodes are there and none has anything of a group.
+
+    With --join it is a secondary of a group of JE, without Java and without TLS: it follows the master, whichever that
+    is, and nothing is written in the group. An empty directory is filled by a copy of a node's log files, or from the
+    beginning of the stream. What it has can be read while it runs (jetool scan, jetool get), and JE opens it afterwards
+    as the same member. Commits are taken back only for a master that a majority follows.
     """
-    config = NodeConfig(
-        name, listen, peers, read_secret(secret_file), group_name, master=leads,
-        election=read_election(leads, elect, priority, election_timeout), policy=AckPolicy(policy),
-        rollback_limit=rollback_limit, restore=restore,
-    )  # fmt: skip
-    running = RepNode(env, config, run.listener)
+    running: RunningNode
+    if secret_file is None:
+        joining = JoinConfig(
+            name, listen, join, (node_type or _SECONDARY).upper(), group_name, rollback_limit, restore=restore,
+            force=force,
+        )  # fmt: skip
+        running = JoinedNode(DiskStorage(env), joining, SocketNetwork(), run.listener)
+    else:
+        config = NodeConfig(
+            name, listen, peers, read_secret(secret_file), group_name or _OWN_GROUP, master=leads,
+            election=read_election(leads, elect, priority, election_timeout),
+            policy=AckPolicy(policy) if policy is not None else AckPolicy.SIMPLE_MAJORITY,
+            rollback_limit=rollback_limit, restore=restore,
+        )  # fmt: skip
+        running = RepNode(env, config, run.listener)
     stopping = threading.Event()
     # Here SIGTERM is the ordinary end: the node closes its environment, and the code is 0.
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final
+from typing import Final, Protocol
 
 import click
 
-from engine.rep.node import RepNode
+from engine.errors import JetoolError
+from engine.rep.messages import NodeStatus
 from engine.rep.settings import ElectionConfig, Role
 from jetool.app.options import Run
 from jetool.output.shape import Field, Shape
@@ -34,6 +35,29 @@ STOPPED: Final = Shape(
 _POLL_S: Final = 0.2
 
 
+class RunningNode(Protocol):
+    """A node of a group of jetool nodes, or of a group of JE."""
+
+    failure: Exception | None
+    problem: JetoolError | None
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """Close the environment."""
+
+    @property
+    def role(self) -> Role:
+        """What it is now."""
+
+    def status(self) -> NodeStatus:
+        """What it says of itself."""
+
+    def await_end(self, timeout_s: float) -> bool:
+        """Wait until it has failed; False when it has not in that time."""
+
+
 def read_election(leads: bool, elect: bool, priority: int | None, timeout_s: float | None) -> ElectionConfig | None:
     """How the master is elected; None when it is named by hand. Raises UsageError."""
     ctx = click.get_current_context()
@@ -49,7 +73,7 @@ def read_election(leads: bool, elect: bool, priority: int | None, timeout_s: flo
     )
 
 
-def report(run: Run, running: RepNode, stopping: threading.Event) -> None:
+def report(run: Run, running: RunningNode, stopping: threading.Event) -> None:
     """Print changes of role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, int | None, str | None] | None = None
     with run.out.stream(EVENT) as events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -18,10 +18,12 @@ node = group(
     help="Nodes of a replication group: run one, ask them, change the master.",
     examples=(("Who is master", "jetool node status db1:5001 db2:5001 db3:5001 --secret-file /etc/jetool.secret"),),
 )
+_SECRET_HELP: Final = "File with the secret that all nodes share, 16 bytes or more; for its owner only (mode 0600)."
 SECRET = click.option(
-    "--secret-file", type=click.Path(dir_okay=False), required=True, metavar="FILE",
-    help="File with the secret that all nodes share, 16 bytes or more; for its owner only (mode 0600).",
-)  # fmt: skip
+    "--secret-file", type=click.Path(dir_okay=False), required=True, metavar="FILE", help=_SECRET_HELP
+)
+# For a command that can do without it.
+PERHAPS_SECRET = click.option("--secret-file", type=click.Path(dir_okay=False), metavar="FILE", help=_SECRET_HELP)
 
 
 class Peers(click.ParamType[tuple[tuple[str, int], ...]]):

@@ -1,0 +1,137 @@
+"""One connection of a replica with a master of JE, after the handshake (je-ha-protocol.md 8 and 9).
+
+What would end the master is not possible here: the first message is a question, each further one is for a lower VLSN,
+and the stream begins right after an entry that an answer has shown to be there, or at VLSN 1. Then only answers leave.
+
+A master asks no SECONDARY for acknowledgements: it learns from the answers to its heartbeats how far this node is, and
+is told of nothing that is not durable here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.errors import FormatError, UnsupportedError
+from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
+from engine.rep.client.handshake import Feeding
+from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.stream import StreamEntry, to_stream
+from engine.rep.syncup import Answer, AnswerKind
+from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.feeder import (
+    DEFAULT,
+    FEEDER,
+    AlternateMatchpoint,
+    Entry,
+    EntryNotFound,
+    EntryRequest,
+    Heartbeat,
+    HeartbeatResponse,
+    ProtocolError,
+    SecurityFailureResponse,
+    ShutdownRequest,
+    ShutdownResponse,
+    StartStream,
+)
+
+# Versions below know no types of requests.
+_TYPED_REQUESTS: Final = 7
+_SILENCE_S: Final = 30.0
+_KINDS: Final = {Entry: AnswerKind.ENTRY, AlternateMatchpoint: AnswerKind.ALTERNATE}
+
+
+class MasterLink:
+    """A connection after the handshake.
+
+    Arguments:
+        joined: the handshake; its call is this one's from now on.
+
+    Attributes:
+        heartbeats: how many have come; each wants a ``report``.
+        master_vlsn: the last transaction end of the master, by its latest heartbeat.
+    """
+
+    def __init__(self, joined: Feeding) -> None:
+        self._call = joined.call
+        self._version = joined.version
+        self.peer = joined.call.peer
+        self.heartbeats = 0
+        self.master_vlsn = NULL_VLSN
+        self._asked: int | None = None
+        self._shown: int | None = None
+
+    def close(self) -> None:
+        """End it; also while another thread waits for the master."""
+        self._call.close()
+
+    def ask(self, vlsn: int) -> Answer:
+        """What the master has at a VLSN, lower than all that it was asked for before.
+
+        Raises:
+            DisconnectedError: it has gone. PeerError: it says what makes no sense.
+        """
+        # Its reader goes backward only: another order would end the master.
+        assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)
+        self._asked = vlsn
+        kind = DEFAULT if self._version >= _TYPED_REQUESTS else None
+        self._call.send(FEEDER, self._version, EntryRequest(vlsn=vlsn, kind=kind))
+        answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound)
+        if isinstance(answer, EntryNotFound):
+            return Answer(AnswerKind.NOT_FOUND)
+        assert isinstance(answer, Entry | AlternateMatchpoint)
+        entry = self._form(answer.entry)
+        if isinstance(answer, Entry):
+            if entry.vlsn != vlsn:
+                raise PeerError(f"{self.peer} answers with VLSN {entry.vlsn}", expected=str(vlsn))
+            self._shown = vlsn
+        return Answer(_KINDS[type(answer)], entry)
+
+    def start(self, vlsn: int) -> None:
+        """Begin the stream: at VLSN 1, or after the last answer."""
+        # Anywhere else, and it would wait for what never comes, or end.
+        assert self._shown is not None, vlsn
+        assert vlsn in (FIRST_VLSN, self._shown + 1), (vlsn, self._shown)
+        self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
+
+    def receive(self) -> Iterator[StreamEntry]:
+        """Wait for what comes next, and give its entries.
+
+        Raises:
+            DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
+            PeerError: the master says what makes no sense.
+            UnsupportedError: entries of a log version that cannot be written here.
+        """
+        for one in self._call.stream(self._version, _SILENCE_S):
+            if isinstance(one, WireEntry):
+                yield self._form(one)
+            elif isinstance(one, Heartbeat):
+                self.heartbeats += 1
+                self.master_vlsn = max(self.master_vlsn, one.txn_end_vlsn)
+            elif isinstance(one, ShutdownRequest):
+                self._call.send(FEEDER, self._version, ShutdownResponse())
+                raise DisconnectedError(f"{self.peer} is being shut down")
+            elif isinstance(one, SecurityFailureResponse | ProtocolError):
+                raise PeerError(f"{self.peer} has ended the stream", found=one.text)
+            else:
+                raise PeerError(f"{self.peer} says what makes no sense in a stream", found=type(one).__name__)
+
+    def report(self, txn_end_vlsn: int) -> None:
+        """Say how far this node is: its last transaction end that is durable."""
+        said = HeartbeatResponse(syncup_vlsn=NULL_VLSN, txn_end_vlsn=txn_end_vlsn)
+        self._call.send(FEEDER, self._version, said)
+
+    def _form(self, entry: WireEntry) -> StreamEntry:
+        if entry.log_version > WRITTEN_VERSION:
+            raise UnsupportedError(
+                f"{self.peer} sends entries of a later log version than was agreed",
+                expected=f"log version {WRITTEN_VERSION} or earlier",
+                found=str(entry.log_version),
+                consequence="what it means cannot be kept here; nothing of it was replayed",
+            )
+        try:
+            # Here, where nonsense of the master is not mistaken for damage of this log.
+            return to_stream(entry.vlsn, entry.type_number, entry.log_version, entry.body)
+        except FormatError as error:
+            raise PeerError(f"{self.peer} sends an entry that makes no sense", found=str(error)) from error
