@@ -13,6 +13,7 @@ Modules:
 * ``frames``: frames between two nodes of jetool
 * ``group``: the members of a replication group, kept in the replicated database ``_jeRepGroupDB``
 * ``handshake``: how two nodes come to trust each other before anything else is said
+* ``joined``: a node that follows the master of a group of JE
 * ``mastership``: one term of a master: the gate of its commits, and the replicas that it feeds
 * ``messages``: what two nodes say after the handshake
 * ``node``: a node of a replication group: one environment, one address, one role at a time

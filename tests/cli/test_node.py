@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from tests.harness import assert_valid, environment, run
+from tests.rep.changes.tcp_double import listening
+from tests.rep.joined.playing import group_of, operations
 from tests.rep.nodes import eventually, free_ports
 
 
@@ -58,6 +60,46 @@ def pair(tmp_path: Path, secret: Path) -> Iterator[tuple[list[str], list[Process
         if node.popen.poll() is None:
             node.popen.kill()
             node.popen.communicate()
+
+
+def test_a_node_that_joins_a_group_of_je(tmp_path: Path) -> None:
+    """Read while it follows; stopped and started again; in the end what JE reported of the recorded group."""
+    log, env = operations(), tmp_path / "copy"
+    group = group_of(log[:-5])
+    words = (env, "--node", "copy1", "--listen", "localhost:7009", "--join")
+    with listening(group) as addresses:
+        node = Process(*words, addresses)
+        try:
+            eventually(lambda: run("get", env, "tx1", "--db", "beta").code == 0)
+        finally:
+            code, lines, err = node.stop()
+        assert (code, [line["role"] for line in lines if line["rec"] == "event"][-1]) == (0, "replica"), err
+        assert lines[-1]["last_vlsn"] > 50
+        group.nodes[0].entries = log
+        node = Process(*words, addresses, "--group", "WIREGRP", "--type", "secondary")
+        try:
+            eventually(lambda: run("info", env, "--json").json()["last_vlsn"] == log[-1].vlsn)
+        finally:
+            code, lines, err = node.stop()
+        assert code == 0, err
+        refused = run("node", "run", *words, addresses, "--group", "OTHER")
+    assert (refused.code, "of another group" in refused.err) == (3, True)
+    assert run("verify", env, "--full").code == 0
+    assert run("node", "run", tmp_path / "new", *words[1:], "127.0.0.1:1").code == 4
+
+
+def test_options_of_one_kind_of_group(tmp_path: Path, secret: Path) -> None:
+    words = ("node", "run", tmp_path / "n", "--node", "n", "--listen", "localhost:1")
+    for more, said in (
+        (("--join", "h:1", "--secret-file", secret), "--secret-file is for groups of jetool nodes"),
+        (("--join", "h:1", "--elect"), "--elect is for"),
+        (("--secret-file", secret, "--type", "secondary"), "--type has no meaning without --join"),
+        (("--secret-file", secret, "--force"), "--force has no meaning"),
+        ((), "give --secret-file, or --join"),
+    ):
+        result = run(*words, *more)
+        assert (result.code, said in result.err) == (2, True), result.err
+    assert not (tmp_path / "n").exists()
 
 
 def status(addresses: list[str], secret: Path) -> dict[str, dict[str, Any]]:

@@ -125,7 +125,7 @@ class MasterLink:
     def _form(self, entry: WireEntry) -> StreamEntry:
         if entry.log_version > WRITTEN_VERSION:
             raise UnsupportedError(
-                f"{self.peer} sends entries of a later log version than was agreed",
+                f"an entry of a later log version than was agreed has come from {self.peer}",
                 expected=f"log version {WRITTEN_VERSION} or earlier",
                 found=str(entry.log_version),
                 consequence="what it means cannot be kept here; nothing of it was replayed",

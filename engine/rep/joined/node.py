@@ -24,7 +24,7 @@ from typing import Final
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError
+from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError, plural
 from engine.events import SILENT, Listener
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.marker import MARKER
@@ -310,7 +310,8 @@ class JoinedNode:
                 replay.sync()
                 synced = now
             if link.heartbeats > heard:
-                link.report(max(env.engine.stream_range.last_txn_end, 0))
+                here = env.engine.stream_range
+                link.report(max(here.last_txn_end, 0))
 
     def _begin(self, found: GroupLook, master: NodeLook) -> None:
         """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise."""
@@ -397,7 +398,7 @@ def _confirm(found: GroupLook, master: NodeLook) -> None:
     if 2 * len(followers) <= len(voters):
         raise DisconnectedError(
             f"{master.name} is not known to be followed by a majority",
-            expected=f"more than half of {len(voters)} electable members",
+            expected=f"more than half of {plural(len(voters), 'electable member')}",
             found=str(len(followers)),
             consequence="this node gives up nothing of its log for it, and waits",
         )

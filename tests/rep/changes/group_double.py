@@ -82,6 +82,9 @@ class GroupDouble:
         long_history: VLSN 1 is not sent.
         clock_ms: by how much their clocks are ahead.
         beats: a heartbeat after each batch, too.
+        node_type: of those who follow.
+        log_version: of the nodes' files.
+        uuid: of the group.
     """
 
     nodes: list[NodeDouble]
@@ -98,6 +101,9 @@ class GroupDouble:
     long_history: bool = False
     clock_ms: int = 0
     beats: bool = False
+    node_type: str = "EXTERNAL"
+    log_version: int = 17
+    uuid: tuple[int, int] = UUID
     streams: list[StreamConnection] = field(default_factory=list)
 
     def connect(self, address: Address, deadline: float) -> StreamConnection:
@@ -116,7 +122,7 @@ class GroupDouble:
             GroupNode(node.name, at + 1, 3, 1, True, False, HOST, node.port, -1, 0, 1, "18.3.20")
             for at, node in enumerate(self.nodes)
         )
-        return Members(RepGroup(self.group, *UUID, 3, 1, 3, "7.5.0"), tuple(nodes))
+        return Members(RepGroup(self.group, *self.uuid, 3, 1, 3, "7.5.0"), tuple(nodes))
 
 
 class StreamConnection:
@@ -200,8 +206,8 @@ class StreamConnection:
         state = "MASTER" if group.master == node.name else "REPLICA" if group.master else "UNKNOWN"
         return NodeStateResponse(
             node=node.name, group=group.group, master=group.master or "n1", je_version=group.je_version, joined_ms=1,
-            state=state, commit_vlsn=node.last_sync.vlsn, master_commit_vlsn=0, feeders=1, log_version=17,
-            app_state=b"", load="0.5",
+            state=state, commit_vlsn=node.last_sync.vlsn, master_commit_vlsn=0, feeders=1,
+            log_version=group.log_version, app_state=b"", load="0.5",
         )  # fmt: skip
 
     def _answer(self, message: Message) -> None:
@@ -216,13 +222,14 @@ class StreamConnection:
             least = "7.5.0" if group.protocol >= 7 else None
             self._say(f.FeederJEVersions(je_version=group.je_version, log_version=16, min_je_version=least))
         elif isinstance(message, f.NodeGroupInfo):
-            if message.group != group.group or (message.uuid_high, message.uuid_low) not in ((0, 0), UUID):
+            if message.group != group.group or (message.uuid_high, message.uuid_low) not in ((0, 0), group.uuid):
                 self._say(f.NodeGroupInfoReject(text="another group, or another uuid"))
                 self.ended = True
                 return
-            assert message.node_type == "EXTERNAL"
+            assert message.node_type == group.node_type
             given = NameIdPair(message.node.name, (1 << 31) - 1)
-            self._say(f.NodeGroupInfoOK(uuid_high=UUID[0], uuid_low=UUID[1], node=given))
+            high, low = group.uuid
+            self._say(f.NodeGroupInfoOK(uuid_high=high, uuid_low=low, node=given))
         elif isinstance(message, f.SNTPRequest):
             now = message.originate_ms + self._group.clock_ms
             self._say(f.SNTPResponse(originate_ms=message.originate_ms, receive_ms=now, transmit_ms=now))

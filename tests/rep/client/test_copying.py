@@ -196,6 +196,7 @@ def test_names_that_lead_elsewhere(name: str, tmp_path: Path) -> None:
 def RemoteLogNames(name: str) -> list[str]:  # noqa: N802
     """What a log makes of a list with such a name."""
     log = RemoteLog(CopyServer({"00000000.jdb": b"x"}), HERE, -5, 5)
+    log.info()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(log._call, "receive", lambda *_: c.FileListResp(names=(name,)))
         return log.names()
