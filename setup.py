@@ -74,6 +74,7 @@ NATIVE = (
     "engine/tree/node_log.py",
     "engine/tree/split.py",
     "engine/tree/tree.py",
+    "engine/txn/appending.py",
     "engine/txn/lock_entry.py",
     "engine/txn/locks.py",
     "engine/txn/manager.py",

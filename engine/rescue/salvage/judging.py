@@ -57,19 +57,19 @@ class Judge:
 
     def record(self, database: int, key: bytes, found: list[tuple[int, KeyVersions]]) -> list[Salvaged]:
         """What is to be said of one record, and the record."""
-        verdicts: dict[int, Verdict] = {}
-        for node, versions in found:
-            verdict = judge(versions, node, self._fates, self._bins[node], key, self._duplicates[database])
-            verdicts[node] = verdict
-            if verdict.passed_over:
-                self._counts.update(verdict.passed_over)
         floor = self._floors[database]
-        if floor is not None:
-            verdicts = _after_base(floor, verdicts)
-            if not verdicts:
-                return []
-        chosen, lost = choose(verdicts, self._last_vlsns)
-        verdict = verdicts[chosen]
+        if len(found) == 1 and floor is None:
+            chosen = found[0][0]
+            verdict = self._verdict(database, key, chosen, found[0][1])
+            lost = verdict.lost_lsn != NULL_LSN
+        else:
+            verdicts = {node: self._verdict(database, key, node, versions) for node, versions in found}
+            if floor is not None:
+                verdicts = _after_base(floor, verdicts)
+                if not verdicts:
+                    return []
+            chosen, lost = choose(verdicts, self._last_vlsns)
+            verdict = verdicts[chosen]
         said: list[Salvaged] = []
         if lost:
             self._counts["lost"] += 1
@@ -85,6 +85,12 @@ class Judge:
         if record is not None:
             said.append(record)
         return said
+
+    def _verdict(self, database: int, key: bytes, node: int, versions: KeyVersions) -> Verdict:
+        verdict = judge(versions, node, self._fates, self._bins[node], key, self._duplicates[database])
+        if verdict.passed_over:
+            self._counts.update(verdict.passed_over)
+        return verdict
 
     def _live(self, database: int, key: bytes, node: int, verdict: Verdict, lost: bool) -> SalvagedRecord | None:
         version = verdict.version

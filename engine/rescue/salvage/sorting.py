@@ -85,6 +85,9 @@ class SortedVersions:
 
     def groups(self) -> Iterator[Group]:
         """Database, key, and what each node holds of it; in order, once."""
+        if not self._runs and len({node for _, node in self._tables}) == 1:
+            yield from self._groups_of_one()
+            return
         sources = [_read(run) for run in self._runs]
         rows: Iterator[Row] = heapq.merge(*sources, self._sorted()) if sources else self._sorted()
         at, last, nodes = -1, b"", [(0, KeyVersions())]
@@ -98,6 +101,13 @@ class SortedVersions:
             nodes[-1][1].join(packed)
         if at >= 0:
             yield at, last, nodes
+
+    def _groups_of_one(self) -> Iterator[Group]:
+        """The groups of one node, all of which is in memory."""
+        for database, node in sorted(self._tables):
+            table = self._tables[database, node]
+            for key in sorted(table):
+                yield database, key, [(node, table[key])]
 
     def close(self) -> None:
         """Give the temporary files back."""

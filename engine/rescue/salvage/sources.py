@@ -21,7 +21,7 @@ from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import FileReader
-from engine.log.tail import Tail
+from engine.log.tail import Tail, find_end
 from engine.rescue.salvage import scan
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -77,14 +77,16 @@ def look_at(env: str, listener: Listener = SILENT) -> SalvageNode:
 
 def problem_of(env: str) -> str:
     """Why the records of recovery are not all; empty when they are."""
+    storage = DiskStorage(env)
     try:
+        # Before recovery, which would take its time to come to the same.
+        tail = find_end(storage, list_log_files(storage))
+        if tail.commits_at_risk:
+            stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
+            return f"{stand} after damage in the last file"
+        if tail.damage is not None and _is_cut_off(storage, tail):
+            return "records without transactions, or a checkpoint, stand after damage in the last file"
         with Environment(env, EnvironmentConfig(read_only=True)) as opened:
-            tail = opened.engine.tail
-            if tail is not None and tail.commits_at_risk:
-                stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
-                return f"{stand} after damage in the last file"
-            if tail is not None and tail.damage is not None and _is_cut_off(DiskStorage(env), tail):
-                return "records without transactions, or a checkpoint, stand after damage in the last file"
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     # Reads every record: damage below any node shows here.

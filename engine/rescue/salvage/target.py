@@ -1,8 +1,8 @@
 """A new environment with salvaged records.
 
 Databases are made as the old ones were: duplicates, key prefixing, slots of a node. Records keep their expiration. They
-come in key order, so that nodes fill up; transactions are committed without a sync, and the checkpoint of the close
-makes all of it durable.
+come in key order, so that they are appended (``txn.appending``) and nodes fill up; those of databases that take no
+appending go in transactions without a sync. The checkpoint of the close makes all of it durable.
 
 A database whose keys are in the order of a Java class cannot be made here: the records would stand in another order
 than JE looks for them in. ``accepts`` says which those are.
@@ -17,6 +17,7 @@ from engine.db.environment import Environment
 from engine.db.transaction import Transaction
 from engine.rescue.salvage.results import SalvagedDatabase, SalvagedRecord
 from engine.storage.base import Storage
+from engine.txn.appending import append, can_append
 from engine.txn.txn import Durability
 
 _BATCH = 500
@@ -34,6 +35,9 @@ class NewEnvironment:
         self._db: tuple[str, Database] | None = None
         self._txn: Transaction | None = None
         self._count = 0
+        # For the end of the open database, which takes them or does not.
+        self._appends = False
+        self._appended: list[tuple[bytes, bytes, int]] = []
 
     def accepts(self, database: SalvagedDatabase) -> bool:
         """Whether the database can be made."""
@@ -42,6 +46,11 @@ class NewEnvironment:
     def put(self, database: SalvagedDatabase, record: SalvagedRecord) -> None:
         """One more record."""
         db = self._database(database)
+        if self._appends:
+            self._appended.append((record.key, record.data, record.expiration))
+            if len(self._appended) == _BATCH:
+                self._append()
+            return
         if self._txn is None:
             self._txn = self._env.begin(durability=Durability.NO_SYNC)
         db.put(record.key, record.data, self._txn, expiration=record.expiration, update_expiration=True)
@@ -55,6 +64,7 @@ class NewEnvironment:
 
     def close(self) -> None:
         """Finish: everything is durable."""
+        self._append()
         self._commit()
         if self._db is not None:
             self._db[1].close()
@@ -64,6 +74,7 @@ class NewEnvironment:
         name = database.db.name
         if self._db is not None and self._db[0] == name:
             return self._db[1]
+        self._append()
         self._commit()
         if self._db is not None:
             self._db[1].close()
@@ -75,7 +86,17 @@ class NewEnvironment:
         there = name in self._env.database_names()
         db = self._env.open_database(name) if there else self._env.create_database(name, options)
         self._db = name, db
+        # What is there already may have later keys.
+        self._appends = not there and can_append(self._env.engine.ctx, db.state)
         return db
+
+    def _append(self) -> None:
+        if self._appended and self._db is not None:
+            engine = self._env.engine
+            engine.check_writes()
+            append(engine.ctx, self._db[1].state, self._appended)
+            self._appended = []
+            engine.keep_budget()
 
     def _commit(self) -> None:
         if self._txn is not None:

@@ -28,7 +28,8 @@ from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged
 from engine.rescue.salvage.target import NewEnvironment
 from engine.storage.disk import DiskStorage
 from jetool.app.decoding import decoded
-from jetool.commands.salvage.rows import DECODED_RECORD, DOUBT, LOST, PROVENANCE, RECORD, SKIPPED
+from jetool.commands.salvage.provenance import ProvenanceLines
+from jetool.commands.salvage.rows import DECODED_RECORD, DOUBT, LOST, RECORD, SKIPPED
 from jetool.output import jsonl
 from jetool.output.base import Encoder, StreamLayout
 from jetool.output.csv import CsvEncoder
@@ -57,6 +58,7 @@ class SourceFiles:
         self._environment: NewEnvironment | None = None
         self._records: tuple[int, IO[bytes], Encoder] | None = None
         self._sides: dict[str, IO[bytes]] = {}
+        self._provenance: ProvenanceLines | None = None
         self._names: dict[str, int] = {}
         self.places: dict[int, str] = {}
         if directory is not None:
@@ -107,17 +109,21 @@ class SourceFiles:
                 self._environment = NewEnvironment(DiskStorage(place))
             self.places[number] = "env"
             self._environment.put(database, record)
+        elif self._form in ("env", "je"):
+            file, encoder = self._file_of(number, database)
+            assert isinstance(encoder, JeDumpEncoder)
+            file.write(encoder.record(record.key, record.data))
         else:
             file, encoder = self._file_of(number, database)
             row = RECORD.row(self._whole(database, record))
             if self._decoding is not None:
                 meaning = self._decoding.record(database.db.name, record.key, record.data)
                 row = [*row, *decoded(meaning)]
-            if self._form in ("env", "je"):
-                row = [("key", "key", record.key), ("data", "data", record.data)]
             file.write(encoder.rows([("record", row)]))
-        if self._form in ("env", "je"):
-            self._say("provenance", PROVENANCE, (*self._key(database, record), *_provenance(record)))
+            return
+        if self._provenance is None or self._provenance.number != number:
+            self._provenance = ProvenanceLines(number, self._source, database.db.name)
+        self._side("provenance").write(self._provenance.line(record))
 
     def _file_of(self, number: int, database: SalvagedDatabase) -> tuple[IO[bytes], Encoder]:
         if self._records is not None and self._records[0] == number:
@@ -163,7 +169,7 @@ class SourceFiles:
         return self._source, database.db.name, one.key, one.env, file, one.lsn
 
     def _whole(self, database: SalvagedDatabase, record: SalvagedRecord) -> tuple[object, ...]:
-        return (*self._key(database, record), record.data, *_provenance(record), record.expiration or None)
+        return (*self._key(database, record), record.data, *_origin(record), record.expiration or None)
 
     def _say(self, name: str, shape: Shape, values: tuple[object, ...]) -> None:
         row: Row = shape.row(values)
@@ -180,5 +186,5 @@ class SourceFiles:
 _SIDES: Final = ("lost", "doubt", "orphans", "skipped", "provenance")
 
 
-def _provenance(record: SalvagedRecord) -> tuple[object, ...]:
+def _origin(record: SalvagedRecord) -> tuple[object, ...]:
     return record.origin, record.vlsn, record.txn, record.time_ms, record.stood_in

@@ -1,0 +1,75 @@
+"""Records in the order of their keys, to the end of a database that nobody else uses.
+
+Who fills a new environment needs no locks, no transaction, and no search for each record: all go into the last BIN
+until it is full. They are logged as records without a transaction, so that each is there when it is durable, and none
+of them can be taken back. Databases with duplicates, comparators or deferred writes take ``Records.put``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import RefusedError
+from engine.format.bytecursor import pack
+from engine.format.entry.ln import EMBEDDED, HAS_EXPIRATION
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.entry_types import INS_LN
+from engine.format.fast.ln import encode_rare, encode_user_fields
+from engine.format.header import HEADER_BYTES
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import LN_KEY_FIRST
+from engine.tree.bin_node import BIN
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.split import bin_for_insert
+
+_NO_TXN: Final = (NULL_LSN, None, NULL_LSN)
+
+
+def can_append(ctx: TreeContext, db: DatabaseState) -> bool:
+    """Whether ``append`` serves a database."""
+    # Since v19 a record has times, and its key stands elsewhere.
+    is_usual = ctx.writer is not None and ctx.writer.version < LN_KEY_FIRST
+    return is_usual and db.order.plain and not (db.duplicates or db.deferred or db.internal)
+
+
+def append(ctx: TreeContext, db: DatabaseState, records: list[tuple[bytes, bytes, int]]) -> None:
+    """Add records; who calls keeps the budget of the cache afterwards.
+
+    Arguments:
+        db: for which ``can_append`` holds.
+        records: key, data and expiration, by key, all after what the database has.
+
+    Raises:
+        RefusedError: a key is not after the one before. StorageError: the log cannot be written.
+    """
+    writer = ctx.writer
+    assert writer is not None
+    plain, embedded = (
+        encode_user_fields(flags, 0, db.id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED)
+    )  # fmt: skip
+    node: BIN | None = None
+    with ctx.latch:
+        for key, data, expiration in records:
+            if node is None or len(node.keys) >= node.max_entries:
+                if node is not None:
+                    ctx.account(node)
+                node = bin_for_insert(ctx, db, key)
+            count = len(node.keys)
+            if count and key <= node.keys[count - 1]:
+                raise RefusedError("records do not come in the order of their keys", found=key.hex())
+            fits = len(data) <= ctx.max_embedded
+            if expiration:
+                flags = HAS_EXPIRATION | (EMBEDDED if fits else 0)
+                rare = encode_rare(flags, 0, None, 0, expiration, 0, -1)
+                body = encode_user_fields(flags, 0, db.id, _NO_TXN, rare, data, key)
+            else:
+                body = (embedded if fits else plain) + pack(len(data)) + data + key
+            # Nobody reads an embedded record by its LSN (R-CLN-5).
+            lsn = writer.log(INS_LN, body, born_obsolete=fits)
+            size = HEADER_BYTES + len(body)
+            if expiration and ctx.expiring is not None:
+                ctx.expiring.expires(lsn, expiration, size)
+            node.put(count, key, False, lsn, SLOT_EMBEDDED if fits else 0, data if fits else None, size, expiration)
+        if node is not None:
+            ctx.account(node)
