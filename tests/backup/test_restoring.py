@@ -22,14 +22,12 @@ from engine.rescue.truncation import plan_truncation
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from engine.verify.environment import LEVELS, verify_environment
-from engine.verify.report import NOTE
 from tests.backup.environments import problems_of, view_of
 from tests.backup.test_taking import CASES, mutated
 from tests.db.workload import State, Workload, open_env
 from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments, named
-from tests.rescue.models import Modelled, content, entries_of, state_of
+from tests.rescue.models import Modelled, content, entries_of, findings_of, state_of
 from tests.support.decoded import record_of
 from tests.support.stopping_storage import StoppingStorage
 
@@ -45,11 +43,6 @@ def restored(repository: Repository, point: Point | None = None, target: Storage
 
 def logs(storage: Storage) -> dict[str, bytes]:
     return {file.path: content(storage, file.path) for file in list_log_files(storage).with_marker()}
-
-
-def findings_of(storage: Storage) -> list[str]:
-    found = verify_environment(storage, list_log_files(storage), LEVELS)
-    return [f"{one.code} {one.message}" for one in found.findings if one.severity != NOTE]
 
 
 def goes_on(storage: Storage, state: State, seed: int) -> State:

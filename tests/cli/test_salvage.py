@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from engine.db.environment import Environment
+from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NULL_VLSN
+from engine.rescue.salvage.results import SalvagedRecord
 from engine.storage.disk import DiskStorage
+from jetool.commands.salvage.provenance import ProvenanceLines
+from jetool.commands.salvage.rows import PROVENANCE
+from jetool.output.jsonl import document_line
+from jetool.output.shape import PLAIN
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run
 from tests.oracle.environments import named
@@ -42,6 +49,23 @@ def test_a_new_environment(env: Path, tmp_path: Path) -> None:
     # The three transactions that JE would cut away are there.
     assert run("recover", env, "--je-default").code == 6
     assert sum(map(len, records_of(env).values())) != result["records"]
+
+
+def test_lines_of_provenance() -> None:
+    """They are written without a row for each, and are those of the shape."""
+    records = [
+        SalvagedRecord(0, b"\x00key", b"data", 0, env, origin, lsn, vlsn, txn, time_ms, stood_in)
+        for env, origin, lsn, vlsn, txn, time_ms, stood_in in (
+            ("/data/env", "log", 0x1F_00002A3C, 12, -20, 1_700_000_000_007, False),
+            ('/data/"\u2028\udcff', "tree", NULL_LSN, NULL_VLSN, None, None, True),
+            ("/data/env", "slot", 0x26, 1 << 40, 7, 1 << 60, True),
+        )
+    ]
+    lines = ProvenanceLines(0, 'group "\udcfe', "Täglich\n")
+    for one in records:
+        file = "-" if one.lsn == NULL_LSN else f"{one.lsn >> 32:08x}.jdb"
+        values = ('group "\udcfe', "Täglich\n", one.key, one.env, file, *one[6:7], one.origin, *one[7:])
+        assert lines.line(one) == document_line(PROVENANCE, PROVENANCE.row(values), PLAIN)
 
 
 @pytest.mark.parametrize("form", ["je", "csv", "ndjson"])

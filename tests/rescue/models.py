@@ -11,6 +11,8 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
+from engine.verify.environment import LEVELS, verify_environment
+from engine.verify.report import NOTE
 from tests.db.workload import State, Workload, contents, open_env
 
 
@@ -59,3 +61,9 @@ def state_of(storage: Storage) -> State:
 def entries_of(storage: Storage) -> list[LogEntry]:
     """Every good entry."""
     return [item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry)]
+
+
+def findings_of(storage: Storage) -> list[str]:
+    """What verify finds in all its levels, but for notes."""
+    found = verify_environment(storage, list_log_files(storage), LEVELS)
+    return [f"{one.code} {one.message}" for one in found.findings if one.severity != NOTE]

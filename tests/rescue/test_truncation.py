@@ -15,18 +15,11 @@ from engine.rescue.points import COMMITS, LSN, VLSN, Point
 from engine.rescue.truncation import plan_truncation, truncate
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
-from engine.verify.environment import LEVELS, verify_environment
-from engine.verify.report import NOTE
 from tests.db.workload import Workload, open_env
 from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments, named
 from tests.rep.streams import check_index, open_replicated
-from tests.rescue.models import Modelled, content, entries_of, state_of
-
-
-def findings_of(storage: Storage) -> list[str]:
-    found = verify_environment(storage, list_log_files(storage), LEVELS)
-    return [f"{one.code} {one.message}" for one in found.findings if one.severity != NOTE]
+from tests.rescue.models import Modelled, content, entries_of, findings_of, state_of
 
 
 def in_memory(name: str) -> MemoryStorage:

@@ -13,12 +13,12 @@ from typing import Final
 from engine.errors import FormatError
 from engine.format.bytecursor import unpack
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
-from engine.format.entry.txn_end import decode_txn_end
 from engine.format.entry_types import BIN_TYPE, BINS, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS, USER_LNS
 from engine.format.fast.bin import decode_head, read_records
 from engine.format.fast.header import PAIRS, TYPES, header_lengths, item_size
 from engine.format.fast.ln import plain_fields
 from engine.format.fast.loops import KEEP
+from engine.format.fast.txn_end import txn_end_fields
 from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, HEADER_BYTES, TYPE_AT, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import NULL_LSN
@@ -26,7 +26,7 @@ from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry, entry_at
 from engine.recovery.result import TxnLsns
-from engine.rescue.salvage.sorting import SortedVersions
+from engine.rescue.salvage.sorting import SortedVersions, Table
 from engine.rescue.salvage.verdict import NewestBins
 from engine.rescue.salvage.versions import (
     DELETED,
@@ -87,6 +87,8 @@ class VersionTaker:
         self._general = general
         self._low, self._high = rolled_back
         self._databases: dict[int, int] = {}
+        self._last_database = -1
+        self._last_table: Table = {}
         self.commits = commits
         self.aborts = TxnLsns()
         self.bins = NewestBins(last_gap)
@@ -113,7 +115,10 @@ class VersionTaker:
                 vlsn = VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
             try:
                 if number in TXN_ENDS:
-                    done = self._end(data[body:stop], version, number)
+                    txn, time_ms = txn_end_fields(data, body, stop, version)
+                    ends = self.commits if number == COMMIT else self.aborts
+                    ends.setdefault(txn, max(time_ms, 0))
+                    done = True
                 elif number in BINS:
                     done = self._bin(data[body:stop], version, number, base_lsn + pos)
                 else:
@@ -123,12 +128,6 @@ class VersionTaker:
                 done = False
             if not done:
                 self._general(entry_at(data, pos, base_lsn, version))
-
-    def _end(self, body: bytes, version: int, number: int) -> bool:
-        record = decode_txn_end(body, version)
-        ends = self.commits if number == COMMIT else self.aborts
-        ends.setdefault(record.id, max(record.time, 0))
-        return True
 
     def _ln(
         self, data: bytes, body: int, stop: int, version: int, number: int, lsn: int, vlsn: int
@@ -156,7 +155,7 @@ class VersionTaker:
             value = data[at : at + length]
             key = data[at + length : stop]
         rows = self._rows
-        table = rows.table(database, self._node)
+        table = self._table(database)
         versions = table.get(key)
         if versions is None:
             versions = table[key] = KeyVersions()
@@ -189,7 +188,7 @@ class VersionTaker:
                 return True
             database = self._databases[db_id] = self._number_of(db_id)
         rows = self._rows
-        table = rows.table(database, self._node)
+        table = self._table(database)
         for at in range(len(keys)):
             if lsns[at] == NULL_LSN:
                 continue
@@ -206,11 +205,23 @@ class VersionTaker:
             if state & (KNOWN_DELETED | PENDING_DELETED):
                 flags |= DELETED
                 value = NO_DATA
-            if versions.slot is None:
+            known = versions.slot
+            if known is None:
                 rows.held += SLOT_BYTES
+            elif known[0] == lsns[at] and known[1] == flags:
+                # Most slots are those of the version before: only where they were seen last is new.
+                versions.see(node, lsn)
+                continue
             versions.take_slot((lsns[at], flags, value, NULL_VLSN, 0, node, lsn))
         rows.make_room()
         return True
+
+    def _table(self, database: int) -> Table:
+        if database != self._last_database:
+            # It stays the same when its rows become a run.
+            self._last_table = self._rows.table(database, self._node)
+            self._last_database = database
+        return self._last_table
 
     def _known(self, db_id: int) -> int:
         database = self._databases.get(db_id, _NOT_ASKED)

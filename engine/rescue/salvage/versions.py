@@ -76,8 +76,12 @@ class KeyVersions:
         known = self.slot
         if known is None or slot[0] > known[0] or (slot[0] == known[0] and slot[6] > known[6]):
             self.slot = slot
-        if slot[6] > self.seen_lsn:
-            self.seen_lsn, self.seen_node = slot[6], slot[5]
+        self.see(slot[5], slot[6])
+
+    def see(self, node: int, bin_lsn: int) -> None:
+        """A BIN that has the record."""
+        if bin_lsn > self.seen_lsn:
+            self.seen_lsn, self.seen_node = bin_lsn, node
 
     def join(self, other: Packed) -> None:
         """What another part of the log holds."""
@@ -86,8 +90,7 @@ class KeyVersions:
         if slot is not None:
             self.take_slot(slot)
         # The newest BIN need not have the slot with the newest version.
-        if seen_lsn > self.seen_lsn:
-            self.seen_lsn, self.seen_node = seen_lsn, seen_node
+        self.see(seen_node, seen_lsn)
 
     def packed(self) -> Packed:
         """As ``join`` takes it."""

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
-from engine.inspect.contents import Decoding
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import LostVersion, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
@@ -19,6 +18,9 @@ from jetool.commands.salvage.rows import DATABASE
 from jetool.commands.salvage.writing import SourceFiles
 from jetool.output.ldif import write_ldif
 from jetool.output.shape import Row
+
+if TYPE_CHECKING:
+    from engine.inspect.contents import Decoding
 
 _LDIF: Final = "ldif"
 
@@ -47,12 +49,16 @@ def save(
                 for damage in node.survey.damages:
                     files[-1].skipped(node.env, damage)
         for one in done.rows():
-            database = done.databases[one.database]
-            files[database.source].take(one.database, database, one)
+            number = one[0]
+            database = done.databases[number]
+            if staging is not None:
+                files[database.source].take(number, database, one)
             if isinstance(one, SalvagedRecord):
-                saved[one.database] += 1
-                done.counts["orphans"] += database.orphan
-            lost[one.database] += isinstance(one, LostVersion)
+                saved[number] += 1
+                if database.orphan:
+                    done.counts["orphans"] += 1
+            elif isinstance(one, LostVersion):
+                lost[number] += 1
         for written in files:
             written.close()
         stack.pop_all()

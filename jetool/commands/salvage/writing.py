@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from engine.format.lsn import NULL_LSN, file_of
-from engine.inspect.contents import Decoding
 from engine.log.entry import REASONS, Damage
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.target import NewEnvironment
@@ -35,6 +34,9 @@ from jetool.output.base import Encoder, StreamLayout
 from jetool.output.csv import CsvEncoder
 from jetool.output.je_dump import JeDumpEncoder
 from jetool.output.shape import PLAIN, Row, Shape
+
+if TYPE_CHECKING:
+    from engine.inspect.contents import Decoding
 
 _MOST_NAME: Final = 150
 _BUFFER: Final = 1 << 20
