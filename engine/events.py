@@ -6,7 +6,10 @@ simulation raises from it, tests count it. Events never carry data that the resu
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
+
+# Of a unit that takes long, a database for one, a step tells so many parts.
+PARTS: Final = 1000
 
 
 class Listener(Protocol):
@@ -35,6 +38,11 @@ def counted(listener: Listener, name: str, done: int, total: int, records: int) 
     if isinstance(listener, RecordCountListener):
         listener.count(name, records)
     listener.step(name, done, total)
+
+
+def counted_in_parts(listener: Listener, name: str, done: float, total: int, records: int) -> None:
+    """The same where one unit takes long: of it a share is done."""
+    counted(listener, name, int(done * PARTS), total * PARTS, records)
 
 
 class Progress:

@@ -8,6 +8,7 @@ one of its data items.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
@@ -30,9 +31,12 @@ from engine.db.writes import Dependents, Handle, RecordWriter
 from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.tree import find_bin, read_ln
+from engine.tree.tree import find_bin, read_ln, share_before
 from engine.txn.records import PutMode, user_payload
 from engine.txn.txn import LockMode
+
+# Records between two reports of how many were counted.
+_TOLD_RECORDS: Final = 100
 
 
 class Database:
@@ -238,20 +242,24 @@ class Database:
             self._engine.checkpointer.sync_database(self.state)
         self._engine.sync()
 
-    def count(self, told: Callable[[int], None] | None = None) -> int:
+    def count(self, told: Callable[[int, float], None] | None = None) -> int:
         """Number of records, by walking over all leaf nodes; records are not read.
 
         Arguments:
-            told: hears how many were counted so far.
+            told: hears now and then how many were counted so far, and what share of the tree that is, 0 to 1.
         """
         slots = self.slots()
+        total = due = 0
         if slots is None:
-            return sum(1 for _ in self.items())
-        total = 0
-        for found in slots:
-            total += len(found.keys)
-            if told is not None:
-                told(total)
+            runs = ([self._key(key, data)] for key, data in self.items())
+        else:
+            runs = (found.keys for found in slots)
+        for keys in runs:
+            total += len(keys)
+            if told is not None and total >= due:
+                due = total + _TOLD_RECORDS
+                with self._engine.latch:
+                    told(total, share_before(self._engine.ctx, self.state, keys[-1]))
         return total
 
     def slots(self) -> Iterator[LiveSlots] | None:

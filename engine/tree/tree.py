@@ -179,6 +179,18 @@ def next_bin(ctx: TreeContext, node: BIN, *, backward: bool = False) -> BIN | No
     return None
 
 
+def share_before(ctx: TreeContext, db: DatabaseState, key: Key) -> float:
+    """What share of a tree stands before a key, 0 to 1, as far as the upper nodes in memory tell."""
+    share, width = 0.0, 1.0
+    node = root_of(ctx, db)
+    while node is not None and len(node) and not isinstance(node, BIN):
+        index = node.slot_for(key)
+        width /= len(node)
+        share += width * index
+        node = node.kids[index]
+    return share
+
+
 def bins(ctx: TreeContext, db: DatabaseState) -> Iterator[BIN]:
     """All BINs in key order."""
     node = edge_bin(ctx, db)

@@ -67,7 +67,7 @@ def verify_environment(
         levels: of ``LEVELS``.
         jobs: processes that read the log and walk over large trees.
         comparators: sort keys by Java class name.
-        listener: hears ``verify`` steps in bytes and ``trees`` steps in databases.
+        listener: hears ``verify`` steps in bytes and ``trees`` steps in thousandths of databases.
         results: what ``engine.verify.log.check_one`` found in ``files_to_read``, where somebody else has read them.
 
     Raises:

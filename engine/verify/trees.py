@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError
-from engine.events import SILENT, Listener, counted
+from engine.events import SILENT, Listener, counted_in_parts
 from engine.evictor.evictor import Evictor
 from engine.format.entry.node import LEVEL_MASK
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
@@ -98,7 +98,7 @@ def verify_trees(
             ``space`` (which walks over the trees too, and over the headers of the log).
         jobs: processes that walk over large trees and read the log.
         comparators: sort keys by Java class name.
-        listener: hears ``trees`` steps in databases.
+        listener: hears ``trees`` steps in thousandths of databases.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -228,7 +228,9 @@ class _Check:
         self._ids = Ids(result.ids.node)
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
-        self._told: Callable[[int], None] = _tell_nobody
+        self._told: Callable[[int, float], None] = _tell_nobody
+        # Of the tree that is walked over.
+        self._share = 0.0
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: tuple[SpaceCheck, LogFiles] | None = None
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
@@ -263,14 +265,17 @@ class _Check:
         databases = [db for db in self._catalogue.databases() if not db.temporary]
         skipped = []
         for done, db in enumerate(databases):
-            # The records of a large database show that the walk goes on.
-            self._told = partial(counted, listener, "trees", done, len(databases))
-            self._told(self._walk.records)
+
+            def told(records: int, share: float, done: int = done) -> None:
+                counted_in_parts(listener, "trees", done + share, len(databases), records)
+
+            self._told, self._share = told, 0.0
+            told(self._walk.records, 0.0)
             if db.old_duplicates:
                 skipped.append(f"database {db.label} (duplicates in the form of JE 3 and 4)")
             else:
                 self._walk_one(db)
-        counted(listener, "trees", len(databases), len(databases), self._walk.records)
+        counted_in_parts(listener, "trees", len(databases), len(databases), self._walk.records)
         if self._space is not None:
             space, files = self._space
             space.compare(files, jobs=self.jobs, at_rest=self._at_rest)
@@ -309,7 +314,12 @@ class _Check:
         shared = self.jobs > 1 and not self.observers and (is_tall or len(branches) >= _SHARED_BRANCHES)
         if shared and not db.internal and db.order.comparator is None and self._in_parts(db, branches):
             return
-        self._walk.below(db, branches, self._visit)
+        # From the last to the first, as a stack has them.
+        for done, branch in enumerate(reversed(branches)):
+            below = self._walk.node(db, branch, self._visit)
+            for at, child in enumerate(reversed(below)):
+                self._share = (done + at / len(below)) / len(branches)
+                self._walk.below(db, [child], self._visit)
 
     def _in_parts(self, db: DatabaseState, branches: list[Branch]) -> bool:
         """Walk over the branches of a tree in several processes; False when that tells less than one walk."""
@@ -328,7 +338,7 @@ class _Check:
         for step in steps:
             parts.append(next(walked) if isinstance(step, Branch) else step)
             records += parts[-1].tally.records
-            self._told(records)
+            self._told(records, len(parts) / len(steps))
         # A node id in two parts is one that is used twice; which of the nodes has to say so, their order decides.
         if not self._ids.join([part.ids for part in parts]):
             return False
@@ -364,15 +374,15 @@ class _Check:
 
     def _visit(self, db: DatabaseState, node: IN) -> None:
         if self._walk.nodes % _TOLD_NODES == 0:
-            self._told(self._walk.records)
+            self._told(self._walk.records, self._share)
         for visitor in self._visitors:
             visitor(db, node)
         for observer in self.observers:
             observer.visit(db, node)
 
 
-def _tell_nobody(records: int) -> None:
-    """Nobody hears how many records were walked over."""
+def _tell_nobody(records: int, share: float) -> None:
+    """Nobody hears how many records were walked over, and what share of their database."""
 
 
 def _utilization(catalog: Catalog) -> DatabaseState | None:

@@ -9,7 +9,7 @@ import click
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
-from engine.events import counted
+from engine.events import counted_in_parts
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -84,17 +84,17 @@ def _rows(run: Run, env: Environment, names: list[str], *, count: bool) -> list[
     rows, before = [], 0
     for done, name in enumerate(names):
 
-        def told(records: int, done: int = done, before: int = before) -> None:
-            counted(run.listener, "count", done, len(names), before + records)
+        def told(records: int, share: float, done: int = done, before: int = before) -> None:
+            counted_in_parts(run.listener, "count", done + share, len(names), before + records)
 
         rows.append(_row(env, name, told if count else None))
         before += rows[-1][-1] or 0
     if count:
-        counted(run.listener, "count", len(names), len(names), before)
+        counted_in_parts(run.listener, "count", len(names), len(names), before)
     return rows
 
 
-def _row(env: Environment, name: str, told: Callable[[int], None] | None) -> tuple[Any, ...]:
+def _row(env: Environment, name: str, told: Callable[[int, float], None] | None) -> tuple[Any, ...]:
     with env.open_database(name) as db:
         state, impl = db.state, db.state.impl
         return (

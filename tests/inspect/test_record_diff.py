@@ -13,6 +13,7 @@ from engine.inspect.common_log import common_log, shared_log
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, DatabaseDifference, diff_records
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
+from engine.tree.tree import share_before
 from tests.db.workload import SMALL, State, Workload, contents
 
 
@@ -100,14 +101,18 @@ def test_counts_are_those_of_a_walk() -> None:
     env, workload = Environment(MemoryStorage(), SMALL), Workload(11)
     workload.start(env)
     workload.run(env, 80)
-    counted = 0
+    counted, most, told = 0, 0.0, list[tuple[int, float]]()
     for name in env.database_names():
         with env.open_database(name) as db:
-            told: list[int] = []
-            assert db.count(told.append) == len(list(db.items()))
-            assert told == sorted(told)
+            before = len(told)
+            assert db.count(lambda *so_far: told.append(so_far)) == len(list(db.items()))
+            assert told[before:] == sorted(told[before:])
             counted += db.count()
+            shares = [share_before(env.engine.ctx, db.state, found.keys[-1]) for found in db.slots() or ()]
+            assert shares == sorted(shares)
+            most = max(most, *shares, 0.0)
     assert counted > 0
+    assert 0.5 < most < 1
 
 
 def flat(state: State) -> set[tuple[str, bytes, bytes]]:
