@@ -174,7 +174,7 @@ class Checking:
             if env.unseen:
                 raise DamageError("recovery does not see all of the log", file=view.root, found=env.unseen)
             # An index that does not meet the log keeps JE from opening the environment.
-            index = read_index(env.engine) if env.replicated else None
+            index = read_index(env.engine.parts) if env.replicated else None
             if index is not None and index.refused is not None:
                 raise index.refused
             names = env.database_names()

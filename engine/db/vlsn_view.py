@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.db.engine import Engine
+from engine.db.parts import EnvironmentParts
 from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_head import cut_missing
 from engine.db.vlsn_store import DATABASE_NAME, StoredIndex
@@ -37,23 +37,23 @@ class IndexView(NamedTuple):
     from_lsn: int
 
 
-def read_index(engine: Engine) -> IndexView:
-    """The index of an environment that is open for reading.
+def read_index(parts: EnvironmentParts) -> IndexView:
+    """The index of an environment that was recovered for reading.
 
     Raises:
         DamageError: a node or a record of its database cannot be read.
     """
-    with engine.latch:
-        state = engine.catalog.by_name(DATABASE_NAME)
-    start = engine.recovery.ckpt_start_lsn
+    with parts.ctx.latch:
+        state = parts.catalog.by_name(DATABASE_NAME)
+    start = parts.recovery.ckpt_start_lsn
     if state is None:
         return IndexView(None, None, None, start)
-    records = records_of(StoredIndex(engine.parts, state))
-    recovered = VLSNRecoveryTracker(engine.config.vlsn_limits)
+    records = records_of(StoredIndex(parts, state))
+    recovered = VLSNRecoveryTracker(parts.config.vlsn_limits)
     try:
-        tell_stream(engine.access, LogRange(start, engine.recovery.end_lsn), recovered)
-        merged = open_index(MemoryIndex(records), engine.config.vlsn_limits, recovered)
-        cut_missing(engine.parts, merged)
+        tell_stream(parts.ctx.access, LogRange(start, parts.recovery.end_lsn), recovered)
+        merged = open_index(MemoryIndex(records), parts.config.vlsn_limits, recovered)
+        cut_missing(parts, merged)
     except DamageError as error:
         return IndexView(records, None, error, start)
     return IndexView(records, merged, None, start)

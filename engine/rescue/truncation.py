@@ -166,7 +166,7 @@ def _require_whole(
             for name in env.database_names(internal=True):
                 with env.open_database(name) as db:
                     names[db.state.id] = name
-            index = read_index(env.engine) if env.replicated else None
+            index = read_index(env.engine.parts) if env.replicated else None
             # An index that does not meet the log keeps JE from opening the environment.
             if index is not None and index.refused is not None:
                 raise index.refused

@@ -9,10 +9,11 @@ file is missing and the log does not say why, ``log`` walks over the trees too: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
+from engine.db.parts import EnvironmentParts
 from engine.errors import RefusedError, StorageError, UnsupportedError
 from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
@@ -59,6 +60,7 @@ def verify_environment(
     comparators: Mapping[str, SortKey] | None = None,
     listener: Listener = SILENT,
     results: Sequence[FileResult] | None = None,
+    recovered: Callable[[EnvironmentParts], None] | None = None,
 ) -> Report:
     """Check an environment.
 
@@ -69,6 +71,7 @@ def verify_environment(
         comparators: sort keys by Java class name.
         listener: hears ``verify`` steps in bytes and ``trees`` steps in thousandths of databases.
         results: what ``engine.verify.log.check_one`` found in ``files_to_read``, where somebody else has read them.
+        recovered: looks at the recovered environment where trees are walked over.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -78,7 +81,9 @@ def verify_environment(
     # Walked over once, also when only the log is to be checked and a file may be lost.
     @cache
     def walked() -> TreeReport:
-        return verify_trees(storage, files, wanted, jobs=jobs, comparators=comparators, listener=listener)
+        return verify_trees(
+            storage, files, wanted, jobs=jobs, comparators=comparators, recovered=recovered, listener=listener
+        )
 
     def lost() -> Mapping[int, LostFile] | None:
         try:

@@ -15,6 +15,9 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from engine.catalog.catalog import Catalog
+from engine.cleaner.tracker import UtilizationTracker
+from engine.db.config import EnvironmentConfig
+from engine.db.parts import EnvironmentParts
 from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, counted_in_parts
 from engine.evictor.evictor import Evictor
@@ -87,6 +90,7 @@ def verify_trees(
     *,
     jobs: int = 1,
     comparators: Mapping[str, SortKey] | None = None,
+    recovered: Callable[[EnvironmentParts], None] | None = None,
     listener: Listener = SILENT,
 ) -> TreeReport:
     """Check the trees of an environment.
@@ -98,6 +102,7 @@ def verify_trees(
             ``space`` (which walks over the trees too, and over the headers of the log).
         jobs: processes that walk over large trees and read the log.
         comparators: sort keys by Java class name.
+        recovered: looks at the recovered environment, after the walk.
         listener: hears ``trees`` steps in thousandths of databases.
 
     Raises:
@@ -112,7 +117,7 @@ def verify_trees(
         if "space" in levels:
             check.compare_space(files)
 
-    return _recovered(storage, files, comparators, listener, prepare)
+    return _recovered(storage, files, comparators, listener, prepare, recovered)
 
 
 def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT) -> Mapping[int, LostFile] | None:
@@ -154,6 +159,7 @@ def _recovered(
     comparators: Mapping[str, SortKey] | None,
     listener: Listener,
     prepare: Callable[[_Check], None],
+    recovered: Callable[[EnvironmentParts], None] | None = None,
 ) -> TreeReport:
     """Recover in memory, prepare a check, and run it."""
     findings = Collector(files)
@@ -177,7 +183,11 @@ def _recovered(
     try:
         check = _Check(ctx, catalog, recovery, findings)
         prepare(check)
-        return check.run(listener)
+        report = check.run(listener)
+        if recovered is not None:
+            config = EnvironmentConfig(read_only=True)
+            recovered(EnvironmentParts(config, ctx, catalog, UtilizationTracker(ctx), recovery.result, listener))
+        return report
     finally:
         _close(ctx)
 

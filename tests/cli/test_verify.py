@@ -17,6 +17,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify import environment
 from engine.verify.log_rules import RULES
 from jetool.app import exits
+from tests import corpus
 from tests.harness import Result, assert_valid, assert_valid_error, run
 from tests.oracle.environments import named
 from tests.verify.logs import Files, LogWriter, changed, whole
@@ -291,3 +292,15 @@ def test_every_level_of_trees_sees_commits_after_damage() -> None:
         done = run("verify", env, level, "--json")
         assert done.code == 1, level
         assert [one["code"] for one in done.json()["findings"]] == ["JE-TAIL-002"], level
+
+
+def test_everything_is_checked_on_one_recovery() -> None:
+    """Replication with the trees; and a restore marker is a finding, not the end of the check."""
+    for name, codes in (("ha-rollback-thrice/node2", []), ("restore-required", ["JE-LOG-018"])):
+        env = corpus.path() / "je/je-18.3.20" / name / "env"
+        result = run("verify", env, "--full", "--json", "--progress", "json")
+        assert result.code == (1 if codes else 0)
+        assert [finding["code"] for finding in result.json()["findings"] if finding["severity"] == "error"] == codes
+        assert "rep" in result.json()["summary"]["checked"]
+        steps = [json.loads(line) for line in result.err.splitlines() if line.startswith('{"rec":"progress"')]
+        assert [step["done"] for step in steps if step["step"] == "READ_DBMAP_INFO"].count(0) == 1, name

@@ -68,7 +68,7 @@ def test_every_vlsn_is_found_where_je_has_it(environment: Fixture) -> None:
     storage = DiskStorage(environment.path / "env")
     log = LogReader(storage, list_log_files(storage)._replace(marker=None))
     with Environment(storage, EnvironmentConfig(read_only=True)) as opened:
-        index = read_index(opened.engine).merged
+        index = read_index(opened.engine.parts).merged
     assert index is not None
     for line in environment.expected("vlsn-lsn.csv").decode().split()[1:]:
         vlsn, lsn = line.split(",")
@@ -269,7 +269,7 @@ def test_reserved_files_may_be_missing(tmp_path: Path) -> None:
     (env / "00000031.jdb").unlink()
     assert codes(env) == set()
     with Environment(DiskStorage(env), EnvironmentConfig(read_only=True)) as opened:
-        index = read_index(opened.engine).merged
+        index = read_index(opened.engine.parts).merged
         assert index is not None
         assert index.range.first == 2862
 

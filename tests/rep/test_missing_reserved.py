@@ -46,7 +46,7 @@ def _reserve(env: Environment, number: int, record: ReservedFile) -> None:
 
 def range_of(storage: MemoryStorage) -> VLSNRange:
     with open_replicated(storage, read_only=True) as env:
-        merged = read_index(env.engine).merged
+        merged = read_index(env.engine.parts).merged
         assert merged is not None
         return merged.range
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -26,6 +26,10 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.verify.rows import SUMMARY, JeFindingView, summary_row
 from jetool.output.findings import FINDING
+
+if TYPE_CHECKING:
+    from engine.db.parts import EnvironmentParts
+    from jetool.commands.vlsn.checking import ReplicationCheck
 
 _REP: Final = "rep"
 
@@ -98,10 +102,11 @@ def verify(
     # ``--rep`` alone does not ask for the log, nor does ``--secondary``.
     levels = list(LEVELS) if full else levels or ([] if asked["rep"] or secondaries else list(DEFAULT))
     files = list_log_files(storage)
-    report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener)
+    replication = _Replication(run, env) if asked["rep"] or full else None
+    report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener, recovered=replication)
     # Where recovery has failed once it would fail again for the index.
-    if (asked["rep"] or full) and not _is_lost(report, levels):
-        report = _with_replication(run, env, report)
+    if replication is not None and not _is_lost(report, levels):
+        report = replication.added_to(report)
     entries = None
     if secondaries and not _is_lost(report, levels):
         report, entries = _with_secondaries(run, env, report, secondaries)
@@ -132,21 +137,36 @@ def _is_lost(report: Report, levels: list[str]) -> bool:
     return report.nodes is None and any(level in trees.LEVELS for level in levels)
 
 
-def _with_replication(run: Run, env: str, report: Report) -> Report:
-    """The report with what is wrong with the replicated side."""
-    from jetool.commands.vlsn.checking import check_replication
-    from jetool.commands.vlsn.group import has_stream, note_stand_alone
+class _Replication:
+    """The replicated side: checked with the trees, where these are recovered, or by itself."""
 
-    found = check_replication(run, env)
-    if not has_stream(found.node, found.view):
-        note_stand_alone(run, env)
-    # Missing VLSNs are found by --log too, from the same log.
-    known = {(finding.code, finding.lsn) for finding in report.findings}
-    return report._replace(
-        findings=(*report.findings, *(f for f in found.findings if (f.code, f.lsn) not in known)),
-        checked=(*report.checked, _REP),
-        not_checked=tuple(word for word in report.not_checked if word != NOT_REPLICATION),
-    )
+    def __init__(self, run: Run, env: str) -> None:
+        self._run = run
+        self._env = env
+        self._found: ReplicationCheck | None = None
+
+    def __call__(self, parts: EnvironmentParts) -> None:
+        """Check it in an environment that was recovered."""
+        from jetool.app.node_stream import StreamNode
+        from jetool.commands.vlsn.checking import check_recovered
+
+        self._found = check_recovered(StreamNode(self._run, self._env), parts)
+
+    def added_to(self, report: Report) -> Report:
+        """The report with what is wrong."""
+        from jetool.commands.vlsn.checking import check_replication
+        from jetool.commands.vlsn.group import has_stream, note_stand_alone
+
+        found = self._found if self._found is not None else check_replication(self._run, self._env)
+        if not has_stream(found.node, found.view):
+            note_stand_alone(self._run, self._env)
+        # Missing VLSNs are found by --log too, from the same log.
+        known = {(finding.code, finding.lsn) for finding in report.findings}
+        return report._replace(
+            findings=(*report.findings, *(f for f in found.findings if (f.code, f.lsn) not in known)),
+            checked=(*report.checked, _REP),
+            not_checked=tuple(word for word in report.not_checked if word != NOT_REPLICATION),
+        )
 
 
 def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...]) -> tuple[Report, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.db.engine import Engine
+from engine.db.parts import EnvironmentParts
 from engine.db.vlsn_store import StoredIndex
 from engine.db.vlsn_view import IndexView, read_index
 from engine.format.vlsn import NULL_VLSN
@@ -39,21 +39,20 @@ def check_replication(run: Run, env: str) -> ReplicationCheck:
     """
     node = StreamNode(run, env)
     with open_to_read(run, env) as opened:
-        view = read_index(opened.engine)
-        begins = NULL_VLSN if view.merged is None else view.merged.range.first
-        findings = list(check_stream(node.facts, _open_rollbacks(opened.engine), begins))
-        state = IndexState(view.records, view.merged, view.refused)
-        findings += check_index(opened.engine.access, node.facts, state)
-        # A stand-alone environment has no group to check.
-        if node.is_replicated:
-            findings += check_group(_group_records(opened.engine), node.facts)
+        return check_recovered(node, opened.engine.parts)
+
+
+def check_recovered(node: StreamNode, parts: EnvironmentParts) -> ReplicationCheck:
+    """The same of an environment that was recovered already."""
+    view = read_index(parts)
+    begins = NULL_VLSN if view.merged is None else view.merged.range.first
+    opened = [period.start_lsn for period in parts.recovery.periods if period.is_open]
+    findings = list(check_stream(node.facts, opened, begins))
+    state = IndexState(view.records, view.merged, view.refused)
+    findings += check_index(parts.ctx.access, node.facts, state)
+    # A stand-alone environment has no group to check.
+    if node.is_replicated:
+        with parts.ctx.latch:
+            group = parts.catalog.by_name(GROUP_DATABASE)
+        findings += check_group({} if group is None else records_of(StoredIndex(parts, group)), node.facts)
     return ReplicationCheck(findings, node, view)
-
-
-def _open_rollbacks(engine: Engine) -> list[int]:
-    return [period.start_lsn for period in engine.rollback_periods if period.is_open]
-
-
-def _group_records(engine: Engine) -> dict[bytes, bytes]:
-    state = engine.database(GROUP_DATABASE)
-    return {} if state is None else records_of(StoredIndex(engine.parts, state))

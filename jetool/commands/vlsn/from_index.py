@@ -55,7 +55,7 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
 
 def _both(run: Run, env: str, node: StreamNode) -> int:
     with open_to_read(run, env) as opened:
-        view = read_index(opened.engine)
+        view = read_index(opened.engine.parts)
     if not has_stream(node, view):
         note_stand_alone(run, env)
     by_log = range_of_log(node.facts)

@@ -42,7 +42,7 @@ def index_of(run: Run, env: Environment) -> VLSNIndex:
     Raises:
         DamageError: opening the environment for writing would fail.
     """
-    view = read_index(env.engine)
+    view = read_index(env.engine.parts)
     if view.refused is not None:
         raise view.refused
     if view.merged is None:
