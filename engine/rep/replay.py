@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.catalog.naming_replay import replay_name
 from engine.db.engine import Engine
 from engine.errors import DamageError, FormatError
-from engine.format.codecs import decode_body
+from engine.format.codecs import Record, decode_body, encode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import TxnEnd
@@ -42,6 +42,14 @@ _KINDS: Final = {
     n: LeafKind(insert=n, insert_tx=n, update=n, update_tx=n, delete=n, delete_tx=n, embeds=n in COMMON_LNS)
     for n in BY_NUMBER
 }
+
+
+class StreamRecord(NamedTuple):
+    """An entry of the stream, whatever log version it came in; the record is empty where it is malformed."""
+
+    vlsn: int
+    type_number: int
+    record: Record
 
 
 class Replay:
@@ -75,25 +83,33 @@ class Replay:
         return 1 if self._index.range.is_empty else self._index.range.last + 1
 
     def apply(self, entry: StreamEntry) -> None:
-        """Do one entry again.
+        """Do one entry again; errors as ``redo``.
 
         Raises:
-            DamageError: it is not the next one, is malformed, or does not fit what is here.
+            DamageError: it is malformed, too.
+        """
+        try:
+            record = decode_body(entry.type_number, WRITTEN_VERSION, entry.body)
+        except FormatError as error:
+            raise self._parted(StreamRecord(entry.vlsn, entry.type_number, ()), str(error)) from error
+        self.redo(StreamRecord(entry.vlsn, entry.type_number, record))
+
+    def redo(self, entry: StreamRecord) -> None:
+        """Do one record again.
+
+        Raises:
+            DamageError: it is not the next one, or does not fit what is here.
             StorageError: the log cannot be written.
         """
         if entry.vlsn != self.next_vlsn:
             raise self._parted(entry, f"VLSN {self.next_vlsn} has to come next")
-        try:
-            record = decode_body(entry.type_number, WRITTEN_VERSION, entry.body)
-        except FormatError as error:
-            raise self._parted(entry, str(error)) from error
+        record = entry.record
         if isinstance(record, TxnEnd):
             self._end(entry, record)
         elif isinstance(record, LN) and record.txn_id is not None and record.txn_id < 0 and entry.type_number in _KINDS:
             self._write(entry, record)
         elif entry.type_number == MATCHPOINT:
-            assert self._engine.writer is not None
-            self._engine.writer.log_in_stream(MATCHPOINT, entry.body, entry.vlsn)
+            self._log(entry)
         else:
             raise self._parted(entry, "an entry of this type is no part of a stream")
         self._unsynced = True
@@ -124,7 +140,7 @@ class Replay:
                     return self.applied >= vlsn
         return True
 
-    def _write(self, entry: StreamEntry, record: LN) -> None:
+    def _write(self, entry: StreamRecord, record: LN) -> None:
         engine, txn = self._engine, self._txn(record)
         txn.vlsn = entry.vlsn
         kind = _KINDS[entry.type_number]
@@ -146,7 +162,7 @@ class Replay:
         if not applied:
             raise self._parted(entry, "the record that it changes is not there, or is there already")
 
-    def _check_unlocked(self, entry: StreamEntry, state: DatabaseState, key: Key, txn: Txn) -> None:
+    def _check_unlocked(self, entry: StreamRecord, state: DatabaseState, key: Key, txn: Txn) -> None:
         """Refuse a record that another transaction of the stream has locked.
 
         The master's locks rule that out. Here nobody but this thread could end the other transaction: waiting for its
@@ -164,14 +180,13 @@ class Replay:
             if owner.id < 0 and owner is not txn:
                 raise self._parted(entry, f"transaction {owner.id} has the record locked")
 
-    def _end(self, entry: StreamEntry, record: TxnEnd) -> None:
+    def _end(self, entry: StreamRecord, record: TxnEnd) -> None:
         engine = self._engine
         txn = engine.open_transaction(record.id)
         if txn is None and self._of_je and entry.type_number == COMMIT and record.id < 0:
-            assert engine.writer is not None
             engine.txns.note_replicated(record.id)
             self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
-            engine.writer.log_in_stream(COMMIT, entry.body, entry.vlsn)
+            self._log(entry._replace(record=record._replace(last_lsn=NULL_LSN, master_term=0)))
             return
         if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in TXN_ENDS:
             raise self._parted(entry, f"no entry of transaction {record.id} is here")
@@ -184,6 +199,14 @@ class Replay:
         else:
             engine.abort(txn)
 
+    def _log(self, entry: StreamRecord) -> None:
+        """Log what belongs to no transaction that is open here."""
+        writer = self._engine.writer
+        assert writer is not None
+        writer.log_in_stream(
+            entry.type_number, encode_body(entry.type_number, writer.version, entry.record), entry.vlsn
+        )  # fmt: skip
+
     def _txn(self, record: LN) -> Txn:
         assert record.txn_id is not None
         txn = self._engine.open_transaction(record.txn_id)
@@ -192,7 +215,7 @@ class Replay:
             self._engine.txns.adopt(txn)
         return txn
 
-    def _parted(self, entry: StreamEntry, found: str) -> DamageError:
+    def _parted(self, entry: StreamRecord, found: str) -> DamageError:
         return DamageError(
             f"the stream does not fit this node: VLSN {entry.vlsn} {type_name(entry.type_number)}",
             file=self._engine.home,

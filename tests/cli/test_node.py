@@ -66,7 +66,7 @@ def test_a_node_that_joins_a_group_of_je(tmp_path: Path) -> None:
     """Read while it follows; stopped and started again; in the end what JE reported of the recorded group."""
     log, env = operations(), tmp_path / "copy"
     group = group_of(log[:-5])
-    words = (env, "--node", "copy1", "--listen", "localhost:7009", "--join")
+    words = (env, "--node", "copy1", "--listen", address(), "--join")
     with listening(group) as addresses:
         node = Process(*words, addresses)
         try:

@@ -17,6 +17,7 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.rep.client.handshake import Feeding
 from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.replay import StreamRecord
 from engine.rep.stream import StreamEntry, to_stream
 from engine.rep.syncup import Answer, AnswerKind
 from engine.rep.wire.entries import WireEntry
@@ -95,7 +96,7 @@ class MasterLink:
         assert vlsn in (FIRST_VLSN, self._shown + 1), (vlsn, self._shown)
         self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
 
-    def receive(self) -> Iterator[StreamEntry]:
+    def receive(self) -> Iterator[StreamRecord]:
         """Wait for what comes next, and give its entries.
 
         Raises:
@@ -105,7 +106,13 @@ class MasterLink:
         """
         for one in self._call.stream(self._version, _SILENCE_S):
             if isinstance(one, WireEntry):
-                yield self._form(one)
+                self._check_version(one)
+                try:
+                    # Here, where nonsense of the master is not mistaken for damage of this log.
+                    record = one.record()
+                except FormatError as error:
+                    raise self._nonsense(error) from error
+                yield StreamRecord(one.vlsn, one.type_number, record)
             elif isinstance(one, Heartbeat):
                 self.heartbeats += 1
                 self.master_vlsn = max(self.master_vlsn, one.txn_end_vlsn)
@@ -123,6 +130,13 @@ class MasterLink:
         self._call.send(FEEDER, self._version, said)
 
     def _form(self, entry: WireEntry) -> StreamEntry:
+        self._check_version(entry)
+        try:
+            return to_stream(entry.vlsn, entry.type_number, entry.log_version, entry.body)
+        except FormatError as error:
+            raise self._nonsense(error) from error
+
+    def _check_version(self, entry: WireEntry) -> None:
         if entry.log_version > WRITTEN_VERSION:
             raise UnsupportedError(
                 f"an entry of a later log version than was agreed has come from {self.peer}",
@@ -130,8 +144,6 @@ class MasterLink:
                 found=str(entry.log_version),
                 consequence="what it means cannot be kept here; nothing of it was replayed",
             )
-        try:
-            # Here, where nonsense of the master is not mistaken for damage of this log.
-            return to_stream(entry.vlsn, entry.type_number, entry.log_version, entry.body)
-        except FormatError as error:
-            raise PeerError(f"{self.peer} sends an entry that makes no sense", found=str(error)) from error
+
+    def _nonsense(self, error: FormatError) -> PeerError:
+        return PeerError(f"{self.peer} sends an entry that makes no sense", found=str(error))

@@ -34,8 +34,9 @@ from engine.rep.client.copying import choose
 from engine.rep.client.handshake import SECONDARY, Joining, NameInUseError, join
 from engine.rep.client.looking import GroupLook, NodeLook, check_group, look
 from engine.rep.frames import DisconnectedError, address_text
-from engine.rep.group import ELECTABLE, Membership, check_name, read_membership
+from engine.rep.group import ELECTABLE, Membership, check_name, committed_members, read_membership
 from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
+from engine.rep.joined.answering import Answering, NodeFacts
 from engine.rep.joined.link import MasterLink
 from engine.rep.joined.restoring import NetworkRestore
 from engine.rep.messages import NodeStatus
@@ -52,6 +53,7 @@ from engine.rep.syncup import (
     find_plan,
     refuse_without_restore,
 )
+from engine.rep.wire.group_lines import Members
 from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import EMPTY_RANGE
 
@@ -74,7 +76,7 @@ class JoinConfig:
 
     Attributes:
         name: of the node; the group must not have a member of that name.
-        listen: the address that the group is told.
+        listen: the address that the group is told, and at which the node answers.
         addresses: nodes of the group, one or more; the others are found.
         node_type: what it is there; ``SECONDARY``.
         group: its name; None to take it from the environment or the nodes.
@@ -83,6 +85,7 @@ class JoinConfig:
         timeout_s: the longest that each step before the stream may take.
         max_skew_ms: largest difference of clocks.
         force: also with a release of JE that was never tried.
+        answers: whether others may ask the node at its address.
         environment: how the environment is opened.
     """
 
@@ -96,6 +99,7 @@ class JoinConfig:
     timeout_s: float = 10.0
     max_skew_ms: int = DEFAULT_MAX_SKEW_MS
     force: bool = False
+    answers: bool = True
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
 
 
@@ -132,7 +136,11 @@ class JoinedNode:
         self._stopping = False
         self._has_followed = False
         self._taken_since = 0.0
-        self._master = ""
+        self._master = self._master_name = ""
+        self._role_since = time.time()
+        self._master_vlsn = 0
+        self._group = config.group or ""
+        self._answering = Answering(config.listen, self.facts) if config.answers else None
         self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
         self.role = Role.UNKNOWN
         self.failure: Exception | None = None
@@ -153,6 +161,12 @@ class JoinedNode:
         # A network restore that was cut off left its marker: there is nothing to open before it is complete.
         if holds_log(self._storage) and self._storage.stat(MARKER) is None:
             self._open()
+        try:
+            if self._answering is not None:
+                self._answering.start()
+        except JetoolError:
+            self._close()
+            raise
         self._thread.start()
 
     def stop(self) -> None:
@@ -164,6 +178,11 @@ class JoinedNode:
             self._link.close()
         if self._thread.is_alive():
             self._thread.join()
+        if self._answering is not None:
+            self._answering.close()
+        self._close()
+
+    def _close(self) -> None:
         env, self._env = self._env, None
         if env is not None:
             index = env.engine.vlsn_index
@@ -202,6 +221,22 @@ class JoinedNode:
             last_txn_end=found.last_txn_end,
             dtvlsn=max(replay.dtvlsn, 0) if replay is not None else 0,
             replicas=(),
+        )
+
+    def facts(self) -> NodeFacts:
+        """What the node answers to others."""
+        env = self._env
+        found = env.engine.stream_range if env is not None else EMPTY_RANGE
+        members = committed_members(env.engine) if env is not None else None
+        return NodeFacts(
+            group=self._group,
+            node=self.config.name,
+            master=self._master_name,
+            state=self.role.value.upper(),
+            joined_ms=int(self._role_since * 1000),
+            commit_vlsn=found.last_txn_end,
+            master_commit_vlsn=self._master_vlsn,
+            members=Members(*members) if members is not None else None,
         )
 
     # The main thread.
@@ -257,7 +292,8 @@ class JoinedNode:
             return
         self._replay = replay = Replay(env.engine, of_je=True)
         link.start(plan.start)
-        self._has_followed, self.problem, self._master = True, None, address_text(address)
+        self._has_followed, self.problem = True, None
+        self._master, self._master_name = address_text(address), master.name
         self._follow(env, link, replay)
 
     def _look(self) -> GroupLook:
@@ -271,6 +307,7 @@ class JoinedNode:
                 hint="a node of one group joins another with an empty directory only",
             )  # fmt: skip
         found = look(self._network, self._addresses, wanted, self.config.timeout_s)
+        self._group = found.group
         # Any of them leads back, whichever was named.
         self._addresses = list(dict.fromkeys([*self._addresses, *(node.address for node in found.nodes)]))
         return found
@@ -302,8 +339,8 @@ class JoinedNode:
         while not self._stopping:
             heard = link.heartbeats
             for entry in link.receive():
-                replay.apply(entry)
-            replay.master_vlsn = link.master_vlsn
+                replay.redo(entry)
+            replay.master_vlsn = self._master_vlsn = link.master_vlsn
             now = time.monotonic()
             # One fsync for all that has come; what is left comes with the next heartbeat.
             if now - synced > _SYNC_INTERVAL_S or link.heartbeats > heard:
@@ -380,6 +417,8 @@ class JoinedNode:
 
     def _become(self, role: Role) -> None:
         with self._changed:
+            if role is not self.role:
+                self._role_since = time.time()
             self.role = role
             self._changed.notify_all()
 

@@ -104,7 +104,7 @@ class _Either:
 def config_of(group: GroupDouble, /, **changes: Any) -> JoinConfig:
     """How a node joins it."""
     addresses = tuple((HOST, node.port) for node in group.nodes)
-    plain = JoinConfig("copy1", LISTEN, addresses, environment=SMALL)
+    plain = JoinConfig("copy1", LISTEN, addresses, answers=False, environment=SMALL)
     return replace(plain, **changes)
 
 
