@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.format.bytecursor import pack
 from engine.format.entry.db_tree import DUPLICATES, KEY_PREFIXING, TWO_PART_KEYS, DatabaseImpl
 from engine.format.entry.node import decode_node, encode_node
 from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE
@@ -92,6 +94,27 @@ def test_what_does_not_fit_is_left_to_the_general_codec(
     assert decode_usual(db, body[:-cut], 17) is None
     assert decode_usual(db, body + b"\0", 17) is None
     assert decode_usual(db, body, 18) is None
+
+
+@pytest.mark.parametrize("number", [-1, -7, -200, 200, 1 << 20, -(1 << 40), (1 << 63) - 20])
+def test_lengths_that_cannot_be(number: int) -> None:
+    """Wherever a field has another number, the fast codec reads what the general one reads, or leaves it to it."""
+    db = database(KEY_PREFIXING)
+    slots: dict[bytes, tuple[int, int, bytes | None, int]] = {
+        b"prefix%d" % at: (0x64, 16, b"data", 0) for at in range(3)
+    }
+    body = encode_usual(node_of(db, slots), 17, delta=False, with_filter=False) or b""
+    left = 0
+    for at in range(len(body)):
+        changed = body[:at] + pack(number) + body[at + 1 :]
+        read = decode_usual(db, changed, 17)
+        if read is None:
+            left += 1
+        else:
+            expected = node_from(db, decode_node(changed, 17, BIN_TYPE))
+            assert isinstance(expected, BIN)
+            assert content(read) == content(expected), at
+    assert left > 10
 
 
 def test_what_is_not_of_the_usual_form() -> None:

@@ -109,20 +109,23 @@ def decode_head(body: bytes) -> BINHead | None:
     expiration, pos = unpack(body, pos)
     node_id, pos = unpack(body, pos)
     length, pos = unpack(body, pos)
+    # In the native build a slice that ends before it begins and a huge index are errors of other kinds.
+    if length < 0 or length > len(body):
+        return None
     ident = body[pos : pos + length]
     pos += length
     flags = body[pos]
     pos += 1
     # What expires, has VLSNs or a filter is left to ``entry.node``.
-    if length < 0 or expiration != -1 or flags & _UNUSUAL_FLAGS:
+    if expiration != -1 or flags & _UNUSUAL_FLAGS:
         return None
     prefix = b""
     if flags & HAS_PREFIX:
         length, pos = unpack(body, pos)
+        if length < 0 or length > len(body):
+            return None
         prefix = body[pos : pos + length]
         pos += length
-        if length < 0:
-            return None
     count, pos = unpack(body, pos)
     level, pos = unpack(body, pos)
     max_entries, pos = unpack(body, pos)
@@ -225,8 +228,10 @@ def read_records(
         # A length of up to 119 is one byte, without a call.
         if length > 119:
             length, pos = unpack(body, pos - 1)
+        if length < 0 or length > end:
+            return -1
         at: i64 = pos + length
-        if length < 0 or at + LSN_AND_STATE > end:
+        if at + LSN_AND_STATE > end:
             return -1
         key = body[pos:at]
         delta: i64 = body[at]
