@@ -33,6 +33,8 @@ from setuptools.command.build_ext import build_ext
 # the classes that applications use or extend (``engine.db``), which stay Python's own.
 NATIVE = (
     "engine/cleaner/file_summary.py",
+    "engine/cleaner/migration.py",
+    "engine/cleaner/processing.py",
     "engine/cleaner/sieve.py",
     "engine/cleaner/tracker.py",
     "engine/db/scan.py",

@@ -260,6 +260,7 @@ class _Run:
         self._count_only = count_only
         self._batch: list[_Leaf] = []
         self._batch_bytes = 0
+        self._now_ms = parts.now_ms()
         self._dbs: dict[int, DatabaseState | None] = {}
         self.report = report
         self.db_ids: set[int] = set()
@@ -293,7 +294,7 @@ class _Run:
     def _take_ln(self, raw: RawEntry) -> None:
         number = raw.type_number
         flags, db_id, _, length, pos = (
-            plain_fields(raw.body, 0, len(raw.body), raw.version, number in TRANSACTIONAL)
+            plain_fields(raw.body, 0, len(raw.body), raw.version, number in TRANSACTIONAL, True)
             if number in COMMON_LNS
             else (-1, 0, 0, 0, 0)
         )
@@ -328,6 +329,7 @@ class _Run:
     def _flush_batch(self) -> None:
         """Look up the LNs of the batch, BIN by BIN (R-CLN-27)."""
         batch, self._batch, self._batch_bytes = self._batch, [], 0
+        self._now_ms = self._parts.now_ms()
         batch.sort(key=_DATABASE)
         for _, group in groupby(batch, _DATABASE):
             leaves = sorted(group, key=_PLACE)
@@ -426,7 +428,7 @@ class _Run:
         if not expiration:
             return False
         end_ms = expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS
-        return self._parts.now_ms() > end_ms + self._parts.purge_delay_ms
+        return self._now_ms > end_ms + self._parts.purge_delay_ms
 
     def _take_root(self, raw: RawEntry) -> None:
         """The root entry: nothing but the next CkptEnd leads to it, and a checkpoint logs it only when it is dirty."""

@@ -21,6 +21,7 @@ from typing import Final
 from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter
 
+LONG_KEY_BYTES: Final = 8
 _LONG_BIAS: Final = 1 << 63
 _INT_BIAS: Final = 1 << 31
 _NULL_STRING: Final = b"\xff"
@@ -30,7 +31,7 @@ _NUL: Final = b"\xc0\x80"
 
 def long_key(value: int) -> bytes:
     """A key that is one ``t_long``."""
-    return (value + _LONG_BIAS).to_bytes(8, "big")
+    return (value + _LONG_BIAS).to_bytes(LONG_KEY_BYTES, "big")
 
 
 def parse_long_key(key: bytes) -> int:
@@ -39,7 +40,7 @@ def parse_long_key(key: bytes) -> int:
     Raises:
         FormatError: the key is not 8 bytes long.
     """
-    if len(key) != 8:
+    if len(key) != LONG_KEY_BYTES:
         raise FormatError("key of an internal database", expected="8 bytes", found=f"{len(key)}")
     return int.from_bytes(key, "big") - _LONG_BIAS
 

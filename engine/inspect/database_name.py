@@ -1,4 +1,4 @@
-"""Names of databases, looked up in the mapping and naming trees as a checkpoint left them.
+"""Names of databases, and reserved files, looked up in the trees as a checkpoint left them.
 
 The root of the environment (DbTree) holds the LSN of the mapping tree's root. Its keys are database ids as decimal text
 in byte order, its records are MapLNs, which carry the name (je-log-format.md 9.2). A lookup reads a handful of entries;
@@ -9,13 +9,15 @@ Example: DbTree 0xb/0x366f -> IN 0xb/0x3642 -> BIN 0xb/0x35eb -> slot "4" -> Map
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from engine.errors import FormatError
+from engine.format import tuples
 from engine.format.entry.db_tree import DbTree
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_content import MapLN
-from engine.format.entry.node import KNOWN_DELETED, NodeRecord
+from engine.format.entry.ln_content import MapLN, NameLN
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
 from engine.format.entry_types import BINS, DELTA_TYPE
 from engine.format.lsn import NULL_LSN
 from engine.log.reader import LogReader
@@ -25,6 +27,7 @@ _MOST_STEPS: Final = 12
 # Of the naming tree: a million names have fewer nodes.
 _MOST_NODES: Final = 10_000
 _OWN: Final = "_je"
+_RESERVED_FILES: Final = "_jeReservedFilesDb"
 
 
 def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
@@ -38,23 +41,30 @@ def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
     Raises:
         StorageError: a file cannot be read.
     """
-    lsn, key = root.mapping_db.root_lsn, str(db_id).encode()
-    for _ in range(_MOST_STEPS):
-        entry = log.entry_at(lsn)
-        try:
-            record = entry.record() if entry is not None else None
-        except FormatError:
-            return None
-        if entry is None or not isinstance(record, NodeRecord):
-            return (
-                record.content.database.name if isinstance(record, LN) and isinstance(record.content, MapLN) else None
-            )
-        is_bin = entry.type_number in BINS
-        lsn = _bin_slot(record, key) if is_bin else _child(record, key)
-        # A delta has only what was changed; the other slots are in its full version.
-        if lsn == NULL_LSN and entry.type_number == DELTA_TYPE:
-            lsn = record.prev_full_lsn
-    return None
+    record = _find(log, root.mapping_db.root_lsn, str(db_id).encode())
+    return record.content.database.name if record is not None and isinstance(record.content, MapLN) else None
+
+
+def reserved_files(log: LogReader, root: DbTree) -> set[int]:
+    """The files that the cleaner has given up, by the records of the checkpoint, whether they are there or not.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    named = _find(log, root.naming_db.root_lsn, _RESERVED_FILES.encode())
+    if named is None or not isinstance(named.content, NameLN):
+        return set()
+    mapped = _find(log, root.mapping_db.root_lsn, str(named.content.db_id).encode())
+    if mapped is None or not isinstance(mapped.content, MapLN):
+        return set()
+    live: dict[bytes, bool] = {}
+    for number, node in _nodes(log, mapped.content.database.root_lsn):
+        # A delta comes before its full version, whose slots of the same keys are older.
+        for slot in node.slots if number in BINS else ():
+            live.setdefault(node.full_key(slot), not slot.state & (KNOWN_DELETED | PENDING_DELETED))
+    return {
+        tuples.parse_long_key(key) for key, is_live in live.items() if is_live and len(key) == tuples.LONG_KEY_BYTES
+    }
 
 
 def database_names(log: LogReader, root: DbTree) -> list[str]:
@@ -64,7 +74,37 @@ def database_names(log: LogReader, root: DbTree) -> list[str]:
         StorageError: a file cannot be read.
     """
     found: set[str] = set()
-    waiting, seen = [root.naming_db.root_lsn], 0
+    for number, node in _nodes(log, root.naming_db.root_lsn):
+        # A name that only the full version has may have been removed since: to recognise an application that is enough.
+        if number in BINS:
+            found |= {
+                node.full_key(slot).decode("utf-8", "replace") for slot in node.slots if not slot.state & KNOWN_DELETED
+            }
+    return sorted(name for name in found if not name.startswith(_OWN))
+
+
+def _find(log: LogReader, root_lsn: int, key: bytes) -> LN | None:
+    """The record of a key in a tree; None when it cannot be found."""
+    lsn = root_lsn
+    for _ in range(_MOST_STEPS):
+        entry = log.entry_at(lsn)
+        try:
+            record = entry.record() if entry is not None else None
+        except FormatError:
+            return None
+        if entry is None or not isinstance(record, NodeRecord):
+            return record if isinstance(record, LN) else None
+        is_bin = entry.type_number in BINS
+        lsn = _bin_slot(record, key) if is_bin else _child(record, key)
+        # A delta has only what was changed; the other slots are in its full version.
+        if lsn == NULL_LSN and entry.type_number == DELTA_TYPE:
+            lsn = record.prev_full_lsn
+    return None
+
+
+def _nodes(log: LogReader, root_lsn: int) -> Iterator[tuple[int, NodeRecord]]:
+    """Type and record of every node of a tree that can be read, the full version of a delta after it."""
+    waiting, seen = [root_lsn], 0
     while waiting and seen < _MOST_NODES:
         seen += 1
         entry = log.entry_at(waiting.pop())
@@ -74,16 +114,11 @@ def database_names(log: LogReader, root: DbTree) -> list[str]:
             continue
         if entry is None or not isinstance(node, NodeRecord):
             continue
+        yield entry.type_number, node
         if entry.type_number not in BINS:
             waiting += [slot.lsn for slot in node.slots]
-            continue
-        # A name that only the full version has may have been removed since: to recognise an application that is enough.
-        found |= {
-            node.full_key(slot).decode("utf-8", "replace") for slot in node.slots if not slot.state & KNOWN_DELETED
-        }
-        if entry.type_number == DELTA_TYPE:
+        elif entry.type_number == DELTA_TYPE:
             waiting.append(node.prev_full_lsn)
-    return sorted(name for name in found if not name.startswith(_OWN))
 
 
 def _bin_slot(node: NodeRecord, key: bytes) -> int:

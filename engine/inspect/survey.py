@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from engine.errors import FormatError
+from engine.format import tuples
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
 from engine.format.entry.file_header import FILE_HEADER_BYTES
@@ -35,6 +36,7 @@ from engine.format.entry_types import (
     OWN_ENTRIES,
     PLAIN_LNS,
     PREPARE,
+    RESERVED_FILE_LNS,
     ROLLBACK_END,
     TIMED_ENTRIES,
     TRANSACTIONAL,
@@ -51,12 +53,12 @@ from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.database_name import database_name
+from engine.inspect.database_name import database_name, reserved_files
 from engine.inspect.selection import db_of, time_of
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry, Stretch
-from engine.log.files import LogFiles
+from engine.log.files import LogFile, LogFiles
 from engine.log.reader import LogReader
 from engine.storage.base import Storage
 
@@ -73,8 +75,10 @@ _AFTER_CKPT: Final = [
     0 if number in OWN_ENTRIES else KEEP if number in PLAIN_LNS or number in CKPT_ENTRIES else COUNT
     for number in range(TYPES)
 ] * TYPES
-# What the count of the work keeps for the ids of transactions; it counts all.
-_WORK: Final = [COUNT | KEEP if number in TRANSACTIONAL else COUNT for number in range(TYPES)] * TYPES
+# What the count of the work keeps, for the ids of transactions and for reserved files; it counts all.
+_WORK: Final = [
+    COUNT | KEEP if number in TRANSACTIONAL | RESERVED_FILE_LNS else COUNT for number in range(TYPES)
+] * TYPES
 
 
 class FileVersions(NamedTuple):
@@ -134,6 +138,7 @@ class Survey(NamedTuple):
         replicated: the root says that the environment is replicated.
         first_vlsn, last_vlsn: of the visible entries of the log.
         damages: stretches of damage that were met on the way; a tail with nothing durable in it is none.
+        reserved: files that the cleaner has given up and that are still there; none when they were not looked for.
         lost_ends: last entries of files, as the file after each names them, that are not there.
         lock_holder: pid of the process that has the environment open for writing (0: not named), or None.
         marker: why JE refuses to open the environment, or None.
@@ -157,6 +162,7 @@ class Survey(NamedTuple):
     open_rollbacks: tuple[OpenRollback, ...]
     work: RecoveryWork | None
     damages: tuple[Damage, ...]
+    reserved: tuple[LogFile, ...]
     lost_ends: tuple[int, ...]
     lock_holder: int | None
     marker: RestoreRequired | None
@@ -202,7 +208,7 @@ class _Surveyor:
         files = self._files.files
         last_lsn, end, last_time, tail = self._end_of_log()
         control = self._last_checkpoint(last_lsn)
-        work, rollbacks = (None, ()) if quick else self._work(control.checkpoint, end)
+        counter = None if quick else self._work(control.checkpoint, end)
         replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
         # Without a root nobody can say; without replication there is nothing to look for in the whole log.
         looks = (replicated or control.root is None) and not quick
@@ -225,9 +231,10 @@ class _Surveyor:
             replicated=replicated,
             first_vlsn=first_vlsn,
             last_vlsn=last_vlsn,
-            open_rollbacks=rollbacks,
-            work=work,
+            open_rollbacks=() if counter is None else counter.open_rollbacks(),
+            work=None if counter is None else counter.result(),
             damages=tuple(self._damages),
+            reserved=() if counter is None else self._reserved(control, counter),
             lost_ends=lost_ends,
             lock_holder=self._storage.lock_holder(LOCK_FILE, WRITER_BYTE),
             marker=self._marker(),
@@ -313,7 +320,12 @@ class _Surveyor:
         is_last = root is not None and found.is_housekeeping(self._data, root)
         return _End(checkpoint, found.partial, root_lsn, root, is_last)
 
-    def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> tuple[RecoveryWork, tuple[OpenRollback, ...]]:
+    def _reserved(self, control: _End, counter: _WorkCounter) -> tuple[LogFile, ...]:
+        """What the records of the checkpoint say, and those after it."""
+        known = reserved_files(self._data, control.root) if control.root is not None else set()
+        return tuple(file for file in self._files.files if counter.reserved.get(file.number, file.number in known))
+
+    def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> _WorkCounter:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
         if start != NULL_LSN and self._files.find(file_of(start)) is None:
             # The file is gone; what is left of the interval begins in the next one.
@@ -321,7 +333,7 @@ class _Surveyor:
         elif start != NULL_LSN:
             # It may be damaged, or cut off with the end of its file.
             start = self._data.place_after(start)
-        counter = _WorkCounter()
+        counter = _WorkCounter(start)
         known = {damage.lsn for damage in self._damages}
         for item in self._data.stretches(start, end) if end != NULL_LSN else ():
             if isinstance(item, Stretch):
@@ -330,7 +342,7 @@ class _Surveyor:
                 counter.add(item)
             elif item.lsn not in known:
                 self._damages.append(item)
-        return counter.result(start), counter.open_rollbacks()
+        return counter
 
     def _vlsns(self, last_lsn: int, end: int) -> tuple[int, int]:
         """First and last VLSN of visible entries: the log is read from both ends only as far as needed."""
@@ -428,9 +440,18 @@ class _AfterCkpt:
 
 
 class _WorkCounter:
-    """Counts what recovery would read."""
+    """Counts what recovery would read.
 
-    def __init__(self) -> None:
+    Arguments:
+        start: where it begins.
+
+    Attributes:
+        reserved: numbers of files, and whether the last record of each says that it is reserved.
+    """
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self.reserved: dict[int, bool] = {}
         self._entries = self._bytes = self._lns = self._nodes = 0
         self._ended = {COMMIT: 0, ABORT: 0}
         self._active: dict[int, None] = {}
@@ -446,8 +467,8 @@ class _WorkCounter:
         self._lns += kind.family == LN_FAMILY
         if item.type_number in self._ended:
             self._ended[item.type_number] += 1
-        if kind.transactional:
-            self._note_txn(item)
+        if kind.transactional or item.type_number in RESERVED_FILE_LNS:
+            self._note(item)
         elif item.type_number == ROLLBACK_START_TYPE:
             start = _decoded(item, RollbackStart)
             if start is not None:
@@ -457,9 +478,13 @@ class _WorkCounter:
             if finished is not None:
                 self._rollbacks.pop(finished.rollback_start_lsn, None)
 
-    def _note_txn(self, item: LogEntry) -> None:
-        """What an entry of a transaction says of it."""
-        if item.type_number in self._ended:
+    def _note(self, item: LogEntry) -> None:
+        """What an entry of a transaction says of it, and what becomes of a reserved file."""
+        if item.type_number in RESERVED_FILE_LNS:
+            record = _decoded(item, LN)
+            if record is not None and len(record.key) == tuples.LONG_KEY_BYTES:
+                self.reserved[tuples.parse_long_key(record.key)] = record.data is not None
+        elif item.type_number in self._ended:
             end = _decoded(item, TxnEnd)
             if end is not None:
                 self._active.pop(end.id, None)
@@ -492,14 +517,14 @@ class _WorkCounter:
         at = 0
         # Ids are noted from the bytes; what is not of the usual form is decoded.
         while (at := note_transactions(data, found, at, lengths, version, self._active, self._prepared)) < len(found):
-            self._note_txn(stretch.entry_at(found[at]))
+            self._note(stretch.entry_at(found[at]))
             at += 1
 
-    def result(self, start: int) -> RecoveryWork:
+    def result(self) -> RecoveryWork:
         """The counts."""
         open_txns = tuple(txn for txn in self._active if txn not in self._prepared)
         return RecoveryWork(
-            from_lsn=start,
+            from_lsn=self._start,
             entries=self._entries,
             log_bytes=self._bytes,
             lns=self._lns,

@@ -20,6 +20,7 @@ from engine.db.parts import EnvironmentParts, make_context
 from engine.errors import DamageError, FormatError, JetoolError, RefusedError
 from engine.events import SILENT, Listener
 from engine.evictor.evictor import Evictor
+from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry_types import FILE_SUMMARY_LNS
@@ -152,8 +153,11 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
             )
     # Opening for writing lets go of what was reserved, on the view.
     gone = "nothing leads into it: it goes when the environment is next opened for writing"
-    reserved = _uncounted(RESERVED, gone)
-    return {file.number: found.get(file.number, reserved) for file in files.files}
+    reserved, begun = _uncounted(RESERVED, gone), _uncounted(LIVE, "begun, and no entry is in it yet")
+    return {
+        file.number: found.get(file.number, reserved if file.size_bytes > FILE_HEADER_BYTES else begun)
+        for file in files.files
+    }
 
 
 def _counters(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, FileSummary]:

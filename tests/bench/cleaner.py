@@ -18,6 +18,7 @@ cleaner, by megabyte of the files that were cleaned; it may be as much as with J
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -75,7 +76,12 @@ class Both(NamedTuple):
 
 def log_bytes(home: Path) -> int:
     """The length of all log files."""
-    return sum(path.stat().st_size for path in home.glob("*.jdb"))
+    found = 0
+    for path in home.glob("*.jdb"):
+        # The cleaner may have deleted it just now.
+        with contextlib.suppress(FileNotFoundError):
+            found += path.stat().st_size
+    return found
 
 
 def measure(

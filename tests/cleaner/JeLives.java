@@ -131,7 +131,11 @@ public class JeLives {
         live.mkdirs();
         shift(5 * DAY);
         try (Environment env = open(live, group, random)) {
-            fill(env, random);
+            try {
+                fill(env, random);
+            } finally {
+                shift(0);
+            }
             env.flushLog(true);
             if (crash) {
                 home.mkdirs();

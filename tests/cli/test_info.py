@@ -165,9 +165,28 @@ def test_quick_leaves_out_what_needs_a_second_look() -> None:
     assert quick["recovery"] is None
     assert quick["first_vlsn"] is None
     assert {name for name in whole if whole[name] != quick[name]} <= {
-        "recovery", "first_vlsn", "last_vlsn", "open_rollbacks"
+        "recovery", "first_vlsn", "last_vlsn", "open_rollbacks", "reserved_files", "reserved_bytes"
     }  # fmt: skip
     assert_valid("info", run("info", str(env), "--json", "--quick").out)
+
+
+@pytest.mark.parametrize(
+    ("name", "reserved"),
+    [
+        ("je-healthy/rep-one-halted", 20),
+        ("je-healthy/reserved-halted", 2),
+        ("je/je-18.3.20/vlsn-range", 13),
+        ("je-healthy/header-only", 0),
+    ],
+)
+def test_reserved_files(name: str, reserved: int) -> None:
+    """As the cleaner sees them, which opens the environment."""
+    env = corpus.path() / name / "env"
+    found = run("info", env, "--json").json()
+    kept = [file for file in run("space", env, "--json").json()["records"] if file["state"] == "reserved"]
+    assert found["reserved_files"] == reserved == len(kept)
+    assert found["reserved_bytes"] == sum(file["size_bytes"] for file in kept)
+    assert run("info", env, "--quick", "--json").json()["reserved_files"] is None
 
 
 def test_stats(tmp_path: Path) -> None:

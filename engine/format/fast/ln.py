@@ -36,6 +36,7 @@ from engine.format.vlsn import NULL_VLSN
 UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 # What the header of an entry of the replication stream says.
 _STREAM_FLAGS: Final = REPLICATED | VLSN_PRESENT
+_UNCOMMON_UNLESS_EXPIRING: Final = UNCOMMON_FLAGS & ~HAS_EXPIRATION
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
 
@@ -185,7 +186,7 @@ def moved_body(
     Raises:
         FormatError, IndexError: the fields do not fit the body.
     """
-    flags, db_id, _, length, pos = plain_fields(body, 0, len(body), version, transactional)
+    flags, db_id, _, length, pos = plain_fields(body, 0, len(body), version, transactional, True)
     if flags < 0 or length < 0:
         return None
     flags = HAS_EXPIRATION if expiration else 0
@@ -215,13 +216,16 @@ def transaction_of(data: bytes, at: int, version: int) -> int | None:
     return unpack(data, pos)[0]
 
 
-def plain_fields(data: bytes, at: int, end: int, version: int, transactional: bool) -> tuple[int, int, int, int, int]:
+def plain_fields(
+    data: bytes, at: int, end: int, version: int, transactional: bool, expiring: bool = False
+) -> tuple[int, int, int, int, int]:
     """What redo and readers need of a user's LN, where that is nothing uncommon; no record is made.
 
     Arguments:
         data, at, end: where the body is.
         version: of its log.
         transactional: what its type says.
+        expiring: an expiration is nothing uncommon.
 
     Returns:
         Flags with flags2 in the second byte, database id, transaction id (0 for none), length of the data (-1 for a
@@ -231,7 +235,8 @@ def plain_fields(data: bytes, at: int, end: int, version: int, transactional: bo
         FormatError, IndexError: the fields do not fit the body.
     """
     flags = data[at]
-    if flags & UNCOMMON_FLAGS or not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
+    uncommon = _UNCOMMON_UNLESS_EXPIRING if expiring else UNCOMMON_FLAGS
+    if flags & uncommon or not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
         return -1, 0, 0, 0, 0
     pos = at + 1
     if version >= PRIOR_VERSION:
@@ -243,6 +248,8 @@ def plain_fields(data: bytes, at: int, end: int, version: int, transactional: bo
         if flags & HAS_ABORT_LSN:
             _, pos = unpack(data, pos)
         txn_id, pos = unpack(data, pos)
+        _, pos = unpack(data, pos)
+    if flags & HAS_EXPIRATION:
         _, pos = unpack(data, pos)
     if flags & HAS_PRIOR_SIZE << 8:
         _, pos = unpack(data, pos)

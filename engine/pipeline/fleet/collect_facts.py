@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from engine.errors import DamageError, FormatError, JetoolError
+from engine.format import tuples
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import FileSummaryLN
@@ -25,6 +26,7 @@ from engine.format.entry_types import (
     COMMIT,
     FILE_HEADER,
     FILE_SUMMARY_LN,
+    RESERVED_FILE_LN,
     ROLLBACK_END,
     ROLLBACK_START,
     STREAM_LNS,
@@ -158,6 +160,7 @@ class _FactsPass:
             ROLLBACK_START: self._rollback_start,
             ROLLBACK_END: self._rollback_end,
             FILE_SUMMARY_LN: self._summary,
+            RESERVED_FILE_LN: self._reserved,
             FILE_HEADER: self._header,
         }
 
@@ -295,6 +298,11 @@ class _FactsPass:
             content = record.content
             summary = content.summary if isinstance(content, FileSummaryLN) else None
             self._facts.summaries[int.from_bytes(record.key[:4], "big")] = summary
+
+    def _reserved(self, item: LogEntry) -> None:
+        record = item.record()
+        if isinstance(record, LN) and len(record.key) == tuples.LONG_KEY_BYTES:
+            self._facts.reserved[tuples.parse_long_key(record.key)] = record.data is not None
 
     def _header(self, item: LogEntry) -> None:
         header = self._reader.header

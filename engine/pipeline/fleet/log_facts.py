@@ -140,6 +140,7 @@ class Facts:
         checkpoints: complete ones, in log order.
         partial_start: the first CkptStart after the last CkptEnd; NULL_LSN when there is none.
         summaries: what the stretch says last of the utilization of a file, by file number; None: the file was deleted.
+        reserved: numbers of files, and whether the last record of each says that the cleaner has given it up.
         rollbacks: by LSN of the RollbackStart.
         rollback_ends: LSN of a RollbackEnd by that of its RollbackStart, for one that lies before the stretch.
         last_commit: the last one; in a stretch with replicated commits the last of these.
@@ -156,8 +157,8 @@ class Facts:
 
     __slots__ = (
         "checkpoints", "cut_vlsn", "damage_bytes", "damage_count", "damages", "dtvlsn", "end", "files", "group",
-        "last_commit", "last_vlsn", "partial_start", "points", "rollback_ends", "rollbacks", "summaries", "torn_tail",
-        "types", "undecodable",
+        "last_commit", "last_vlsn", "partial_start", "points", "reserved", "rollback_ends", "rollbacks", "summaries",
+        "torn_tail", "types", "undecodable",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -166,6 +167,7 @@ class Facts:
         self.checkpoints: list[CkptEndFacts] = []
         self.partial_start = NULL_LSN
         self.summaries: dict[int, FileSummary | None] = {}
+        self.reserved: dict[int, bool] = {}
         self.rollbacks: dict[int, RollbackFacts] = {}
         self.rollback_ends: dict[int, int] = {}
         self.dtvlsn = 0
@@ -189,6 +191,7 @@ class Facts:
             self.partial_start = later.partial_start
         self.checkpoints += later.checkpoints
         self.summaries |= later.summaries
+        self.reserved |= later.reserved
         self._join_stream(later)
         self.points = thinned([*self.points, *later.points])
         self.damages = [*self.damages, *later.damages][:MOST_DAMAGES]

@@ -116,6 +116,7 @@ class Profile(NamedTuple):
         open_txns: ids of transactions that recovery would undo.
         rolled_back_txns: transactions that rollback periods name.
         obsolete_bytes, counted_bytes: garbage, and the bytes of the files that it was counted in.
+        reserved: files that the cleaner has given up and that are still there; they are garbage altogether.
         lock_holder: pid of the process that has it open for writing; None for nobody.
         journals: those of a Doris or StarRocks frontend; None for anything else.
     """
@@ -152,6 +153,7 @@ class Profile(NamedTuple):
     dtvlsn: int
     obsolete_bytes: int
     counted_bytes: int
+    reserved: tuple[FileFacts, ...]
     progress: tuple[Progress, ...]
     damage_count: int
     damage_bytes: int
@@ -230,7 +232,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         problem=problems[0] if problems else "",
         group=member.group or (facts.group.name if facts.group is not None else ""),
         group_uuid=facts.group.uuid if facts.group is not None else "",
-        files=tuple(FileProfile(file, _file_garbage(facts, file.number)) for file in facts.files),
+        files=tuple(FileProfile(file, _file_garbage(facts, file)) for file in facts.files),
         log_bytes=sum(file.size_bytes for file in facts.files),
         entries=sum(total.entries for total in facts.types.values()),
         types=_types(facts),
@@ -257,6 +259,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         dtvlsn=facts.dtvlsn,
         obsolete_bytes=obsolete,
         counted_bytes=counted,
+        reserved=tuple(file for file in facts.files if facts.reserved.get(file.number, False)),
         progress=_progress(facts.points, positions),
         damage_count=facts.damage_count + len(missing),
         damage_bytes=facts.damage_bytes,
@@ -307,14 +310,16 @@ def _garbage(facts: Facts) -> tuple[int, int]:
     """Obsolete bytes, and the bytes of the files that have a summary."""
     obsolete = counted = 0
     for file in facts.files:
-        found = _file_garbage(facts, file.number)
+        found = _file_garbage(facts, file)
         if found is not None:
             obsolete, counted = obsolete + found, counted + file.size_bytes
     return obsolete, counted
 
 
-def _file_garbage(facts: Facts, number: int) -> int | None:
-    summary = facts.summaries.get(number)
+def _file_garbage(facts: Facts, file: FileFacts) -> int | None:
+    if facts.reserved.get(file.number, False):
+        return file.size_bytes
+    summary = facts.summaries.get(file.number)
     return None if summary is None or not summary.total_size else summary.estimated_obsolete_size
 
 

@@ -85,6 +85,8 @@ PROFILE: Final = Shape(
         Field("entries", "int", "good entries"),
         Field("obsolete_bytes", "size_bytes", "garbage, by the utilization records of the log"),
         Field("obsolete_share", "float", "its share of the files with such records, in per cent", null=True),
+        Field("reserved_files", "int", "files that the cleaner has given up and that are still there"),
+        Field("reserved_bytes", "size_bytes", "bytes in them; all of it is garbage"),
         Field("checkpoint_count", "int", "complete checkpoints"),
         Field("recovery_bytes", "size_bytes", "what recovery has to read"),
         Field("recovery_entries", "int", "the same in entries"),
@@ -193,7 +195,8 @@ def profile_row(found: Profile) -> Row:
     values: list[Any] = [
         found.member.env, found.member.name, found.state, found.problem or None, found.group or None,
         found.group_uuid or None, len(found.files), found.log_bytes, found.entries, found.obsolete_bytes,
-        None if share is None else round(100 * share, 1), len(found.checkpoints), found.recovery_bytes,
+        None if share is None else round(100 * share, 1), len(found.reserved),
+        sum(file.size_bytes for file in found.reserved), len(found.checkpoints), found.recovery_bytes,
         found.recovery_entries, found.commits, found.aborts, list(found.open_txns), list(found.prepared_txns),
         found.rolled_back_txns, len(found.periods), found.open_periods, found.first_vlsn, found.last_vlsn,
         found.dtvlsn or None, found.invisible,

@@ -80,6 +80,9 @@ INFO: Final = Shape(
         Field("log_map", "text", "a character for each file number: = a file, . none, ! damage met, > the last file; "
               f"of more than {_MAP_WIDTH} numbers each stands for several, and the worst of them counts"),
         Field("data_directories", "int", "data sub-directories, 0 when files lie in the environment itself"),
+        Field("reserved_files", "int", "files that the cleaner has given up and that are still there, for replicas "
+              "or a reader; null with --quick", null=True),
+        Field("reserved_bytes", "size_bytes", "bytes in them", null=True),
         Field("set_aside", "int", "files with the suffixes .del, .bad, .bup, .tmp"),
         Field("first_lsn", "lsn", "first entry"),
         Field("last_lsn", "lsn", "last good entry"),
@@ -133,6 +136,8 @@ def _values(env: str, found: Survey, repair: str | None) -> tuple[Any, ...]:
         len(found.files.missing()),
         log_map(found),
         found.files.data_directories,
+        None if found.work is None else len(found.reserved),
+        None if found.work is None else sum(file.size_bytes for file in found.reserved),
         len(found.files.set_aside),
         found.first_lsn,
         found.last_lsn,
