@@ -69,6 +69,17 @@ def test_counts_are_those_of_dbprintlog_for_every_fixture(corpus: Path) -> None:
     assert checked > 80
 
 
+def test_reserved_files_are_those_of_info(corpus: Path) -> None:
+    """They are garbage to the last byte, whatever their summaries said."""
+    for name, count in (("je/je-18.3.20/vlsn-range", 13), ("je-healthy/rep-one-halted", 20)):
+        env = corpus / name / "env"
+        found, seen = profile_of(env), survey(DiskStorage(str(env)), list_log_files(DiskStorage(str(env))))
+        assert [file.number for file in found.reserved] == [file.number for file in seen.reserved]
+        assert len(found.reserved) == count
+        reserved_bytes = sum(file.size_bytes for file in found.reserved)
+        assert found.obsolete_bytes >= reserved_bytes == sum(file.size_bytes for file in seen.reserved)
+
+
 def test_it_does_not_matter_how_files_are_shared_out(corpus: Path) -> None:
     for name in ("vlsn-range", "cleaned", "torn-base", "corrupt-middle", "upgraded"):
         env = corpus / "je/je-18.3.20" / name / "env"
