@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.contents.base import DecodedRecord, Decoder, unknown
 from engine.contents.registry import AUTO, decode, find, recognise
 from engine.db.environment import Environment
 from engine.errors import DamageError, FormatError, NotFoundError
 from engine.format.bytecursor import split_two_part_key
+from engine.format.entry.db_tree import DbTree
+from engine.format.entry.ln import LN
+from engine.format.entry_types import USER_LNS
+from engine.inspect.database_name import database_name, database_names
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles
+from engine.log.reader import LogReader
+
+# Of the last log file, to see what is in an environment without recovering it.
+_MOST_ENTRIES: Final = 3000
 
 
 class EnvironmentSource:
@@ -64,6 +74,51 @@ class NamesOnly:
     def comparators(self) -> Mapping[str, str]:
         """Nothing."""
         return {}
+
+
+class LogSample(NamesOnly):
+    """An environment of whose records the newest are known: those that stand last in its log, in no order.
+
+    Arguments:
+        names: names of its databases.
+        records: by database.
+    """
+
+    def __init__(self, names: Sequence[str], records: Mapping[str, Sequence[tuple[bytes, bytes]]]) -> None:
+        super().__init__(names)
+        self._records = records
+
+    def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Some of them, where it has some."""
+        found = self._records.get(name, ())
+        return islice(reversed(found) if last else iter(found), limit)
+
+
+def sample_log(log: LogReader, files: LogFiles, root: DbTree) -> LogSample:
+    """The names of databases as the last checkpoint left them, and records of the last log file.
+
+    Arguments:
+        log: the environment.
+        files: its log files.
+        root: newest DbTree of a complete checkpoint.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    names: dict[int, str | None] = {}
+    found: dict[str, list[tuple[bytes, bytes]]] = {}
+    for item in islice(log.forward(files.files[-1].number << 32) if files.files else (), _MOST_ENTRIES):
+        if not isinstance(item, LogEntry) or item.type_number not in USER_LNS or item.invisible:
+            continue
+        try:
+            record = item.record()
+        except (FormatError, IndexError, ValueError):
+            continue
+        if isinstance(record, LN) and record.key is not None and record.data is not None:
+            if record.db_id not in names:
+                names[record.db_id] = database_name(log, root, record.db_id)
+            found.setdefault(names[record.db_id] or "", []).append((record.key, record.data))
+    return LogSample(database_names(log, root), found)
 
 
 class Decoding(NamedTuple):

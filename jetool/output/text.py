@@ -92,10 +92,13 @@ def _aligned(record: Row, style: Style) -> str:
     width = max((len(label(name)) for name, _, _ in fields), default=0)
     lines = []
     for name, kind, value in fields:
-        text = to_text(kind, value, style)
-        line = f"  {label(name):<{width}}  {text}"
-        # A single word stays beside its label.
-        lines.append(fold(line, style.width, width + 2) if " " in text else line)
+        # Sentences stand below each other, words of a list beside each other; a single word stays beside its label.
+        sentences = kind == "texts" and value is not None and any(" " in one for one in value)
+        said = label(name)
+        for text in [to_text("text", one, style) for one in value] if sentences else [to_text(kind, value, style)]:
+            line = f"  {said:<{width}}  {text}"
+            lines.append(fold(line, style.width, width + 2) if " " in text else line)
+            said = ""
     return "\n".join(lines)
 
 

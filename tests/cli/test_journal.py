@@ -144,6 +144,9 @@ DEFECTS: dict[str, tuple[Mapping[str, Journals], tuple[int, ...], list[Finding],
     "two databases with the same ids": (
         {"1": journals(1, 50), "41": journals(41, 30)}, (), [("overlap", 41, 50)], 41,
     ),
+    "ids in two databases after the image": (
+        {"1": journals(1, 50), "41": journals(41, 30)}, (20,), [("overlap", 41, 50)], 41,
+    ),
     "a database without its first journal": ({"1": journals(3, 10)}, (), [("hole", 1, 2)], 1),
     "a wrong name after a hole": (
         {"1": without(journals(1, 50), 7), "51": journals(51, 5)}, (20,), [("hole", 7, 7), ("name", None, None)], None,
@@ -176,6 +179,20 @@ def test_defects_are_found(name: str, tmp_path: Path) -> None:
     )
     assert found["summary"]["stops_at"] == stops_at
     assert found["summary"]["next"]
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("ids in two databases after the image", "overlap"), ("journals that are gone", "behind"),
+        ("an image from the future", "ahead"), ("a missing id before the image", "fits"),
+    ],
+)  # fmt: skip
+def test_the_verdict_of_a_list(name: str, verdict: str, tmp_path: Path) -> None:
+    databases, images, _, _ = DEFECTS[name]
+    meta = made(tmp_path / "fe", databases)
+    write_images(meta, images)
+    assert document("list", meta)["verdict"] == verdict
 
 
 def test_check_against_a_named_image(healthy: Path) -> None:
@@ -223,9 +240,14 @@ def test_compare(tmp_path: Path) -> None:
     ]  # fmt: skip
     summary = result.json()["summary"]
     assert (summary["start"], summary["followers"]) == (str(tmp_path / "a" / "bdb"), 2)
-    assert any("29 journals" in step for step in summary["steps"])
+    (looked_at,) = [step for step in summary["steps"] if "29 journals" in step]
+    call = looked_at.partition(": jetool ")[2].split()
+    assert len(run(*call).text.splitlines()) == 29 + 3
     assert any("metadata_failure_recovery" in step for step in summary["steps"])
-    assert "forked" in run("journal", "compare", tmp_path / "a", tmp_path / "c").text
+    text = run("journal", "compare", tmp_path / "a", tmp_path / "c").text
+    assert "forked" in text
+    assert "  steps      stop all frontends" in text
+    assert "\n             take the setting out again" in text
 
 
 def test_compare_finds_a_hole_and_epochs_decide(tmp_path: Path) -> None:
@@ -331,7 +353,7 @@ def test_times_of_journals_that_the_cleaner_moved(tmp_path: Path) -> None:
 def test_info_names_what_it_belongs_to(healthy: Path, tmp_path: Path) -> None:
     result = run("info", healthy / "bdb", "--json")
     assert_valid("info", result.out, "json")
-    assert result.json()["belongs_to"] == "Doris or StarRocks frontend (journals)"
+    assert result.json()["belongs_to"] == "Doris frontend (journals)"
     assert "belongs to" in run("info", healthy / "bdb").text
     assert "belongs_to" not in run("info", healthy / "bdb", "--quick", "--json").json()
     assert run("create", tmp_path / "env").code == 0

@@ -112,14 +112,14 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
 
 
 def _belongs_to(storage: DiskStorage, found: Survey) -> str:
-    """The application whose records it holds, by the names of its databases; empty when that is not known."""
+    """The application whose records it holds, by names of databases and the newest records; empty when not known."""
     if found.root is None:
         return ""
     from engine.contents.registry import recognise
-    from engine.inspect.contents import NamesOnly
-    from engine.inspect.database_name import database_names
+    from engine.inspect.contents import sample_log
 
-    kind = recognise(NamesOnly(database_names(LogReader(storage, found.files._replace(marker=None)), found.root)))
+    files = found.files._replace(marker=None)
+    kind = recognise(sample_log(LogReader(storage, files), files, found.root))
     return kind.title if kind is not None else ""
 
 

@@ -166,4 +166,4 @@ def _next(env: str, done: JournalCheck) -> str | None:
         return "start from another node, or from an image that is not newer; jetool journal compare says which node"
     if first.kind == UNREADABLE:
         return f"jetool verify {env} says what is damaged"
-    return f"jetool dbs {env} --count"
+    return f"jetool journal list {env}"

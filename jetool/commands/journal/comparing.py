@@ -135,10 +135,13 @@ def _steps(opened: list[Journals], found: Comparison, verdicts: list[str]) -> li
     if set(verdicts) <= {START, SAME}:
         return ["nothing: all frontends have the same journals"]
     steps = ["stop all frontends, and keep a copy of each meta directory"]
-    lost = [f"{opened[one.node].home}: {plural(one.own, 'journal')}" for one in found.nodes
-            if one.own and one.node != found.start]  # fmt: skip
-    if lost:
-        steps.append(f"look at what only others have, since it will be lost ({'; '.join(lost)}): jetool journal show")
+    for one in found.nodes:
+        if one.own and one.node != found.start:
+            home, first = opened[one.node].home, (one.parting.common or 0) + 1
+            steps.append(
+                f"look at what only {home} has, since it will be lost ({plural(one.own, 'journal')}): "
+                f"jetool journal show {home} {first}.."
+            )
     option = "metadata_failure_recovery=true in fe.conf"
     if start.product == DORIS:
         option += " (newer releases: start_fe.sh --metadata_failure_recovery)"

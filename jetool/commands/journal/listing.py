@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.contents.operations import PRODUCTS
+from engine.journals.check import OVERLAP
 from engine.journals.extents import IdRange, JournalExtent, JournalExtents, read_epochs
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -34,6 +35,7 @@ FITS: Final = "fits"
 VERDICTS: Final = {
     FITS: "the journal after the image is there, and all after it",
     "holes": "journals after the image are missing",
+    OVERLAP: "journals after the image are in two databases",
     "behind": "journals between the image and the first one are gone",
     "ahead": "the image is newer than the newest journal",
     "no-image": "no image was found beside the environment",
@@ -113,7 +115,10 @@ def verdict(extents: JournalExtents, image: int | None) -> str:
     for one in extents.databases:
         if one.first is not None and one.first > one.name_id:
             gone.append(IdRange(one.name_id, one.first - 1))
-    return "holes" if any(hole.last > image for hole in gone) else FITS
+    if any(hole.last > image for hole in gone):
+        return "holes"
+    doubled = (passage.overlap for passage in extents.passages)
+    return OVERLAP if any(one is not None and one.last > image for one in doubled) else FITS
 
 
 def _rows(found: Journals, extents: JournalExtents) -> list[Row]:
