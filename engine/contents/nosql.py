@@ -10,12 +10,17 @@ import re
 from typing import Final
 
 from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, modified_utf8, unknown
+from engine.errors import FormatError
+from engine.format.bytecursor import unpack
 
 _PARTITION: Final = re.compile(r"p[0-9]{1,9}")
 _COMPARATOR: Final = "oracle.kv.Key$BytesComparator"
 _OWN: Final = frozenset(("TableMetadata", "SecurityMetadata", "TopologyDatabase", "AdminSchemaVersion"))
 _TABLE_FORMATS: Final = range(1, 5)
+_OF_REGIONS: Final = 3
 _WITH_FLAGS: Final = 4
+_HAS_REGION: Final = 1
+_HAS_METADATA: Final = 2
 _BEFORE_DIGITS: Final = 0x30
 _RADIX: Final = 128
 _MINOR: Final = b"\xff"
@@ -67,12 +72,24 @@ def _value(form: int, fields: Fields) -> Json:
     if form not in _TABLE_FORMATS:
         return {"format": form, "rest": hexed(fields.rest())}
     found: dict[str, Json] = {"format": form}
-    if form == _WITH_FLAGS:
-        flags = fields.number(1, signed=False)
-        found |= {"with_region": bool(flags & 1), "with_metadata": bool(flags & 2)}
-    elif form < _WITH_FLAGS - 1:
+    flags = fields.number(1, signed=False) if form == _WITH_FLAGS else _HAS_REGION * (form == _OF_REGIONS)
+    if flags & _HAS_REGION:
+        found["region"] = _region(fields)
+    if flags & _HAS_METADATA:
+        # How long it is depends on the release.
+        found["with_metadata"] = True
+    else:
         found["table_version"] = fields.number(1, signed=False)
     return {**found, "rest": hexed(fields.rest())}
+
+
+def _region(fields: Fields) -> int:
+    if not fields.left:
+        raise FormatError("value of a table", expected="a region", found="its end")
+    region, fields.at = unpack(fields.data, fields.at)
+    if region < 0:
+        raise FormatError("value of a table", expected="a region", found=str(region))
+    return region
 
 
 class NoSqlContents:

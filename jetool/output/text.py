@@ -28,6 +28,7 @@ _LEAST: Final = 12
 _GAP: Final = "  "
 # As many rows may stand below each other instead of in a table.
 _FEW_ROWS: Final = 8
+_LONGEST_LIST: Final = 100
 
 
 def fold(line: str, width: int | None, indent: int = 4) -> str:
@@ -92,10 +93,12 @@ def _aligned(record: Row, style: Style) -> str:
     width = max((len(label(name)) for name, _, _ in fields), default=0)
     lines = []
     for name, kind, value in fields:
+        texts = [to_text(kind, value, style)]
         # Sentences stand below each other, words of a list beside each other; a single word stays beside its label.
-        sentences = kind == "texts" and value is not None and any(" " in one for one in value)
+        if kind == "texts" and len(texts[0]) > _LONGEST_LIST and any(" " in one for one in value):
+            texts = [to_text("text", one, style) for one in value]
         said = label(name)
-        for text in [to_text("text", one, style) for one in value] if sentences else [to_text(kind, value, style)]:
+        for text in texts:
             line = f"  {said:<{width}}  {text}"
             lines.append(fold(line, style.width, width + 2) if " " in text else line)
             said = ""

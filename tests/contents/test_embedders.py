@@ -64,9 +64,17 @@ def test_nosql_records() -> None:
         {"format": 1, "table_version": 5, "rest": {"hex": "aa"}},
         False,
     )
-    assert decode("nosql", "p7", key, b"\x04\x03\xaa")[1] == {
-        "format": 4, "with_region": True, "with_metadata": True, "rest": {"hex": "aa"},
+    assert [
+        decode("nosql", "p7", key, bytes.fromhex(value))[1] for value in ("0302 05aa", "0400 05aa", "0401 02 05aa")
+    ] == [
+        {"format": 3, "region": 2, "table_version": 5, "rest": {"hex": "aa"}},
+        {"format": 4, "table_version": 5, "rest": {"hex": "aa"}},
+        {"format": 4, "region": 2, "table_version": 5, "rest": {"hex": "aa"}},
+    ]
+    assert decode("nosql", "p7", key, b"\x04\x03\x02\x02{}\x05")[1] == {
+        "format": 4, "region": 2, "with_metadata": True, "rest": {"hex": "027b7d05"},
     }  # fmt: skip
+    assert decode("nosql", "p7", key, b"\x03\x88\x05") == ({"hex": key.hex()}, {"hex": "038805"}, False)
     assert decode("nosql", "p7", key, b"\x00body") == (
         {"major": ["2", "alice"], "minor": []}, {"format": 0, "rest": {"hex": "626f6479"}}, False,
     )  # fmt: skip
