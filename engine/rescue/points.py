@@ -26,6 +26,7 @@ Example: ``100 INS T1 | 200 Commit T1 | 300 INS T2 | 400 CkptStart | 500 CkptEnd
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -44,9 +45,13 @@ from engine.format.entry_types import (
     TXN_ENDS,
     type_name,
 )
+from engine.format.fast.header import header_lengths, item_size
+from engine.format.fast.loops import keeping
+from engine.format.fast.txn_end import txn_end_fields
+from engine.format.header import FLAGS_AT, TYPE_AT
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.log.entry import LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import LogReader
 from engine.storage.base import Storage
@@ -59,6 +64,9 @@ TXN: Final = "txn"
 COMMITS: Final = "commits"
 MATCHPOINT: Final = "matchpoint"
 KINDS: Final = (LSN, VLSN, TIME, TXN, COMMITS, MATCHPOINT)
+_IN_TXN: Final = LNS & TRANSACTIONAL
+# Plain entries where a log may end, or which a CkptEnd after them has to wait for.
+_NOTED: Final = TXN_ENDS | PLAIN_LNS | _IN_TXN
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -143,10 +151,22 @@ def find_cut(storage: Storage, files: LogFiles, point: Point, listener: Listener
     number, total = -1, len(files.files)
     last_file = files.end_file()
     prev = NULL_LSN
-    for item in LogReader(storage, files._replace(marker=None)).forward():
-        if file_of(item.lsn) != number:
-            number = file_of(item.lsn)
+    for found in LogReader(storage, files._replace(marker=None)).stretches():
+        if file_of(found.lsn) != number:
+            number = file_of(found.lsn)
             listener.step("look for the point", sum(file.number < number for file in files.files), total)
+        item: LogEntry | Damage
+        if isinstance(found, Stretch):
+            if walk.may_be_in(found):
+                for item in map(found.entry_at, found.positions(keeping(None))):
+                    walk.pass_place(storage, item.lsn, prev)
+                    walk.take(item)
+                    prev = item.lsn
+            else:
+                walk.take_stretch(found)
+                prev = found.last_lsn
+            continue
+        item = found
         if not isinstance(item, LogEntry):
             if item.length:
                 walk.pass_place(storage, item.lsn, prev)
@@ -189,6 +209,40 @@ class _Walk:
                 self._found = (wanted, self._last)
                 return
             raise self._between(storage, prev, lsn)
+
+    def may_be_in(self, stretch: Stretch) -> bool:
+        """Whether every entry of a stretch has to be looked at: the point may be one of them, or between two."""
+        if self._point.kind == LSN and self._found is None:
+            return stretch.last_lsn >= self._point.value or self._now.end_lsn == self._point.value
+        return self._point.kind == VLSN
+
+    def take_stretch(self, stretch: Stretch) -> None:
+        """The next entries, in which ``may_be_in`` says the point is not; plain ones are visible and no rollbacks."""
+        kind, value, data = self._point.kind, self._point.value, stretch.data
+        lengths = header_lengths(stretch.version)
+        for pos in stretch.positions(keeping(_NOTED)):
+            number = data[pos + TYPE_AT]
+            if number in TXN_ENDS:
+                lsn, body = stretch.lsn + pos, pos + lengths[number | data[pos + FLAGS_AT] << 8]
+                end = body + item_size(data, pos)
+                ended = _End(stretch.lsn + end, lsn, number)
+                if number == COMMIT:
+                    self._commits.append((lsn, self._last))
+                if kind in (TIME, TXN) and self._found is None:
+                    # As ``_record``: what is no transaction's end is not the one that is looked for.
+                    with suppress(FormatError, IndexError):
+                        txn, time_ms = txn_end_fields(data, body, end, stretch.version)
+                        if kind == TIME and time_ms > value:
+                            self._found = (lsn, self._last)
+                        elif kind == TXN and txn == value:
+                            self._found = (ended.end_lsn, ended)
+                self._last, self._open = ended, False
+            elif number in _IN_TXN:
+                self._open = True
+            else:
+                self.take(stretch.entry_at(pos))
+        last = stretch.last - offset_of(stretch.lsn)
+        self._now = _End(stretch.lsn + stretch.end, stretch.last_lsn, data[last + TYPE_AT])
 
     def take(self, entry: LogEntry) -> None:
         """The next entry."""

@@ -36,6 +36,8 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
     "vlsn-index": ("tests.bench.vlsn_index",),
     "journals": ("tests.bench.journals",),
+    "backups": ("tests.bench.backups",),
+    "rescue": ("tests.bench.rescue", "--build", "native"),
     "replication": ("tests.bench.replication",),
     "stream": ("tests.bench.stream",),
     "derby": ("tests.bench.derby",),

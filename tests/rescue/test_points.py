@@ -11,6 +11,7 @@ from engine.errors import NotFoundError, RefusedError
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT, TXN_ENDS
 from engine.log.files import list_log_files
+from engine.rescue import points as points_module
 from engine.rescue.points import COMMITS, LSN, MATCHPOINT, TIME, TXN, VLSN, Cut, Point, as_of, find_cut
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -38,6 +39,31 @@ def test_the_log_of_then_is_what_the_model_says(seed: int) -> None:
         cut = cut_at(storage, LSN, entry.lsn)
         assert cut.end_lsn <= entry.lsn
         assert state_of(as_of(storage, cut.end_lsn)) == made.at(entry.lsn)
+
+
+@pytest.mark.parametrize("name", ["modelled", "ha-rollback/node1", "txn-crash", "corrupt-middle"])
+def test_stretches_of_entries_say_what_entries_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage: Storage = modelled(1).storage()
+    if name != "modelled":
+        storage = DiskStorage(named(f"je-18.3.20/{name}").path / "env")
+    entries = entries_of(storage)
+    ends = [record_of(entry, TxnEnd) for entry in entries if entry.type_number in TXN_ENDS]
+    points = [(LSN, entries[at * len(entries) // 7].lsn + (at % 3 == 2)) for at in range(7)] + [(MATCHPOINT, 0)]
+    points += [(COMMITS, at * len(ends) // 3 + 1) for at in range(3)]
+    points += [point for end in ends[:: len(ends) // 4 or 1] for point in ((TIME, end.time), (TXN, end.id))]
+
+    def cuts() -> list[Cut | str]:
+        found: list[Cut | str] = []
+        for kind, value in points:
+            try:
+                found.append(cut_at(storage, kind, value))
+            except (NotFoundError, RefusedError) as error:
+                found.append(f"{error}: {error.found} {error.hint}")
+        return found
+
+    fast = cuts()
+    monkeypatch.setattr(points_module._Walk, "may_be_in", lambda *_: True)
+    assert cuts() == fast
 
 
 def test_the_end_of_the_log_is_a_point() -> None:
