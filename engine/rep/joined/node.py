@@ -131,7 +131,7 @@ class JoinedNode:
         self._link: MasterLink | None = None
         self._replay: Replay | None = None
         self._membership: Membership | None = None
-        self._restore = NetworkRestore(storage, network, config.timeout_s, listener)
+        self._restore = NetworkRestore(storage, network, config.timeout_s, listener, lambda: self._stopping)
         self._changed = threading.Condition()
         self._stopping = False
         self._has_followed = False
@@ -352,8 +352,10 @@ class JoinedNode:
 
     def _begin(self, found: GroupLook, master: NodeLook) -> None:
         """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise."""
-        end = master.said.commit_vlsn if master.said is not None else 0
-        if end > _MOST_REPLAYED or self._storage.stat(MARKER) is not None:
+        said = master.said
+        # Entries of a later log version can be replayed in the form of this one; files cannot be taken over.
+        worth = said is not None and said.commit_vlsn > _MOST_REPLAYED and said.log_version <= WRITTEN_VERSION
+        if worth or self._storage.stat(MARKER) is not None:
             self._copy(found)
         self._open()
 
@@ -406,7 +408,12 @@ class JoinedNode:
         now = time.monotonic()
         self._taken_since = self._taken_since or now
         if now - self._taken_since > _NAME_PATIENCE_S:
-            raise error
+            raise NameInUseError(
+                f"the group has an active node {self.config.name!r} already",
+                found=error.found,
+                consequence="it has not joined; nothing was changed",
+                hint="give this one another --node",
+            )
         self.problem = error
 
     def _leave(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from typing import Final
 
 from engine.db.opening import WriterLock
@@ -16,6 +17,7 @@ from engine.errors import StorageError, plural
 from engine.events import Listener
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
+from engine.rep.frames import DisconnectedError
 from engine.rep.restore import STAGING, install_files, staged_files
 from engine.storage.base import Storage
 
@@ -34,13 +36,17 @@ class NetworkRestore:
         network: how to get to nodes.
         timeout_s: the longest that each step may take.
         listener: hears of the bytes that have come.
+        stopping: whether to leave off; what has come whole is kept.
     """
 
-    def __init__(self, storage: Storage, network: Network, timeout_s: float, listener: Listener) -> None:
+    def __init__(
+        self, storage: Storage, network: Network, timeout_s: float, listener: Listener, stopping: Callable[[], bool]
+    ) -> None:
         self._storage = storage
         self._network = network
         self._timeout_s = timeout_s
         self._listener = listener
+        self._stopping = stopping
         # The same for all attempts: by it a node knows that a copy goes on.
         self._client_id = new_client_id()
 
@@ -114,6 +120,8 @@ class NetworkRestore:
             at = 0
             # Length and digest are right when it ends, or it raises.
             for piece in log.read(file.name):
+                if self._stopping():
+                    raise DisconnectedError("the copy was left off")
                 target.write(at, piece)
                 at += len(piece)
                 self._listener.step(STEP, done + at, total)

@@ -40,7 +40,7 @@ def refuse(kind: type[Message], answer: Message) -> dict[str, Any]:
 CASES = {
     "wrong group": Case("Group name mismatch", 3, node={"group": "OTHER"}),
     "name in use": Case(
-        "duplicate", 3, refuse(f.ReplicaProtocolVersion, f.DuplicateNodeReject(text="duplicate node"))
+        "has an active node 'copy1' already", 3, refuse(f.ReplicaProtocolVersion, f.DuplicateNodeReject(text="twice"))
     ),
     "name of a member": Case(
         "conflicts with a member", 3, refuse(f.NodeGroupInfo, f.NodeGroupInfoReject(text="conflicts with a member"))
@@ -79,15 +79,15 @@ def test_a_group_of_another_identity() -> None:
 
 
 def test_a_later_log_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an entry, and of the files that would be copied; a stream of version 17 can be followed all the same."""
+    """Of an entry, and of files that would have to be copied; a stream of version 17 can be followed all the same."""
     log = operations()
     later = [*log[:20], log[20]._replace(log_version=26)]
     error = failure_of(group_of(later), MemoryStorage())
     assert isinstance(error, JetoolError)
     assert (error.exit_code, "a later log version" in str(error)) == (5, True)
-    followed(group_of(log, log_version=26, je_version="25.3.17"), MemoryStorage())
     monkeypatch.setattr("engine.rep.joined.node._MOST_REPLAYED", 10)
-    error = failure_of(group_of(log, log_version=26, je_version="25.3.17"), MemoryStorage(), CopyServer({}))
+    followed(group_of(log, log_version=26, je_version="25.3.17"), MemoryStorage())
+    error = failure_of(group_of(log[30:], log_version=26, je_version="25.3.17"), MemoryStorage(), CopyServer({}))
     assert isinstance(error, JetoolError)
     assert (error.exit_code, "log version 17" in str(error)) == (5, True)
 
