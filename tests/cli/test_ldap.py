@@ -139,6 +139,19 @@ def test_defects_are_found(name: str, tmp_path: Path) -> None:
     assert [(one["kind"], one["id"]) for one in result.json()["records"]] == expected
 
 
+def test_what_is_lost_in_words_of_the_server(tmp_path: Path) -> None:
+    """One entry is damaged: the others are saved as LDIF, and it is named by its id."""
+    env = write_backend(tmp_path / "userRoot")
+    log = env / "00000000.jdb"
+    log.write_bytes(log.read_bytes().replace(b"uuid-5", b"UUID-5"))
+    saved = tmp_path / "saved"
+    assert run("salvage", env, "--to", saved / "ldif", "--as", "ldif").code == exits.DATA_GIVEN_UP
+    assert (saved / "ldif/entries.ldif").read_text().count("dn: ") == 5
+    assert run("salvage", env, "--to", saved / "csv", "--as", "csv", "--decode", "auto").code == exits.DATA_GIVEN_UP
+    (lost,) = [json.loads(line) for line in (saved / "csv/lost.ndjson").read_text().splitlines()]
+    assert (lost["decoded_key"], lost["db"]) == ({"id": 5}, f"/{BASE}/id2entry")
+
+
 def test_an_environment_without_entries(tmp_path: Path) -> None:
     assert run("create", tmp_path / "env", "--db", "orders").code == 0
     for verb in ("export", "check"):

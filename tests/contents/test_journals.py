@@ -78,6 +78,10 @@ PAYLOADS = [
         bytes.fromhex("0000000101ff"),
         Payload(FIELDS, {FIELDS: {"count": 1}, "rest": {"hex": "01ff"}}, False, 0),
     ),
+    (59, struct.pack(">i", 2) + b"\1\2", Payload(FIELDS, {FIELDS: {"count": 2}, "rest": {"hex": "0102"}}, False, 0)),
+    (28, struct.pack(">2q", 5, -6), Payload(FIELDS, {"numbers": [5, -6]}, False, 0)),
+    (84, text_of("{}") + b"\1", Payload(JSON, {JSON: {}, "rest": {"hex": "01"}}, False, 0)),
+    (70, text_of('{"timestamp":9}') + b"\0", Payload(JSON, {"timestamp": 9}, True, 1)),
     (11000, text_of("\1\2"), Payload(FIELDS, {"message": {"hex": "0102"}}, False, 0)),
     (36, b"", Payload(NOTHING, None, True, 0)),
     (

@@ -150,7 +150,8 @@ def test_verify_of_files_one_by_one_says_what_verify_of_the_environment_says(
 def test_the_journals_of_frontends_are_in_the_report(session: Session, tmp_path: Path) -> None:
     for node, last in (("a", 40), ("b", 30)):
         (tmp_path / node).mkdir()
-        write_frontend(tmp_path / node, rolled(1, last, 20), epochs=2, replicated=True)
+        # A copy that was made without its group shows them too.
+        write_frontend(tmp_path / node, rolled(1, last, 20), epochs=2, replicated=node == "a")
     result = run("fleet", "report", tmp_path / "a", tmp_path / "b", "--json")
     assert_valid("fleet report", result.out, "json")
     assert [one["journals"] for one in result.json()["records"]] == [

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from engine.contents.journals import is_frontend
 from engine.errors import DamageError, FormatError, JetoolError
 from engine.format import tuples
 from engine.format.entry.checkpoint import CkptEnd
@@ -35,14 +36,15 @@ from engine.format.fast.header import header_lengths
 from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.database_name import database_names
 from engine.inspect.group_record import group_of
-from engine.inspect.survey import survey
+from engine.inspect.survey import Survey, survey
 from engine.journals.summary import summarise
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, list_log_files
-from engine.log.reader import FileReader
+from engine.log.reader import FileReader, LogReader
 from engine.pipeline.fleet.log_facts import (
     MOST_DAMAGES,
     MOST_POINTS,
@@ -132,9 +134,21 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
         lock_holder=found.lock_holder,
         lost=lost or {},
         recovers=lost is not None,
-        # Frontends are replicated; recovering every other environment for the question would double the work.
-        journals=summarise(storage) if found.replicated and lost is not None else None,
+        journals=summarise(storage) if lost is not None and _may_be_frontend(storage, found) else None,
     )
+
+
+def _may_be_frontend(storage: Storage, found: Survey) -> bool:
+    """By the names of databases at the last checkpoint: recovering every environment would double the work.
+
+    A node that has just come to its group may have its journals after that.
+    """
+    if found.replicated or found.root is None:
+        return found.replicated
+    try:
+        return is_frontend(database_names(LogReader(storage, found.files._replace(marker=None)), found.root))
+    except JetoolError:
+        return False
 
 
 class _FactsPass:

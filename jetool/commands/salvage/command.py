@@ -64,7 +64,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
     LDAP backend in entries.ldif), and beside it provenance.ndjson
     (file, LSN, VLSN, transaction and time of every record), lost.ndjson (keys that the tree still names and whose
     newest version is gone), doubt.ndjson (newer versions whose transaction has no end in the log), orphans.ndjson
-    (records of databases that nothing names) and skipped.ndjson (what could not be read, and why). A database whose
+    (records of databases that nothing names) and skipped.ndjson (what could not be read, and why). With --decode, CSV,
+    NDJSON, lost and doubt say what records mean to their application. A database whose
     keys are in the order of a Java class is written as a JE dump instead. Nothing is written to the sources.
     """
     from engine.pipeline.tables import new_directory, require_new

@@ -74,9 +74,10 @@ class SourceFiles:
         if self._directory is None:
             return
         if isinstance(one, LostVersion):
-            self._say("lost", LOST, (*self._key(database, one), one.stood_in))
+            self._say("lost", LOST, (*self._key(database, one), one.stood_in), self._meaning(database, one.key, None))
         elif isinstance(one, DoubtfulVersion):
-            self._say("doubt", DOUBT, (*self._key(database, one), one.txn, one.data))
+            values = *self._key(database, one), one.txn, one.data
+            self._say("doubt", DOUBT, values, self._meaning(database, one.key, one.data))
         elif database.orphan:
             self._say("orphans", RECORD, self._whole(database, one))
         else:
@@ -117,10 +118,7 @@ class SourceFiles:
             file.write(encoder.record(record.key, record.data))
         else:
             file, encoder = self._file_of(number, database)
-            row = RECORD.row(self._whole(database, record))
-            if self._decoding is not None:
-                meaning = self._decoding.record(database.db.name, record.key, record.data)
-                row = [*row, *decoded(meaning)]
+            row = [*RECORD.row(self._whole(database, record)), *self._meaning(database, record.key, record.data)]
             file.write(encoder.rows([("record", row)]))
             return
         if self._provenance is None or self._provenance.number != number:
@@ -173,8 +171,14 @@ class SourceFiles:
     def _whole(self, database: SalvagedDatabase, record: SalvagedRecord) -> tuple[object, ...]:
         return (*self._key(database, record), record.data, *_origin(record), record.expiration or None)
 
-    def _say(self, name: str, shape: Shape, values: tuple[object, ...]) -> None:
-        row: Row = shape.row(values)
+    def _meaning(self, database: SalvagedDatabase, key: bytes, data: bytes | None) -> Row:
+        """The fields of ``--decode``; none without it, and for records of databases that nothing names."""
+        if self._decoding is None or database.orphan:
+            return []
+        return decoded(self._decoding.record(database.db.name, key, data))
+
+    def _say(self, name: str, shape: Shape, values: tuple[object, ...], more: Row = ()) -> None:
+        row: Row = [*shape.row(values), *more]
         self._side(name).write(jsonl.document_line(shape, row, PLAIN))
 
     def _side(self, name: str) -> IO[bytes]:
