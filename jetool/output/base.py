@@ -35,12 +35,14 @@ class StreamLayout(NamedTuple):
         selected: the names that ``--fields`` gave, in that order, or None for all.
         style: how values look.
         line: the line of text for a row; None for columns.
+        few: all rows come at once, so that columns of text on a terminal are as wide as what is in them.
     """
 
     shapes: tuple[Shape, ...]
     selected: tuple[str, ...] | None = None
     style: Style = Style()
     line: TextLine | None = None
+    few: bool = False
 
 
 class Encoder(Protocol):
@@ -74,6 +76,9 @@ class OutputStream(Protocol):
             rec: the name of one of the stream's shapes.
             row: its fields.
         """
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
+        """Print rows, each with the name of its shape."""
 
     def write(self, chunk: bytes) -> None:
         """Print rows that ``encoder.rows`` rendered. An empty chunk is nothing."""
@@ -135,13 +140,16 @@ class Output(Protocol):
             more: what the summary says besides their count; the command declares the shape of it.
         """
 
-    def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> OutputStream:
+    def stream(
+        self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
+    ) -> OutputStream:
         """Start a stream.
 
         Arguments:
             shapes: all shapes that can occur, the principal one first. The summary's is not among them.
             line: the line of text for a row, where columns do not serve.
             encoder: the command's own, for a format that only it has.
+            few: all rows will be given at once, by ``rows`` of the stream.
         """
 
     def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:

@@ -74,10 +74,12 @@ class Renderer:
 
             self._sink.write(text.table(shape, picked, self.selected, self.style))
 
-    def stream(self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None) -> RowStream:
+    def stream(
+        self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
+    ) -> RowStream:
         """Start a stream."""
         check_fields(self.selected, shapes)
-        plan = StreamLayout(shapes, self.selected, self.style, line)
+        plan = StreamLayout(shapes, self.selected, self.style, line, few)
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
     def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
@@ -124,7 +126,11 @@ class RowStream:
 
     def row(self, rec: str, row: Row) -> None:
         """Print one row."""
-        self.write(self.encoder.rows([(rec, row)]))
+        self.rows([(rec, row)])
+
+    def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
+        """Print rows."""
+        self.write(self.encoder.rows(rows))
 
     def write(self, chunk: bytes) -> None:
         """Print rendered rows."""

@@ -204,7 +204,8 @@ class TextEncoder:
         self._columns = column_names(plan.shapes, plan.selected)
         # Reversed, so that the principal shape decides on names that several shapes have.
         kinds = {field.name: field.kind for shape in reversed(plan.shapes) for field in shape.fields}
-        self._kinds = [kinds.get(name, "text") for name in self._columns]
+        self._kinds = self._all_kinds = [kinds.get(name, "text") for name in self._columns]
+        self._is_table = plan.few and plan.style.width is not None and plan.line is None
         # With --fields the user says what to see, so the command's own line does not apply.
         self._line = plan.line if plan.selected is None else None
         self._sizes = [_WIDTHS.get(kind, 12) for kind in self._kinds]
@@ -229,13 +230,17 @@ class TextEncoder:
 
     def head(self) -> bytes:
         """Headings for columns; a command's own lines explain themselves."""
-        if self._line is not None:
+        if self._line is not None or self._is_table:
             return b""
         return encode(heading(self._padded([label(name) for name in self._columns]), self._plan.style) + "\n")
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
         """One line per row."""
         style, line = self._plan.style, self._line
+        if self._is_table:
+            names = column_names(self._plan.shapes, self._plan.selected)
+            whole = self._plan.selected is not None
+            return encode(_tabulate(names, self._all_kinds, [row for _, row in rows], style, whole=whole) + "\n")
         if line is not None:
             lines = [line(rec, row, style) + "\n" for rec, row in rows]
             if style.width is not None:
@@ -247,7 +252,9 @@ class TextEncoder:
         """The summary as aligned lines after an empty line."""
         if not summary:
             return b""
-        left = f"not shown for want of width: {', '.join(self._left)}" if self._left and self._line is None else ""
+        left = ""
+        if self._left and self._line is None and not self._is_table:
+            left = f"not shown for want of width: {', '.join(self._left)}"
         shown = fold(left, self._plan.style.width, 0) + "\n" if left else ""
         return encode(f"\n{shown}{_aligned(summary, self._plan.style)}\n")
 

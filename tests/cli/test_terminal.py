@@ -10,6 +10,7 @@ import pytest
 from jetool.app import cli
 from tests import corpus
 from tests.cli import derby_databases
+from tests.contents.frontends import rolled, write_frontend, write_images
 from tests.harness import run
 
 JE = corpus.path() / "je/je-18.3.20"
@@ -69,6 +70,22 @@ def test_what_writes(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     looked_at(80, ["backup", "take", env, tmp_path / "backups"])
     looked_at(80, ["backup", "list", tmp_path / "backups"])
     assert (tmp_path / "saved").exists()
+
+
+def test_what_serves_frontends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    meta = Path("meta")
+    (meta / "bdb").mkdir(parents=True)
+    write_frontend(meta / "bdb", rolled(1, 60, 30), epochs=2, replicated=True)
+    write_images(meta, (30,))
+    for width in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        for words in (("list",), ("check",), ("stats",), ("compare", meta), ("show", "20..22"), ("plan-skip", "20")):
+            looked_at(width, ["journal", words[0], meta, *words[1:]])
+        looked_at(width, ["journal", "truncate", meta, "--after", "40", "-n"])
+    # Columns as wide as what is in them.
+    shown = run("journal", "compare", meta, meta, "--color", "never", "--progress", "never", terminal=True).text
+    assert shown.splitlines()[2].split()[:4] == ["meta/bdb", "fe1_9010_1700000000000", "FOLLOWER", "2"]
 
 
 def test_what_serves_derby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,9 +97,13 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
         ]
         found = compare_nodes(nodes)
         verdicts = [_verdict(found, standing) for standing in found.nodes]
-        with run.out.stream(NODE) as stream:
-            for standing, verdict in zip(found.nodes, verdicts, strict=True):
-                stream.row(NODE.rec, _row(opened[standing.node], epochs[standing.node], verdict, standing))
+        with run.out.stream(NODE, few=True) as stream:
+            stream.rows(
+                [
+                    (NODE.rec, _row(opened[standing.node], epochs[standing.node], verdict, standing))
+                    for standing, verdict in zip(found.nodes, verdicts, strict=True)
+                ]
+            )
             start = opened[found.start]
             steps = _steps(opened, found, verdicts)
             stream.end(COMPARED.row((len(opened), start.home, found.followers, steps)))

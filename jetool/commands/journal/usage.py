@@ -82,9 +82,8 @@ def journal_stats(
         rows = read_usage(found.reader(star_manager), grouping, first, high, extents.journals, run.listener)
         total = sum(row.size_bytes for row in rows)
         shape = HOUR if grouping == BY_HOUR else OPERATION
-        with run.out.stream(shape) as stream:
-            for row in rows:
-                stream.row(shape.rec, _row(shape, row, total, found.product))
+        with run.out.stream(shape, few=True) as stream:
+            stream.rows([(shape.rec, _row(shape, row, total, found.product)) for row in rows])
             stream.end(TOTAL.row((sum(row.journals for row in rows), total)))
         return reading_code(found.env)
 

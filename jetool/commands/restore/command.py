@@ -38,6 +38,7 @@ from jetool.app.opening import WRITER_BYTE, backup_directory, config_of, wait_fo
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, chosen_id, open_repository
 from jetool.commands.restore.rows import ALONE, MEMBER, NEW, RESTORED, restored_row
+from jetool.output.shape import time_text
 
 COMMAND: Final = "restore"
 P = ParamSpec("P")
@@ -176,7 +177,8 @@ def _point(options: dict[str, Any]) -> Point | None:
             if value.lsn is None:
                 raise UsageError("--to-lsn needs an LSN", found=str(value.symbol), hint="write 0xFILE/0xOFFSET")
             value = value.lsn
-        return Point(kind, value, f"{kind}:{format_lsn(value) if kind == LSN else value}")
+        shown = format_lsn(value) if kind == LSN else time_text(value) if kind == TIME else value
+        return Point(kind, value, f"{kind}:{shown}")
     return None
 
 
