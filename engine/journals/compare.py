@@ -35,11 +35,13 @@ class Parting(NamedTuple):
         common: the last id that both have and up to which all is the same; None when there is none.
         fork: the first id that differs; None when one is a beginning of the other.
         missing: the first id that only one of them has, where both should; None without such a hole.
+        lacks: how many of these ids the one lacks, and how many the other: up to the fork.
     """
 
     common: int | None
     fork: int | None
     missing: int | None
+    lacks: tuple[int, int]
 
 
 class NodeStanding(NamedTuple):
@@ -48,8 +50,8 @@ class NodeStanding(NamedTuple):
     Attributes:
         node: which of the nodes.
         parting: where it parts from the node to start from.
-        behind: journals that the node to start from has after what both have.
-        own: journals that only this node has after that.
+        behind: journals of the node to start from that this one lacks, or has others for.
+        own: journals that only this node has, or has others for.
     """
 
     node: int
@@ -85,41 +87,57 @@ def compare_nodes(nodes: Sequence[NodeJournals]) -> Comparison:
 
     def between(one: int, other: int) -> Parting:
         if one == other:
-            return Parting(nodes[one].last, None, None)
-        return partings[min(one, other), max(one, other)]
+            return Parting(nodes[one].last, None, None, (0, 0))
+        found = partings[min(one, other), max(one, other)]
+        return found if one < other else found._replace(lacks=found.lacks[::-1])
 
     def followers(one: int) -> int:
         return sum(between(one, other).fork is None for other in range(count))
 
-    def rank(one: int) -> tuple[bool, int, int, int]:
-        return nodes[one].may_lead, followers(one), nodes[one].epoch, nodes[one].last
+    def rank(one: int) -> tuple[bool, int, int, int, int]:
+        # A node that lacks an id stops there, whatever it has after that.
+        holes = sum(between(one, other).lacks[0] for other in range(count))
+        return nodes[one].may_lead, followers(one), -holes, nodes[one].epoch, nodes[one].last
 
     start = max(range(count), key=rank)
     standings = []
     for other in range(count):
         parting = between(start, other)
-        base = parting.common if parting.common is not None else min(nodes[start].first, nodes[other].first) - 1
-        standings.append(
-            NodeStanding(other, parting, max(nodes[start].last - base, 0), max(nodes[other].last - base, 0))
+        # Up to here both have been read.
+        base = parting.fork - 1 if parting.fork is not None else min(nodes[start].last, nodes[other].last)
+        own, behind = (
+            lacks + max(nodes[node].last - base, 0) for lacks, node in zip(parting.lacks, (other, start), strict=True)
         )
+        standings.append(NodeStanding(other, parting, behind, own))
     return Comparison(start, tuple(standings), followers(start))
 
 
 def part(one: NodeJournals, other: NodeJournals) -> Parting:
     """Where two nodes part: the journals that both should have, in order."""
     first, last = max(one.first, other.first), min(one.last, other.last)
-    common: int | None = None
-    rights = _in_order(other.reader, first, last)
-    right = next(rights, None)
-    for left in _in_order(one.reader, first, last):
-        if right is None or left.id != right.id:
-            ids = left.id if right is None else min(left.id, right.id)
-            return Parting(common, None, ids)
-        if left.value != right.value and left.value.rstrip(b"\0") != right.value.rstrip(b"\0"):
-            return Parting(common, left.id, None)
-        common = left.id
-        right = next(rights, None)
-    return Parting(common, None, None if right is None else right.id)
+    common = missing = None
+    lacks = [0, 0]
+    lefts, rights = _in_order(one.reader, first, last), _in_order(other.reader, first, last)
+    left, right = next(lefts, None), next(rights, None)
+    while left is not None or right is not None:
+        if left is not None and right is not None and left.id == right.id:
+            if left.value != right.value and left.value.rstrip(b"\0") != right.value.rstrip(b"\0"):
+                return Parting(common, left.id, missing, (lacks[0], lacks[1]))
+            if missing is None:
+                common = left.id
+            left, right = next(lefts, None), next(rights, None)
+            continue
+        # Only one of them has the lower of the two; what comes after it is compared all the same.
+        if right is None or (left is not None and left.id < right.id):
+            assert left is not None
+            missing = left.id if missing is None else missing
+            lacks[1] += 1
+            left = next(lefts, None)
+        else:
+            missing = right.id if missing is None else missing
+            lacks[0] += 1
+            right = next(rights, None)
+    return Parting(common, None, missing, (lacks[0], lacks[1]))
 
 
 def _in_order(reader: JournalReader, first: int, last: int) -> Iterator[RawJournal]:

@@ -250,6 +250,30 @@ def test_compare(tmp_path: Path) -> None:
     assert "\n             take the setting out again" in text
 
 
+def test_compare_goes_on_after_a_hole(tmp_path: Path) -> None:
+    """Nothing is lost where a journal is missing and the others are the same; a node with a hole is no start."""
+    made(tmp_path / "a", {"1": without(journals(1, 50), 20, 30)}, epochs=3)
+    made(tmp_path / "b", {"1": without(journals(1, 55), 40)}, epochs=2)
+    made(tmp_path / "c", {"1": journals(1, 50)}, epochs=2)
+    result = run("journal", "compare", tmp_path / "a", tmp_path / "b", tmp_path / "c", "--json")
+    assert [
+        (one["verdict"], one["common"], one["missing"], one["behind"], one["own"]) for one in result.json()["records"]
+    ] == [("missing", 19, 20, 2, 0), ("missing", 39, 40, 1, 5), ("start", 50, None, 0, 0)]
+    looked_at = [step for step in result.json()["summary"]["steps"] if "only" in step]
+    assert len(looked_at) == 1
+    assert "(5 journals)" in looked_at[0]
+
+
+def test_check_says_what_starrocks_would_skip(tmp_path: Path) -> None:
+    broken = {number: struct.pack(">hi", code, 40) + b'{"a' for number, code in ((7, 12001), (9, 10071))}
+    meta = made(tmp_path / "fe", {"1": {**journals(1, 20, doris=False), **broken}})
+    lines = run("journal", "check", meta).text.splitlines()
+    assert (
+        "7  journal 7: its payload begins as JSON and is none  replay stops here; StarRocks would not skip" in lines[0]
+    )
+    assert "replay stops here; StarRocks may be told to skip it" in lines[1]
+
+
 def test_compare_finds_a_hole_and_epochs_decide(tmp_path: Path) -> None:
     made(tmp_path / "a", {"1": without(journals(1, 50), 20)}, epochs=2)
     made(tmp_path / "b", {"1": journals(1, 50)}, epochs=3)

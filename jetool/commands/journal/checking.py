@@ -129,6 +129,9 @@ def _row(found: Journals, one: JournalFinding) -> Row:
     return FOUND.row((one.kind, one.stops, one.database, one.first, one.last, one.code, name, one.skips, one.text))
 
 
+_SKIPS: Final = {"yes": "; StarRocks may be told to skip it", "no": "; StarRocks would not skip it"}
+
+
 def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
     values = {name: to_text(kind, value, style) for name, kind, value in row}
     if "text" not in values or "kind" not in values:
@@ -137,7 +140,8 @@ def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signat
     if values.get("last", ids) != ids:
         ids = f"{ids}..{values['last']}"
     stop = "  replay stops here" if values.get("stops") == "yes" else ""
-    return f"{values['kind']:<18}  {ids}  {values['text']}{stop}"
+    skips = _SKIPS.get(values.get("skippable", ""), "")
+    return f"{values['kind']:<18}  {ids}  {values['text']}{stop}{skips}"
 
 
 def _summary(env: str, done: JournalCheck) -> Row:

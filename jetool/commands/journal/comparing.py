@@ -38,8 +38,8 @@ NODE: Final = Shape(
         Field("common", "int", "the last id up to which it has the same journals", null=True),
         Field("fork", "int", "the first id that differs", null=True),
         Field("missing", "int", "the first id that only one of the two has although both should", null=True),
-        Field("behind", "int", "journals that the one to start from has after that"),
-        Field("own", "int", "journals that only this one has after that"),
+        Field("behind", "int", "journals of the one to start from that it lacks, or has others for"),
+        Field("own", "int", "journals that only this one has, or has others for"),
     ),
 )  # fmt: skip
 COMPARED: Final = Shape(
@@ -141,7 +141,8 @@ def _steps(opened: list[Journals], found: Comparison, verdicts: list[str]) -> li
     steps = ["stop all frontends, and keep a copy of each meta directory"]
     for one in found.nodes:
         if one.own and one.node != found.start:
-            home, first = opened[one.node].home, (one.parting.common or 0) + 1
+            home, parting = opened[one.node].home, one.parting
+            first = parting.missing or parting.fork or (parting.common or 0) + 1
             steps.append(
                 f"look at what only {home} has, since it will be lost ({plural(one.own, 'journal')}): "
                 f"jetool journal show {home} {first}.."
