@@ -11,7 +11,9 @@ from __future__ import annotations
 import heapq
 import marshal
 import tempfile
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import IO, Final
 
 from engine.errors import StorageError, caused_by
@@ -79,7 +81,7 @@ class SortedVersions:
             table.clear()
         self.held = 0
         if len(self._runs) >= _MOST_RUNS:
-            merged = _written(heapq.merge(*[_read(run) for run in self._runs]))
+            merged = _written(_merged([_read(run) for run in self._runs]))
             self.close()
             self._runs.append(merged)
 
@@ -89,7 +91,7 @@ class SortedVersions:
             yield from self._groups_of_one()
             return
         sources = [_read(run) for run in self._runs]
-        rows: Iterator[Row] = heapq.merge(*sources, self._sorted()) if sources else self._sorted()
+        rows = _merged([*sources, _batches(self._sorted())]) if sources else self._sorted()
         at, last, nodes = -1, b"", [(0, KeyVersions())]
         for database, key, node, _, packed in rows:
             if database != at or key != last:
@@ -160,17 +162,40 @@ def _written(rows: Iterable[Row]) -> IO[bytes]:
     raise failure
 
 
+def _merged(sources: list[Iterator[list[Row]]]) -> Iterator[Row]:
+    """The rows of sorted sources in order.
+
+    A batch of each is held. What is not after the least of their last rows is complete, and is sorted at once: that
+    merges the batches without a step for every row.
+    """
+    reading = [(source, batch) for source in sources if (batch := next(source, None))]
+    while reading:
+        # No two rows have database, key, node and run in common: their versions are never compared.
+        bound = min(batch[-1] for _, batch in reading)
+        taken: list[Row] = []
+        after: list[tuple[Iterator[list[Row]], list[Row]]] = []
+        for source, batch in reading:
+            if batch[-1] > bound:
+                cut = bisect_right(batch, bound)
+                taken += batch[:cut]
+                after.append((source, batch[cut:]))
+                continue
+            taken += batch
+            following = next(source, None)
+            if following:
+                after.append((source, following))
+        if len(reading) > 1:
+            taken.sort()
+        reading = after
+        yield from taken
+
+
 def _run_of(rows: Iterable[Row]) -> IO[bytes]:
     # Without a name: it is gone with the process, however that ends.
     file = tempfile.TemporaryFile(buffering=1 << 16)  # noqa: SIM115 - closed by ``close``
     try:
-        batch: list[Row] = []
-        for row in rows:
-            batch.append(row)
-            if len(batch) == _BATCH:
-                marshal.dump(batch, file)
-                batch = []
-        marshal.dump(batch, file)
+        for batch in _batches(rows):
+            marshal.dump(batch, file)
         # An empty batch ends the run.
         marshal.dump([], file)
         file.flush()
@@ -180,9 +205,15 @@ def _run_of(rows: Iterable[Row]) -> IO[bytes]:
     return file
 
 
-def _read(file: IO[bytes]) -> Iterator[Row]:
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    iterator = iter(rows)
+    while batch := list(islice(iterator, _BATCH)):
+        yield batch
+
+
+def _read(file: IO[bytes]) -> Iterator[list[Row]]:
     file.seek(0)
     batch: list[Row] = marshal.load(file)
     while batch:
-        yield from batch
+        yield batch
         batch = marshal.load(file)
