@@ -175,12 +175,14 @@ def _file(file: AbsentFile) -> tuple[object, ...]:
 
 def _summary(env: str, report: MissingReport, counts: Counter[str], to: str | None) -> tuple[object, ...]:
     next_command = None
-    if report.problem and not (counts[MISSING] or counts[CUT] or counts[UNKNOWN]):
+    if to is not None:
+        next_command = f"jetool verify {to}/env --full"
+    elif report.problem and not (counts[MISSING] or counts[CUT] or counts[UNKNOWN]):
         next_command = f"jetool salvage {env} --to DIR"
     elif counts[MISSING] or counts[CUT] or report.problem:
         next_command = f"restore the files from a backup, or: jetool missing {env} --repair --to COPY"
     return (
         env, report.problem or None, counts[MISSING], counts[CUT], counts["cleaned"], counts[UNKNOWN],
         len(report.keys), sum(key.older != NULL_LSN for key in report.keys), len(report.subtrees),
-        sum(one.records for one in report.subtrees), to, None if to is not None else next_command,
+        sum(one.records for one in report.subtrees), to, next_command,
     )  # fmt: skip

@@ -142,6 +142,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = run("missing", env, "--repair", "--to", tmp_path / "copy", "--format", "ndjson")
     assert done.code == 6
     assert state_of(env) == before
+    assert done.lines()[-1]["next"] == f"jetool verify {tmp_path / 'copy'}/env --full"
     assert records_of(tmp_path / "copy" / "env")
     assert run("verify", tmp_path / "copy" / "env", "--full").code == 0
 
