@@ -15,7 +15,7 @@ from engine.catalog.naming_replay import await_end
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
-from engine.db.opening import WriterLock, is_directory, lock_for_writing, open_parts
+from engine.db.opening import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_parts
 from engine.errors import RefusedError, UnsupportedError, UsageError, plural
 from engine.events import Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
@@ -25,7 +25,7 @@ from engine.format.vlsn import NEXT_VLSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFile
 from engine.recovery.rollback_tracker import RollbackPeriod
-from engine.storage.base import Storage
+from engine.storage.base import Lock, Storage
 from engine.tree.context import NodeIds
 from engine.tree.database_state import DatabaseState
 from engine.txn.manager import CommitGate
@@ -90,12 +90,12 @@ class Engine:
         self.storage = storage
         # What the environment's own file says wins over the caller, as in JE.
         self.config = config.with_params(read_properties(storage)) if is_directory(storage) else config
-        self._lock: WriterLock | None = None
+        self._lock: WriterLock | Lock | None = None
         self.stopped = False
         self._ends: dict[int, list[_AtEnd]] = {}
         try:
-            if not self.config.read_only:
-                self._lock = lock_for_writing(storage, self.config)
+            # Before anybody looks which files there are.
+            self._lock = lock_for_reading(storage) if self.config.read_only else lock_for_writing(storage, self.config)
             self.parts = open_parts(storage, self.config, listener)
         except BaseException:
             if self._lock is not None:

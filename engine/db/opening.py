@@ -5,7 +5,8 @@ after a bad entry (D-5); recover in memory; set invisible bits and cut the file 
 committed naming operations left; merge the VLSN index; take a checkpoint (R-REC-60 to R-REC-64). Nothing but the lock
 file is changed before recovery has succeeded.
 
-For reading nothing is locked, created or changed.
+For reading nothing is created or changed, and no writer is kept waiting. Where there is a ``je.lck``, its byte 1 is
+locked, shared: as long as somebody reads no cleaner deletes a file, ours or JE's (R-LOG-28).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_head import cut_missing
 from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
-from engine.errors import DamageError, NotFoundError, RefusedError, plural
+from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
@@ -54,6 +55,10 @@ from engine.vlsn.recovery_merge import open_index
 
 LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
+_READERS_BYTE: Final = 1
+# How long a deletion of files may take, at most.
+_DELETION_WAITS: Final = 50
+_DELETION_WAIT_S: Final = 0.02
 # What nodes may take of the cache during recovery; the rest is for what is kept of transactions and the checkpoint.
 _RECOVERY_PART: Final = 0.6
 _INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
@@ -111,6 +116,21 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
         # Refuse before a lock file is left in a directory that is no environment.
         list_log_files(storage)
     return WriterLock(storage)
+
+
+def lock_for_reading(storage: Storage) -> Lock | None:
+    """Keep the cleaner of another process from deleting files; None where nobody can: nothing is made for it.
+
+    A cleaner that deletes some just now is waited for, a moment, since it looks for readers first.
+    """
+    for _ in range(_DELETION_WAITS if storage.stat(LOCK_FILE) is not None else 0):
+        try:
+            return storage.lock(LOCK_FILE, _READERS_BYTE, exclusive=False)
+        except RefusedError:
+            time.sleep(_DELETION_WAIT_S)
+        except (NotFoundError, StorageError):
+            break
+    return None
 
 
 def is_directory(storage: Storage) -> bool:

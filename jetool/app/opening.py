@@ -1,7 +1,8 @@
 """Environments as commands open them.
 
-* Readers recover in memory: no lock, no file, not one byte changed; what the log says at that moment is what they show.
-  A live writer is named, since what it has not logged yet cannot be seen.
+* Readers recover in memory: no file, not one byte changed, and no lock but the shared one for which a cleaner keeps its
+  files (R-LOG-28); what the log says at that moment is what they show. A live writer is named, since what it has not
+  logged yet cannot be seen.
 * Writers hold byte 0 of ``je.lck``, wait for it as long as ``--lock-timeout`` says, and save what they overwrite.
 """
 

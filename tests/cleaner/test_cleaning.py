@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry_types import UPD_LN
 from engine.format.lsn import file_of
 from engine.log.files import list_log_files
+from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
@@ -29,7 +33,7 @@ ANY = CleaningLimits(min_utilization=90, min_file_utilization=50, min_age=1)
 VALUE = b"v" * 60
 
 
-def make(storage: MemoryStorage | None = None, **changes: Any) -> Environment:
+def make(storage: MemoryStorage | DiskStorage | None = None, **changes: Any) -> Environment:
     return open_env(storage or MemoryStorage(), cleaner_min_age=1, **changes)
 
 
@@ -320,6 +324,44 @@ def test_a_reader_in_another_process_keeps_all_of_them() -> None:
     assert cleaner_of(env).deletion.refused is not None
     reader.release()
     assert cleaner_of(env).deletion.manage() == [1]
+
+
+READER = """
+import sys
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+config = EnvironmentConfig(read_only=True, cache_bytes=100_000)
+with Environment(sys.argv[1], config) as env, env.open_database("d") as db:
+    print("open", flush=True)
+    for line in sys.stdin:
+        print(len([value for _, value in db.items()]), flush=True)
+"""
+
+
+def test_a_reader_of_ours_misses_no_file(tmp_path: Path) -> None:
+    """The files that a reader has found when it opened stay until it closes; a second one finds them, too."""
+    env = make(DiskStorage(tmp_path / "env"))
+    expected = fill(env, 10)
+    env.sync()
+    words = [sys.executable, "-c", READER, str(tmp_path / "env")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdin is not None
+        assert reader.stdout.readline() == "open\n"
+        clean_one(env, 1)
+        env.checkpoint(force=True)
+        assert cleaner_of(env).states.is_reserved(1)
+        assert 1 in numbers(env)
+        assert f"another process reads the environment (a lock held by process {reader.pid}" in str(
+            cleaner_of(env).deletion.refused
+        )
+        reader.stdin.write("read\n")
+        reader.stdin.flush()
+        assert int(reader.stdout.readline()) == len(expected)
+        reader.stdin.close()
+    assert cleaner_of(env).deletion.manage() == [1]
+    assert records_of(env) == expected
+    env.close()
 
 
 def test_reserved_files_are_known_when_the_environment_is_opened_again() -> None:
