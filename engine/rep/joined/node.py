@@ -33,7 +33,7 @@ from engine.rep.client.connection import Address, Network
 from engine.rep.client.copying import choose
 from engine.rep.client.handshake import SECONDARY, Joining, NameInUseError, join
 from engine.rep.client.looking import GroupLook, NodeLook, check_group, look
-from engine.rep.frames import DisconnectedError, address_text
+from engine.rep.frames import DisconnectedError, PeerError, address_text
 from engine.rep.group import ELECTABLE, Membership, check_name, committed_members, read_membership
 from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
 from engine.rep.joined.answering import Answering, NodeFacts
@@ -253,12 +253,6 @@ class JoinedNode:
                     self.problem = error
                 except NameInUseError as error:
                     self._wait_for_name(error)
-                except NotFoundError as error:
-                    # At the beginning somebody may have mistyped; later all nodes may be down for a while.
-                    if not self._has_followed and self._members() is None:
-                        raise
-                    self.problem = error
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
                 finally:
                     self._leave()
                 with self._changed:
@@ -306,10 +300,17 @@ class JoinedNode:
                 consequence="it has not joined; nothing was changed",
                 hint="a node of one group joins another with an empty directory only",
             )  # fmt: skip
-        found = look(self._network, self._addresses, wanted, self.config.timeout_s)
+        try:
+            found = look(self._network, self._addresses, wanted, self.config.timeout_s)
+        except (NotFoundError, PeerError) as error:
+            # At the beginning somebody may have mistyped; later all nodes may be down, or start, or say nothing yet.
+            if not self._has_followed and members is None:
+                raise
+            raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
         self._group = found.group
-        # Any of them leads back, whichever was named.
-        self._addresses = list(dict.fromkeys([*self._addresses, *(node.address for node in found.nodes)]))
+        # Any of them leads back, whichever was named; this node itself does not.
+        known_now = [*self._addresses, *(node.address for node in found.nodes)]
+        self._addresses = [address for address in dict.fromkeys(known_now) if address != self.config.listen]
         return found
 
     def _joined(self, address: Address, group: str) -> MasterLink:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from engine.errors import StorageError
+from engine.errors import FormatError, StorageError
 from engine.rep.client.call import Call, ServiceError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.looking import node_state, state_of
@@ -16,6 +18,7 @@ from engine.rep.joined.answering import Answering, Conversation, NodeFacts
 from engine.rep.wire.group_lines import GroupResponse, StateResponse
 from engine.rep.wire.lines import Refused
 from engine.rep.wire.node_state import NodeStateError, NodeStateResponse
+from engine.rep.wire.services import encode_service_request
 from engine.storage.memory import MemoryStorage
 from tests.rep.joined.playing import PATIENCE_S, group_of, joined, operations
 from tests.rep.nodes import free_ports
@@ -64,6 +67,18 @@ def test_it_answers_as_a_node_of_je(path: Path) -> None:
     played = Player(recording._replace(pieces=[Piece(True, asked, ""), Piece(False, answer, "")])).play()
     mine = [one.what for one in played if not one.client][1]
     assert comparable(mine) == comparable(theirs)
+
+
+@given(st.sampled_from(("BinaryNodeState", "NodeState", "Group", "x")), st.binary(max_size=80), st.booleans())
+def test_whatever_is_said_to_it(service: str, data: bytes, named: bool) -> None:
+    """It answers, waits for more, or refuses what makes no sense."""
+    conversation = Conversation(lambda: FACTS)
+    try:
+        answer = conversation.hear((encode_service_request(service) if named else b"") + data)
+    except FormatError:
+        return
+    assert answer[:1] in (b"", b"\0", b"\3")
+    assert len(answer) < 300
 
 
 def test_a_node_that_runs_is_asked() -> None:

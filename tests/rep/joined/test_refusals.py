@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +12,26 @@ import pytest
 
 from engine.errors import JetoolError
 from engine.format.entry_types import COMMIT
+from engine.rep.client.connection import Address, Connection, Network
+from engine.rep.frames import DisconnectedError
+from engine.rep.joined.node import JoinedNode
 from engine.rep.wire import feeder as f
 from engine.rep.wire.messages import Message
 from engine.storage.memory import MemoryStorage
 from tests.rep.client.copy_server import CopyServer
-from tests.rep.joined.playing import failure_of, followed, group_of, joined, operations
+from tests.rep.joined.playing import (
+    PATIENCE_S,
+    WholeGroup,
+    config_of,
+    failure_of,
+    followed,
+    group_of,
+    joined,
+    opened,
+    operations,
+)
+from tests.rep.nodes import eventually
+from tests.rep.streams import check_index
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +87,18 @@ def test_nobody_is_there() -> None:
     assert (error.exit_code, "no node answers" in str(error)) == (4, True)
 
 
+def test_a_group_that_is_down_for_a_while_is_waited_for() -> None:
+    """By a node that was in it before, whatever its nodes say meanwhile; another one is told at once."""
+    log, storage = operations(), MemoryStorage()
+    followed(group_of(log[:20]), storage)
+    group = group_of(log, down={"n1"})
+    with joined(group, storage) as node:
+        eventually(lambda: "cannot be looked at" in str(node.problem))
+        assert node.failure is None
+        group.down = set()
+        assert node.await_vlsn(log[-1].vlsn, PATIENCE_S), node.problem
+
+
 def test_a_group_of_another_identity() -> None:
     """Of another name than the environment's, and of the same name with another UUID."""
     storage = MemoryStorage()
@@ -110,3 +140,56 @@ def test_a_stream_that_makes_no_sense(spoil: Any, text: str) -> None:
         assert node.await_end(20)
         assert node.status().last_vlsn == 30
     assert text in str(node.failure)
+
+
+class Flipping:
+    """A network that changes one bit of what the master sends."""
+
+    def __init__(self, network: Network, at: int) -> None:
+        self._network = network
+        self.left = at
+
+    def connect(self, address: Address, deadline: float) -> Connection:
+        """A connection of which a bit may be another one."""
+        return _FlippingConnection(self, self._network.connect(address, deadline))
+
+
+class _FlippingConnection:
+    def __init__(self, network: Flipping, connection: Connection) -> None:
+        self._network = network
+        self._connection = connection
+        self.send, self.close = connection.send, connection.close
+
+    def receive(self, deadline: float) -> bytes:
+        """What has come, or nearly."""
+        try:
+            data = bytearray(self._connection.receive(deadline))
+        except AssertionError as error:
+            # The client waits for the rest of what it takes for longer than it is.
+            raise DisconnectedError("nothing comes") from error
+        at, self._network.left = self._network.left, self._network.left - len(data)
+        if 0 <= at < len(data):
+            data[at] ^= 1 << at % 8
+        return bytes(data)
+
+
+def test_a_bit_that_changes_on_the_way() -> None:
+    """Wherever it is, the node goes on or says in its own words why not; its log stays one that can be opened."""
+    log, chosen, ends = operations()[:60], random.Random(16), Counter[str]()
+    for _ in range(60):
+        group, storage = group_of(log), MemoryStorage()
+        config = config_of(group, timeout_s=1.0)
+        node = JoinedNode(storage, config, Flipping(WholeGroup(group, CopyServer({})), chosen.randrange(9000)))
+        node.start()
+        deadline = time.monotonic() + 20
+        while node.failure is None and not node.await_vlsn(60, 0.02):
+            assert time.monotonic() < deadline, node.problem
+        node.stop()
+        assert node.failure is None or isinstance(node.failure, JetoolError)
+        ends[type(node.failure).__name__] += 1
+        if storage.names():
+            env = opened(storage)
+            check_index(env)
+            env.close()
+    assert ends["PeerError"] > 2
+    assert ends["NoneType"] > 5
