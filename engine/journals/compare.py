@@ -106,7 +106,8 @@ def compare_nodes(nodes: Sequence[NodeJournals]) -> Comparison:
         # Up to here both have been read.
         base = parting.fork - 1 if parting.fork is not None else min(nodes[start].last, nodes[other].last)
         own, behind = (
-            lacks + max(nodes[node].last - base, 0) for lacks, node in zip(parting.lacks, (other, start), strict=True)
+            lacks + max(nodes[node].last - max(base, nodes[node].first - 1), 0)
+            for lacks, node in zip(parting.lacks, (other, start), strict=True)
         )
         standings.append(NodeStanding(other, parting, behind, own))
     return Comparison(start, tuple(standings), followers(start))

@@ -262,6 +262,10 @@ def test_compare_goes_on_after_a_hole(tmp_path: Path) -> None:
     looked_at = [step for step in result.json()["summary"]["steps"] if "only" in step]
     assert len(looked_at) == 1
     assert "(5 journals)" in looked_at[0]
+    # Those before the first of another are in its image.
+    made(tmp_path / "d", {"101": journals(101, 10)}, epochs=2)
+    apart = document("compare", tmp_path / "c", tmp_path / "d")["records"]
+    assert [(one["verdict"], one["behind"], one["own"]) for one in apart] == [("behind", 10, 0), ("start", 0, 0)]
 
 
 def test_check_says_what_starrocks_would_skip(tmp_path: Path) -> None:

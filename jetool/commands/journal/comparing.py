@@ -77,9 +77,9 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
     """Compare the journals of several frontends, and say which of them to start from when the quorum is lost.
 
     Journals are the same when operation and payload are; zero bytes at the end do not count. To start from is the
-    frontend whose journals the most others have; of several the one with the highest epoch, then the one with the
-    largest id. Observers are compared, too, but a frontend to start from is a FOLLOWER where there is one. Nothing is
-    locked, created or changed.
+    frontend whose journals the most others have; of several the one with the fewest holes, then the one with the
+    highest epoch, then the one with the largest id. Observers are compared, too, but a frontend to start from is a
+    FOLLOWER where there is one. Nothing is locked, created or changed.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(open_journals(run, place, product)) for place in (env, *others)]
