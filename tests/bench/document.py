@@ -40,6 +40,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "rescue": ("tests.bench.rescue", "--build", "native"),
     "replication": ("tests.bench.replication",),
     "stream": ("tests.bench.stream",),
+    "growth": ("tests.bench.cleaner",),
     "derby": ("tests.bench.derby",),
 }
 # Ended well, or with a bound that was missed.
