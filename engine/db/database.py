@@ -140,7 +140,8 @@ class Database:
         """Insert or update a record; with duplicates add a data item.
 
         Arguments:
-            mode: what to do where there is a record, or none; one that has expired is none.
+            mode: what to do where there is a record, or none; one that has expired is none. NEW_KEY allows no other
+                item of the key either, as JE's putNoOverwrite; INSERT_ONLY only not the same one, as its putNoDupData.
             expiration: of a new record: days since 1970, or negative hours; 0 for none.
             update_expiration: an update sets it too; otherwise that of the record stays.
 
@@ -151,7 +152,8 @@ class Database:
         engine, state = self._engine, self.state
         wanted = key if self._plain else self._key(key, data)
         payload = user_payload(b"" if not self._plain and self.duplicates else data, expiration, update_expiration)
-        if txn is not None and not state.deferred and not self._dependents.secondaries:
+        is_plain = not self._dependents.secondaries and mode is not PutMode.NEW_KEY
+        if txn is not None and not state.deferred and is_plain:
             # What ``operation`` comes to here, without its object.
             engine.check_writes()
             done = engine.records.put(state, wanted, payload, txn.inner, mode)

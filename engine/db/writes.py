@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from engine.db.engine import Engine
-from engine.db.scan import RecordWalker, key_and_data
+from engine.db.scan import RecordWalker, key_and_data, key_bounds, records_between
 from engine.errors import JetoolError, RefusedError
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
@@ -97,6 +97,8 @@ class RecordWriter:
 
     def put(self, key: Key, payload: Payload, locker: Txn, mode: PutMode = PutMode.OVERWRITE) -> bool:
         """Insert or update a record; False when the mode did not allow it."""
+        if mode is PutMode.NEW_KEY:
+            return self._put_new_key(key, payload, locker)
         if not self.dependents.secondaries:
             return self._engine.records.put(self._state, key, payload, locker, mode)
         while True:
@@ -118,6 +120,19 @@ class RecordWriter:
             if self._engine.records.put(self._state, key, payload, locker, wanted):
                 self._go(steps, locker)
                 return True
+
+    def _put_new_key(self, key: Key, payload: Payload, locker: Txn) -> bool:
+        if not self._state.duplicates:
+            return self.put(key, payload, locker, PutMode.INSERT_ONLY)
+        low, high = key_bounds(self._state, key_and_data(self._state, key, b"")[0])
+        between = partial(records_between, self._engine, self._state, low, high, locker=locker)
+        if any(between()) or not self.put(key, payload, locker, PutMode.INSERT_ONLY):
+            return False
+        # Another transaction may have inserted another item in between: each waits for the other's, and one is refused.
+        if sum(len(found) for found in between()) > 1:
+            self.delete(key, locker)
+            return False
+        return True
 
     def delete(self, key: Key, locker: Txn) -> bool:
         """Delete a record; False when there is none."""

@@ -66,11 +66,12 @@ def _now() -> int:
 
 
 class PutMode(Enum):
-    """What a put does where a record is, or is not."""
+    """What a put does where a record is, or is not; NEW_KEY is for callers of ``engine.db``, which resolves it."""
 
     OVERWRITE = "overwrite"
     INSERT_ONLY = "insert only"
     UPDATE_ONLY = "update only"
+    NEW_KEY = "new key"
 
 
 class LeafKind(NamedTuple):

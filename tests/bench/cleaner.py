@@ -182,7 +182,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
     options = parser.parse_args(words)
     path, kept = options.je_classpath, True
-    print(f"{'':18}{'MB':>9}{'at most':>9}{'unclean':>9}{'CPU s':>8}{'files':>7}{'ms/MB':>9}")
+    print(f"{'workload':18}{'MB':>9}{'at most':>9}{'unclean':>9}{'CPU s':>8}{'files':>7}{'ms/MB':>9}")
     with tempfile.TemporaryDirectory(prefix="jetool-bench-") as directory:
         scratch = Path(directory)
         build = builds((options.build,), scratch / "build")[0]

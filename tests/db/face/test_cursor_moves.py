@@ -221,6 +221,34 @@ def test_an_expired_record_is_no_record() -> None:
     assert db.delete(b"k") == 0
 
 
+def test_a_new_key_among_duplicates() -> None:
+    """JE's putNoOverwrite: any data item of the key is in the way, one that is not committed is waited for."""
+    config = EnvironmentConfig(create=True, lock_timeout_ms=20)
+    options = DatabaseOptions(duplicates=True)
+    with Environment(MemoryStorage(), config) as env, env.create_database("d", options) as db:
+        for neighbour in (b"k0", b"l", b"j"):
+            db.put(neighbour, b"x")
+        first, second = env.begin(), env.begin()
+        assert db.put(b"k", b"1", first, mode=PutMode.NEW_KEY)
+        with pytest.raises(LockConflictError):
+            db.put(b"k", b"2", second, mode=PutMode.NEW_KEY)
+        second.abort()
+        first.abort()
+        with env.begin() as txn:
+            assert db.put(b"k", b"2", txn, mode=PutMode.NEW_KEY)
+            assert not db.put(b"k", b"3", txn, mode=PutMode.NEW_KEY)
+        for data in (b"1", b"2", b"3"):
+            assert not db.put(b"k", data, mode=PutMode.NEW_KEY)
+            with db.cursor() as cursor:
+                assert not cursor.put(b"k", data, mode=PutMode.NEW_KEY)
+        assert db.put(b"k", b"3", mode=PutMode.INSERT_ONLY)
+        assert [data for key, data in db.items() if key == b"k"] == [b"2", b"3"]
+        assert db.delete(b"k") == 2
+        assert db.put(b"k", b"4", mode=PutMode.NEW_KEY)
+        db.put(b"old", b"1", expiration=20_000)
+        assert db.put(b"old", b"2", mode=PutMode.NEW_KEY)
+
+
 def test_replacing_among_duplicates() -> None:
     _, db = make()
     db.put(b"k", b"1")
