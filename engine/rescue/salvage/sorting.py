@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import marshal
+import struct
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ Table = dict[bytes, KeyVersions]
 MOST_BYTES: Final = 192 << 20
 _MOST_RUNS: Final = 64
 _BATCH: Final = 256
+_LENGTH: Final = struct.Struct("<I")
 
 
 class SortedVersions:
@@ -195,9 +197,12 @@ def _run_of(rows: Iterable[Row]) -> IO[bytes]:
     file = tempfile.TemporaryFile(buffering=1 << 16)  # noqa: SIM115 - closed by ``close``
     try:
         for batch in _batches(rows):
-            marshal.dump(batch, file)
-        # An empty batch ends the run.
-        marshal.dump([], file)
+            # In one piece: from a file, marshal would read every number with a call of its own.
+            data = marshal.dumps(batch)
+            file.write(_LENGTH.pack(len(data)))
+            file.write(data)
+        # A length of 0 ends the run.
+        file.write(_LENGTH.pack(0))
         file.flush()
     except BaseException:
         file.close()
@@ -213,7 +218,6 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 def _read(file: IO[bytes]) -> Iterator[list[Row]]:
     file.seek(0)
-    batch: list[Row] = marshal.load(file)
-    while batch:
+    while (length := _LENGTH.unpack(file.read(_LENGTH.size))[0]) > 0:
+        batch: list[Row] = marshal.loads(file.read(length))
         yield batch
-        batch = marshal.load(file)
