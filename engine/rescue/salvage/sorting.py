@@ -29,7 +29,7 @@ Table = dict[bytes, KeyVersions]
 MOST_BYTES: Final = 192 << 20
 _MOST_RUNS: Final = 64
 _BATCH: Final = 256
-_LENGTH: Final = struct.Struct("<I")
+_LENGTH: Final = struct.Struct("<Q")
 
 
 class SortedVersions:
