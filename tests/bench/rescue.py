@@ -120,10 +120,8 @@ def run(options: argparse.Namespace, room: Path) -> None:
             refs = refs or cpu
             rate = megabytes / cpu
             bounded = one._replace(most_s=je_s[one.beside]) if one.beside in je_s else one
-            print(
-                f"{one.words} ({build.name}):".ljust(44),
-                f"{cpu:7.3f} {rate:7.1f}  {_verdict(bounded, cpu, megabytes, refs)}",
-            )
+            verdict = _verdict(bounded, cpu, megabytes, refs)
+            print(f"{one.words} ({build.name}):".ljust(44), f"{cpu:7.3f} {rate:7.1f}  {verdict}".rstrip())
 
 
 def _verdict(line: Line, cpu: float, megabytes: float, refs: float) -> str:

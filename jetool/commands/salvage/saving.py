@@ -16,7 +16,6 @@ from engine.rescue.salvage.results import LostVersion, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
 from jetool.commands.salvage.rows import DATABASE
 from jetool.commands.salvage.writing import SourceFiles
-from jetool.output.ldif import write_ldif
 from jetool.output.shape import Row
 
 if TYPE_CHECKING:
@@ -79,6 +78,8 @@ def save(
 
 def _write_entries(directory: Path) -> None:
     """The entries of what was saved as an environment, as LDIF beside it."""
+    from jetool.output.ldif import write_ldif
+
     if not (directory / "env").exists():
         raise NotFoundError("no records were saved, so that there are no entries", file=str(directory), hint="--as env")
     with Environment(directory / "env", EnvironmentConfig(read_only=True)) as env:
