@@ -11,34 +11,15 @@ from typing import Final, NamedTuple
 
 from engine.errors import JetoolError, NotFoundError
 from engine.rep.changes.position import CommitPoint, Position
+from engine.rep.client.feeder_stream import FeederStream
 from engine.rep.client.handshake import Feeding
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.frames import PeerError
 from engine.rep.wire.entries import WireEntry
-from engine.rep.wire.feeder import (
-    AVAILABLE,
-    DEFAULT,
-    FEEDER,
-    NOW,
-    AlternateMatchpoint,
-    Entry,
-    EntryNotFound,
-    EntryRequest,
-    Heartbeat,
-    HeartbeatResponse,
-    ProtocolError,
-    SecurityFailureResponse,
-    ShutdownRequest,
-    ShutdownResponse,
-    StartStream,
-)
+from engine.rep.wire.feeder import AVAILABLE, DEFAULT, NOW, AlternateMatchpoint, Heartbeat
 
 BEGIN: Final = "begin"
 LATEST: Final = "now"
-# Versions below know no types of requests.
-_TYPED_REQUESTS: Final = 7
 _FIRST: Final = 1
-_NO_SYNCUP: Final = -1
-_SILENCE_S: Final = 30.0
 
 
 class LostPositionError(JetoolError):
@@ -86,16 +67,14 @@ class Feed:
     """
 
     def __init__(self, joined: Feeding) -> None:
-        self._call = joined.call
-        self._version = joined.version
-        self.peer = joined.call.peer
+        self._stream = FeederStream(joined)
+        self.peer = self._stream.peer
         self.uuid = joined.uuid
         self.log_version = joined.log_version
-        self._asked: int | None = None
 
     def close(self) -> None:
         """End it."""
-        self._call.close()
+        self._stream.close()
 
     def begin(self, wanted: str | int) -> int:
         """Start a stream that nothing was read of before.
@@ -111,14 +90,14 @@ class Feed:
             LostPositionError: the master does not have the VLSN any more.
             NotFoundError: it does not have it yet.
         """
-        if self._version < _TYPED_REQUESTS:
+        if not self._stream.has_typed_requests:
             start = self._untyped(wanted)
         elif wanted == LATEST:
             # Whatever is asked for, the answer is the last one.
             start = self._entry(_FIRST, NOW).vlsn + 1
         else:
             vlsn = _FIRST if wanted == BEGIN else int(wanted)
-            answer = self._ask(vlsn, AVAILABLE)
+            answer = self._stream.ask(vlsn, AVAILABLE)
             if vlsn == _FIRST and answer is None:
                 raise LongHistoryError(f"{self.peer} does not send its first entry")
             if not isinstance(answer, WireEntry):
@@ -129,7 +108,7 @@ class Feed:
                 raise _not_yet(vlsn, answer.vlsn)
             # It may be the one after the last.
             start = max(answer.vlsn, vlsn)
-        self._start(start)
+        self._stream.start(start)
         return start
 
     def go_on(self, position: Position, *, may_retract: bool) -> CommitPoint | None:
@@ -148,9 +127,9 @@ class Feed:
         """
         last = position.last
         if last is None:
-            self._start(self._begun(position.torn.start))
+            self._stream.start(self._begun(position.torn.start))
             return None
-        answer = self._ask(last.vlsn, DEFAULT)
+        answer = self._stream.ask(last.vlsn, DEFAULT)
         if answer is None:
             raise self._lost(last.vlsn, "it is gone")
         common = last
@@ -159,9 +138,9 @@ class Feed:
                 raise self._other_history(last, answer)
             common = self._common(position, answer)
         # The stream may begin only where the master has an entry.
-        if common.restart < common.vlsn and not isinstance(self._ask(common.restart, DEFAULT), WireEntry):
+        if common.restart < common.vlsn and not isinstance(self._stream.ask(common.restart, DEFAULT), WireEntry):
             raise self._lost(common.restart, "it is gone; a transaction began there that was open at the last commit")
-        self._start(common.restart)
+        self._stream.start(common.restart)
         return common if common is not last else None
 
     def receive(self, done_vlsn: int) -> Batch:
@@ -176,20 +155,12 @@ class Feed:
         """
         entries: list[WireEntry] = []
         txn_end = 0
-        for one in self._call.stream(self._version, _SILENCE_S):
-            if isinstance(one, WireEntry):
-                entries.append(one)
-            elif isinstance(one, Heartbeat):
+        for one in self._stream.receive():
+            if isinstance(one, Heartbeat):
                 txn_end = max(txn_end, one.txn_end_vlsn)
-                response = HeartbeatResponse(syncup_vlsn=_NO_SYNCUP, txn_end_vlsn=done_vlsn)
-                self._call.send(FEEDER, self._version, response)
-            elif isinstance(one, ShutdownRequest):
-                self._call.send(FEEDER, self._version, ShutdownResponse())
-                raise DisconnectedError(f"{self.peer} is being shut down")
-            elif isinstance(one, SecurityFailureResponse | ProtocolError):
-                raise PeerError(f"{self.peer} has ended the stream", found=one.text)
+                self._stream.report(done_vlsn)
             else:
-                raise PeerError(f"{self.peer} says what makes no sense in a stream", found=type(one).__name__)
+                entries.append(one)
         return Batch(entries, txn_end)
 
     def _common(self, position: Position, answer: WireEntry | AlternateMatchpoint) -> CommitPoint:
@@ -199,7 +170,7 @@ class Feed:
         for point in reversed(position.commits):
             if point.vlsn >= below:
                 continue
-            found = self._ask(point.vlsn, DEFAULT)
+            found = self._stream.ask(point.vlsn, DEFAULT)
             if isinstance(found, WireEntry) and point.is_same(found):
                 return point
             if found is None:
@@ -209,8 +180,8 @@ class Feed:
 
     def _begun(self, start: int) -> int:
         """The start of a stream of which nothing has come yet; it may be the VLSN after the last one."""
-        if self._version < _TYPED_REQUESTS:
-            answer = self._ask(start, DEFAULT)
+        if not self._stream.has_typed_requests:
+            answer = self._stream.ask(start, DEFAULT)
         else:
             answer = self._entry(start, AVAILABLE)
         found = answer.entry.vlsn if isinstance(answer, AlternateMatchpoint) else answer.vlsn if answer else start + 1
@@ -224,12 +195,12 @@ class Feed:
         """A start by the one type of request that older masters know."""
         if wanted == LATEST:
             # Far above everything: the answer is the last place that others could go on from.
-            alternate = self._ask((1 << 62), DEFAULT)
+            alternate = self._stream.ask((1 << 62), DEFAULT)
             if not isinstance(alternate, AlternateMatchpoint):
                 raise PeerError(f"{self.peer} does not say where its stream ends")
             return alternate.entry.vlsn + 1
         vlsn = _FIRST if wanted == BEGIN else int(wanted)
-        answer = self._ask(vlsn, DEFAULT)
+        answer = self._stream.ask(vlsn, DEFAULT)
         if answer is None:
             raise self._lost(vlsn, "it is gone")
         if isinstance(answer, AlternateMatchpoint):
@@ -237,24 +208,10 @@ class Feed:
         return answer.vlsn
 
     def _entry(self, vlsn: int, kind: int) -> WireEntry:
-        answer = self._ask(vlsn, kind)
+        answer = self._stream.ask(vlsn, kind)
         if not isinstance(answer, WireEntry):
             raise PeerError(f"{self.peer} has no stream", found=type(answer).__name__)
         return answer
-
-    def _ask(self, vlsn: int, kind: int) -> WireEntry | AlternateMatchpoint | None:
-        # Its reader goes backward only: another order would end the master.
-        assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)
-        self._asked = vlsn
-        typed = kind if self._version >= _TYPED_REQUESTS else None
-        self._call.send(FEEDER, self._version, EntryRequest(vlsn=vlsn, kind=typed))
-        answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound)
-        if isinstance(answer, AlternateMatchpoint):
-            return answer
-        return answer.entry if isinstance(answer, Entry) else None
-
-    def _start(self, vlsn: int) -> None:
-        self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
 
     def _lost(self, vlsn: int, why: str) -> LostPositionError:
         return LostPositionError(

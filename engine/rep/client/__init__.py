@@ -3,6 +3,7 @@
 * ``call``: a connection that belongs to a service, and one question to a text service
 * ``connection``: the seam to the network
 * ``copying``: a hot copy of a running node
+* ``feeder_stream``: what a master is asked and sends after the handshake
 * ``handshake``: what is agreed with a master before its stream, and its clock
 * ``log_files``: the log files of a running node
 * ``looking``: who is in a group, who is master, how far each node is

@@ -10,37 +10,18 @@ is told of nothing that is not durable here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from engine.errors import FormatError, UnsupportedError
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
+from engine.rep.client.feeder_stream import FeederStream
 from engine.rep.client.handshake import Feeding
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.frames import PeerError
 from engine.rep.replay import StreamRecord
 from engine.rep.stream import StreamEntry, to_stream
 from engine.rep.syncup import Answer, AnswerKind
 from engine.rep.wire.entries import WireEntry
-from engine.rep.wire.feeder import (
-    DEFAULT,
-    FEEDER,
-    AlternateMatchpoint,
-    Entry,
-    EntryNotFound,
-    EntryRequest,
-    Heartbeat,
-    HeartbeatResponse,
-    ProtocolError,
-    SecurityFailureResponse,
-    ShutdownRequest,
-    ShutdownResponse,
-    StartStream,
-)
-
-# Versions below know no types of requests.
-_TYPED_REQUESTS: Final = 7
-_SILENCE_S: Final = 30.0
-_KINDS: Final = {Entry: AnswerKind.ENTRY, AlternateMatchpoint: AnswerKind.ALTERNATE}
+from engine.rep.wire.feeder import DEFAULT, AlternateMatchpoint, Heartbeat
 
 
 class MasterLink:
@@ -55,17 +36,15 @@ class MasterLink:
     """
 
     def __init__(self, joined: Feeding) -> None:
-        self._call = joined.call
-        self._version = joined.version
-        self.peer = joined.call.peer
+        self._stream = FeederStream(joined)
+        self.peer = self._stream.peer
         self.heartbeats = 0
         self.master_vlsn = NULL_VLSN
-        self._asked: int | None = None
         self._shown: int | None = None
 
     def close(self) -> None:
         """End it; also while another thread waits for the master."""
-        self._call.close()
+        self._stream.close()
 
     def ask(self, vlsn: int) -> Answer:
         """What the master has at a VLSN, lower than all that it was asked for before.
@@ -73,28 +52,23 @@ class MasterLink:
         Raises:
             DisconnectedError: it has gone. PeerError: it says what makes no sense.
         """
-        # Its reader goes backward only: another order would end the master.
-        assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)
-        self._asked = vlsn
-        kind = DEFAULT if self._version >= _TYPED_REQUESTS else None
-        self._call.send(FEEDER, self._version, EntryRequest(vlsn=vlsn, kind=kind))
-        answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound)
-        if isinstance(answer, EntryNotFound):
+        answer = self._stream.ask(vlsn, DEFAULT)
+        if answer is None:
             return Answer(AnswerKind.NOT_FOUND)
-        assert isinstance(answer, Entry | AlternateMatchpoint)
-        entry = self._form(answer.entry)
-        if isinstance(answer, Entry):
-            if entry.vlsn != vlsn:
-                raise PeerError(f"{self.peer} answers with VLSN {entry.vlsn}", expected=str(vlsn))
-            self._shown = vlsn
-        return Answer(_KINDS[type(answer)], entry)
+        if isinstance(answer, AlternateMatchpoint):
+            return Answer(AnswerKind.ALTERNATE, self._form(answer.entry))
+        entry = self._form(answer)
+        if entry.vlsn != vlsn:
+            raise PeerError(f"{self.peer} answers with VLSN {entry.vlsn}", expected=str(vlsn))
+        self._shown = vlsn
+        return Answer(AnswerKind.ENTRY, entry)
 
     def start(self, vlsn: int) -> None:
         """Begin the stream: at VLSN 1, or after the last answer."""
         # Anywhere else, and it would wait for what never comes, or end.
         assert self._shown is not None, vlsn
         assert vlsn in (FIRST_VLSN, self._shown + 1), (vlsn, self._shown)
-        self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
+        self._stream.start(vlsn)
 
     def receive(self) -> Iterator[StreamRecord]:
         """Wait for what comes next, and give its entries.
@@ -104,30 +78,22 @@ class MasterLink:
             PeerError: the master says what makes no sense.
             UnsupportedError: entries of a log version that cannot be written here.
         """
-        for one in self._call.stream(self._version, _SILENCE_S):
-            if isinstance(one, WireEntry):
-                self._check_version(one)
-                try:
-                    # Here, where nonsense of the master is not mistaken for damage of this log.
-                    record = one.record()
-                except FormatError as error:
-                    raise self._nonsense(error) from error
-                yield StreamRecord(one.vlsn, one.type_number, record)
-            elif isinstance(one, Heartbeat):
+        for one in self._stream.receive():
+            if isinstance(one, Heartbeat):
                 self.heartbeats += 1
                 self.master_vlsn = max(self.master_vlsn, one.txn_end_vlsn)
-            elif isinstance(one, ShutdownRequest):
-                self._call.send(FEEDER, self._version, ShutdownResponse())
-                raise DisconnectedError(f"{self.peer} is being shut down")
-            elif isinstance(one, SecurityFailureResponse | ProtocolError):
-                raise PeerError(f"{self.peer} has ended the stream", found=one.text)
-            else:
-                raise PeerError(f"{self.peer} says what makes no sense in a stream", found=type(one).__name__)
+                continue
+            self._check_version(one)
+            try:
+                # Here, where nonsense of the master is not mistaken for damage of this log.
+                record = one.record()
+            except FormatError as error:
+                raise self._nonsense(error) from error
+            yield StreamRecord(one.vlsn, one.type_number, record)
 
     def report(self, txn_end_vlsn: int) -> None:
         """Say how far this node is: its last transaction end that is durable."""
-        said = HeartbeatResponse(syncup_vlsn=NULL_VLSN, txn_end_vlsn=txn_end_vlsn)
-        self._call.send(FEEDER, self._version, said)
+        self._stream.report(txn_end_vlsn)
 
     def _form(self, entry: WireEntry) -> StreamEntry:
         self._check_version(entry)

@@ -1,0 +1,102 @@
+"""The stream of a master after the handshake: what it is asked about places, where it starts, and what comes.
+
+A feeder looks for entries backward only, so each question is about a lower VLSN than the one before: 120, then 97, then
+60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among them, each of which wants an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.client.handshake import Feeding
+from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.feeder import (
+    FEEDER,
+    AlternateMatchpoint,
+    Entry,
+    EntryNotFound,
+    EntryRequest,
+    Heartbeat,
+    HeartbeatResponse,
+    ProtocolError,
+    SecurityFailureResponse,
+    ShutdownRequest,
+    ShutdownResponse,
+    StartStream,
+)
+
+# Versions below know no types of requests.
+_TYPED_REQUESTS: Final = 7
+_SILENCE_S: Final = 30.0
+
+
+class FeederStream:
+    """A connection after the handshake.
+
+    Arguments:
+        joined: the handshake; its call is this one's from now on.
+    """
+
+    def __init__(self, joined: Feeding) -> None:
+        self._call = joined.call
+        self._version = joined.version
+        self.peer = joined.call.peer
+        self._asked: int | None = None
+
+    @property
+    def has_typed_requests(self) -> bool:
+        """Whether a question can be about something else than a matchpoint."""
+        return self._version >= _TYPED_REQUESTS
+
+    def close(self) -> None:
+        """End it; also while another thread waits for the master."""
+        self._call.close()
+
+    def ask(self, vlsn: int, kind: int) -> WireEntry | AlternateMatchpoint | None:
+        """What the master has at a VLSN, lower than all that it was asked for before; None: nothing.
+
+        Arguments:
+            kind: the type of request; not sent where the version knows none.
+
+        Raises:
+            DisconnectedError: it has gone. PeerError: it says what makes no sense.
+        """
+        # Its reader goes backward only: another order would end the master.
+        assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)
+        self._asked = vlsn
+        request = EntryRequest(vlsn=vlsn, kind=kind if self.has_typed_requests else None)
+        self._call.send(FEEDER, self._version, request)
+        answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound)
+        if isinstance(answer, AlternateMatchpoint):
+            return answer
+        return answer.entry if isinstance(answer, Entry) else None
+
+    def start(self, vlsn: int) -> None:
+        """Begin the stream; anywhere but at VLSN 1 or after an answer, and the master would wait or end."""
+        self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
+
+    def receive(self) -> Iterator[WireEntry | Heartbeat]:
+        """Wait for what comes next.
+
+        Raises:
+            DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
+            PeerError: the master says what makes no sense.
+        """
+        for one in self._call.stream(self._version, _SILENCE_S):
+            if isinstance(one, WireEntry | Heartbeat):
+                yield one
+            elif isinstance(one, ShutdownRequest):
+                self._call.send(FEEDER, self._version, ShutdownResponse())
+                raise DisconnectedError(f"{self.peer} is being shut down")
+            elif isinstance(one, SecurityFailureResponse | ProtocolError):
+                raise PeerError(f"{self.peer} has ended the stream", found=one.text)
+            else:
+                raise PeerError(f"{self.peer} says what makes no sense in a stream", found=type(one).__name__)
+
+    def report(self, txn_end_vlsn: int) -> None:
+        """Answer a heartbeat: the last transaction end that is durable here."""
+        response = HeartbeatResponse(syncup_vlsn=NULL_VLSN, txn_end_vlsn=txn_end_vlsn)
+        self._call.send(FEEDER, self._version, response)
