@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from jetool.app import cli
+from jetool.commands.node.events import EVENT, event_line
+from jetool.output.shape import Style
 from tests import corpus
 from tests.cli import derby_databases
 from tests.contents.frontends import rolled, write_frontend, write_images
@@ -86,6 +88,15 @@ def test_what_serves_frontends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     # Columns as wide as what is in them.
     shown = run("journal", "compare", meta, meta, "--color", "never", "--progress", "never", terminal=True).text
     assert shown.splitlines()[2].split()[:4] == ["meta/bdb", "fe1_9010_1700000000000", "FOLLOWER", "2"]
+
+
+def test_a_node_says_why_it_has_no_master() -> None:
+    row = EVENT.row((0, "n1", "unknown", None, None, None, "127.0.0.1:5902 cannot be reached"))
+    assert event_line("event", row, Style(width=80)) == (
+        "1970-01-01T00:00:00.000Z  n1  unknown  127.0.0.1:5902 cannot be reached"
+    )
+    row = EVENT.row((0, "n1", "replica", "db2:5001", 9, 3, None))
+    assert event_line("event", row, Style()).endswith("  n1  replica  master db2:5001  VLSN 9  term 3")
 
 
 def test_what_serves_derby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

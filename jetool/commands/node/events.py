@@ -12,7 +12,7 @@ from engine.errors import JetoolError
 from engine.rep.messages import NodeStatus
 from engine.rep.settings import ElectionConfig, Role
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import Field, Row, Shape, Style, to_text
 
 EVENT: Final = Shape(
     "event",
@@ -73,10 +73,17 @@ def read_election(leads: bool, elect: bool, priority: int | None, timeout_s: flo
     )
 
 
+def event_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
+    """An event in words: on a narrow terminal columns would leave out why there is no master."""
+    values = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
+    words = {"master": "master ", "last_vlsn": "VLSN ", "term": "term "}
+    return "  ".join(words.get(name, "") + value for name, value in values.items())
+
+
 def report(run: Run, running: RunningNode, stopping: threading.Event) -> None:
     """Print changes of role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, int | None, str | None] | None = None
-    with run.out.stream(EVENT) as events:
+    with run.out.stream(EVENT, line=event_line) as events:
         while not stopping.is_set() and running.failure is None:
             status = running.status()
             problem = running.problem if running.role is Role.UNKNOWN else None
