@@ -64,6 +64,14 @@ class StreamDiff(NamedTuple):
     same: int
     difference: Difference | None
 
+    @property
+    def gaps(self) -> int:
+        """VLSNs before the difference, or before the end, that neither has: cleaned away, or in files not copied."""
+        if self.first == NULL_VLSN:
+            return 0
+        end = self.last + 1 if self.difference is None else self.difference.vlsn
+        return end - self.first - self.same
+
 
 def diff_streams(one: StreamSide, other: StreamSide, listener: Listener = SILENT) -> StreamDiff:
     """Compare two streams where both nodes have them.

@@ -100,6 +100,20 @@ def test_an_entry_that_one_node_lacks(tmp_path: Path) -> None:
     assert found["first_difference"]["other_lsn"] is None
 
 
+def test_what_neither_node_has_is_not_called_compared(tmp_path: Path) -> None:
+    """As between copies of one master, which lack the same reserved files."""
+    others = [copy_of(named("je-18.3.20/vlsn-range"), tmp_path / name) for name in ("one", "other")]
+    whole = diff(*others)
+    assert whole["not_compared"] == 0
+    for other in others:
+        (other / "00000031.jdb").unlink()
+    result = run("diff", *others)
+    found = diff(*others)
+    assert found["not_compared"] == whole["equal_entries"] - found["equal_entries"] > 0
+    assert f"{found['not_compared']} VLSNs that neither node has were not compared" in result.err
+    assert "jetool diff --records" in result.err
+
+
 def test_damage_is_no_agreement(tmp_path: Path) -> None:
     other = copy_of(named(f"{GROUP}/node3"), tmp_path / "node3")
     path = other / "00000000.jdb"

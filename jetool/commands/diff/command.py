@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from engine.errors import UsageError
+from engine.errors import UsageError, plural
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
 from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
@@ -55,6 +55,7 @@ DIFF: Final = Shape(
         Field("compared_from", "vlsn", "first VLSN that both nodes should have; null for none"),
         Field("compared_to", "vlsn", "last one"),
         Field("equal_entries", "int", "entries that were compared and are the same, from the first on"),
+        Field("not_compared", "int", "VLSNs in between that neither has: cleaned away, or in files not copied"),
         Field("stream", "record", "VLSNs of the first node", fields=END_FIELDS),
         Field("other_stream", "record", "VLSNs of the second node", fields=END_FIELDS),
         Field("matchpoint", "record", "the last sync point that both have", null=True, fields=MATCHPOINT_FIELDS),
@@ -147,6 +148,12 @@ def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:
         # In step is not the same: one of them may have work in flight.
         and one.facts.last == other.facts.last
     )  # fmt: skip
+    if found.gaps:
+        run.messages.warning(
+            f"{plural(found.gaps, 'VLSN')} that neither node has {'was' if found.gaps == 1 else 'were'} not compared",
+            consequence="cleaned away, or in files that were not copied",
+            hint=f"jetool diff --records {one.env} {other.env}",
+        )
     run.out.document(DIFF, DIFF.row(_row(one, other, compared, found, same)))
     return exits.FINDINGS if not same or one.damaged or other.damaged else exits.DONE
 
@@ -158,7 +165,7 @@ def _row(one: StreamNode, other: StreamNode, compared: Comparison, found: Stream
         names = (entry.type_name if entry is not None else None for entry in (here, there))
         different = _DIFFERENCE.row((vlsn, what, *names, lsn_of(here), lsn_of(there)))
     return (
-        one.env, other.env, compared.relation, same, found.first, found.last, found.same,
+        one.env, other.env, compared.relation, same, found.first, found.last, found.same, found.gaps,
         stream_row(one.facts), stream_row(other.facts),
         matchpoint_row(compared.matchpoint, compared.other_matchpoint),
         surplus_row(compared.surplus), surplus_row(compared.other_surplus), different,
