@@ -10,6 +10,8 @@ Without ``--env`` a log is generated in a temporary directory and removed afterw
 ``--je-classpath`` (or JE_CLASSPATH) names jars or directories with JE's classes; DbPrintLog opens the environment
 read-only, which may create a ``je.lck`` in it. Command lines of one case run in turn (ours, theirs, ours, theirs ...),
 so that a busy moment meets all of them. The log is read once beforehand: figures are those of a log in the page cache.
+
+With ``--commands`` other command lines are timed, as a user types them: see ``tests.bench.commands``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench import report, stores
+from tests.bench import commands, report, stores
 from tests.bench.builds import NATIVE, PURE, Build, builds
 from tests.bench.cases import CASES, Case, our_words, their_words
 from tests.bench.generate import generate
@@ -33,11 +35,15 @@ from tests.bench.measure import Run, peak_bytes, run
 from tests.bench.report import Figures, Log, Machine
 
 _GOOD_CODES = (0,)
+_COMMANDS = "--commands"
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the whole of it; returns the exit code: 1 when a bound is not kept."""
-    options = _parser().parse_args(args)
+    words = sys.argv[1:] if args is None else list(args)
+    if _COMMANDS in words:
+        return commands.main([word for word in words if word != _COMMANDS])
+    options = _parser().parse_args(words)
     cases = [case for case in CASES if not options.only or case.name in options.only]
     lines = [name for name in stores.NAMES if not options.only or name in options.only]
     with tempfile.TemporaryDirectory(prefix="jetool-bench-") as directory:
@@ -62,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=names, help="only this case or line; repeat for more")
     parser.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(_COMMANDS, action="store_true", help="time command lines with their defaults instead")
     return parser
 
 

@@ -15,6 +15,7 @@ says MISSED.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
@@ -25,13 +26,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from tests.bench import commands
 from tests.bench.report import cpu_model, java_version
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 DOCUMENT: Final = REPOSITORY / "engine" / "doc" / "performance.md"
+README: Final = REPOSITORY / "README.md"
+_COMMAND_LINES: Final = "command-lines"
 # Section to the words after ``python -m``; JE_CLASSPATH travels in the environment.
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "commands": ("tests.bench", "--megabytes", "100", "--records", "200000", "--runs", "3", "--store-runs", "1"),
+    _COMMAND_LINES: ("tests.bench", "--commands", "--sizes", "40", "160", "--runs", "3", "--build", "native"),
     "bulk-load": ("tests.bench.load", "--records", "1000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
     "vlsn-index": ("tests.bench.vlsn_index",),
@@ -60,12 +65,23 @@ def main(args: Sequence[str] | None = None) -> int:
         words = SECTIONS[name]
         environ = {**os.environ, "JE_CLASSPATH": options.je_classpath}
         done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False
+            [sys.executable, "-m", *words, *(["--json"] if name == _COMMAND_LINES else [])],
+            cwd=REPOSITORY,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode not in _MEASURED:
             sys.stderr.write(done.stderr)
             return done.returncode
-        DOCUMENT.write_text(replaced(DOCUMENT.read_text(), name, figures(words, done.stdout, options.je_classpath)))
+        output = done.stdout
+        if name == _COMMAND_LINES:
+            # The README has a table of the same run.
+            measured = json.loads(output)
+            output = commands.as_text(measured["machine"], measured["lines"])
+            README.write_text(replaced(README.read_text(), name, commands.as_markdown(measured["lines"])))
+        DOCUMENT.write_text(replaced(DOCUMENT.read_text(), name, figures(words, output, options.je_classpath)))
     return 0
 
 

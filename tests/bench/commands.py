@@ -1,0 +1,312 @@
+"""``python -m tests.bench --commands``: command lines with their defaults, as a user types them.
+
+No option is given that the command does not have by default, but what names the work (a key, a database, a source).
+Logs are written by the engine: so many random transactions of one record, once left as a crash leaves them (no
+checkpoint), once with a checkpoint at the end. Beside each command runs JE's tool for the same job where there is one
+(``--je-classpath``); "opening" is DbDump -l, which opens the environment and so recovers it. Commands that write get a
+fresh copy before each run. A command whose peer JE does not have is measured alone. ``fleet verify`` runs where pyspark
+is installed.
+
+With several sizes the last column says how the time grows: wall time per megabyte, against the smallest log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tabulate import tabulate
+
+from tests.bench import report
+from tests.bench.builds import NATIVE, PURE, REPOSITORY, Build, builds
+from tests.bench.measure import Run, peak_bytes, run
+
+_UTIL: Final = "com.sleepycat.je.util"
+_DB: Final = "t"
+_JE: Final = "JE"
+_VALUE_BYTES: Final = 100
+_SEED: Final = 1
+# Bytes of log that one transaction leaves.
+_TRANSACTION_BYTES: Final = 235
+# Ended well, or with what a command finds: diff, dump-log after a crash.
+_GOOD_CODES: Final = (0, 1)
+_CACHE_BYTES: Final = 1 << 30
+
+
+class CommandLine(NamedTuple):
+    """One command line.
+
+    Attributes:
+        name: what the table calls it.
+        words: after ``jetool``; LOG, CRASHED, OTHER, COPY, CRASHED_COPY, NEW, KEY, DUMP stand for paths and values.
+        theirs: JE's class and options for the same job; () when there is none.
+    """
+
+    name: str
+    words: str
+    theirs: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether a run changes what the next one would see."""
+        return any(word in self.words.split() for word in ("CRASHED_COPY", "NEW"))
+
+
+LINES: Final = (
+    CommandLine("recover (crashed)", "recover CRASHED_COPY", "DbRunAction -h CRASHED_COPY -a checkpoint"),
+    CommandLine("recover -n (crashed)", "recover -n CRASHED", "DbDump -h CRASHED -l"),
+    CommandLine("verify", "verify LOG", "DbVerifyLog -h LOG"),
+    CommandLine("verify --full", "verify --full LOG", "DbVerify -q -h LOG"),
+    CommandLine("history", f"history LOG KEY --db {_DB}"),
+    CommandLine("rollbacks", "rollbacks LOG"),
+    CommandLine("txns", "txns LOG"),
+    CommandLine("dump-log", "dump-log LOG", "DbPrintLog -h LOG"),
+    CommandLine("dump-log --format ndjson", "dump-log LOG --format ndjson"),
+    CommandLine("dump-log --key", "dump-log LOG --key KEY"),
+    CommandLine("diff (one record differs)", "diff LOG OTHER"),
+    CommandLine("dbs --count", "dbs --count LOG", f"DbStat -h LOG -s {_DB}"),
+    CommandLine("vlsn range", "vlsn range LOG"),
+    CommandLine("vlsn map", "vlsn map LOG", "DbPrintLog -h LOG -vd"),
+    CommandLine("info", "info LOG"),
+    CommandLine("info (crashed)", "info CRASHED"),
+    CommandLine("space", "space LOG", "DbSpace -h LOG"),
+    CommandLine("scan", f"scan LOG --db {_DB}", f"DbDump -h LOG -s {_DB}"),
+    CommandLine("load (a dump)", f"load NEW DUMP --db {_DB} --create", f"DbLoad -h NEW -s {_DB} -f DUMP"),
+    CommandLine("fleet verify (two copies)", "fleet verify LOG OTHER"),
+)
+
+
+class Logs(NamedTuple):
+    """The environments of one size.
+
+    Attributes:
+        log, crashed, other: with a checkpoint; without one; a copy of the first with one record more.
+        dump: its records as DbDump prints them.
+        key: one of its keys.
+        scratch: where copies and new environments go.
+    """
+
+    log: Path
+    crashed: Path
+    other: Path
+    dump: Path
+    key: str
+    scratch: Path
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the log with a checkpoint."""
+        return sum(path.stat().st_size for path in self.log.glob("*.jdb"))
+
+    def prepare(self, line: CommandLine, *, theirs: bool) -> None:
+        """Fresh copies for a command that writes; JE's tools make an environment by themselves."""
+        if line.writes:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            (self.scratch / "new").mkdir(parents=True)
+            if "CRASHED_COPY" in line.words:
+                shutil.copytree(self.crashed, self.scratch / "copy")
+            elif not theirs:
+                made = [sys.executable, "-m", "jetool", "create", str(self.scratch / "new")]
+                subprocess.run(made, cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
+
+    def placed(self, words: str) -> list[str]:
+        """A command line with paths and values in it."""
+        places = {
+            "LOG": self.log, "CRASHED": self.crashed, "OTHER": self.other, "DUMP": self.dump, "KEY": self.key,
+            "CRASHED_COPY": self.scratch / "copy", "NEW": self.scratch / "new",
+        }  # fmt: skip
+        return [str(places.get(word, word)) for word in words.split()]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the whole of it."""
+    options = _parser().parse_args(args)
+    if options.make:
+        make(Path(options.make[0]), int(options.make[1]))
+        return 0
+    before = report.load()
+    with tempfile.TemporaryDirectory(prefix="jetool-bench-") as directory:
+        found = builds((options.build,) if options.build else (NATIVE, PURE), Path(directory) / "build")
+        table: list[dict[str, Any]] = []
+        for megabytes in sorted(options.sizes):
+            with _GeneratedLogs(Path(directory), found[0], megabytes, options.env) as logs:
+                table += _rows(options, logs, found)
+    java = report.java_version() if options.je_classpath else ""
+    machine = {
+        "cores": os.cpu_count() or 1, "cpu": report.cpu_model(), "java": java, "load_before": round(before, 1),
+        "load_after": round(report.load(), 1),
+    }  # fmt: skip
+    _grow(table)
+    print(json.dumps({"machine": machine, "lines": table}, indent=2) if options.json else as_text(machine, table))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m tests.bench --commands", description=__doc__)
+    parser.add_argument("--env", type=Path, metavar="DIR", help="log to read instead of a generated one")
+    parser.add_argument(
+        "--sizes", type=float, nargs="+", default=[300.0], metavar="MB", help="sizes of the logs  [default: 300]"
+    )
+    parser.add_argument("--runs", type=int, default=5, help="runs of each command line  [default: 5]")
+    parser.add_argument("--build", choices=(NATIVE, PURE), help="only this build  [default: both]")
+    names = [line.name for line in LINES]
+    parser.add_argument("--only", action="append", choices=names, help="only this line; repeat for more")
+    parser.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--make", nargs=2, metavar=("DIR", "RECORDS"), help=argparse.SUPPRESS)
+    return parser
+
+
+def make(directory: Path, records: int) -> None:
+    """Write the environments of one size below a directory: ``log``, ``crashed``, ``other``; and ``dump``."""
+    from engine.catalog.naming import DatabaseOptions
+    from engine.db.config import EnvironmentConfig
+    from engine.db.environment import Environment
+    from engine.storage.disk import DiskStorage
+    from engine.txn.txn import Durability
+
+    config = EnvironmentConfig(create=True, cache_bytes=_CACHE_BYTES, checkpoint_bytes=1 << 60)
+    rng = random.Random(_SEED)
+    log = directory / "log"
+    log.mkdir(parents=True)
+    env = Environment(DiskStorage(str(log)), config)
+    db = env.create_database(_DB, DatabaseOptions())
+    for _ in range(records):
+        with env.begin(durability=Durability.NO_SYNC) as txn:
+            db.put(b"%016x" % rng.getrandbits(64), rng.randbytes(_VALUE_BYTES), txn)
+    env.sync()
+    # As a crash leaves it: the log so far, and nobody who closes it.
+    shutil.copytree(log, directory / "crashed", ignore=shutil.ignore_patterns("je.*"))
+    env.checkpoint(force=True)
+    db.close()
+    env.close()
+    shutil.copytree(log, directory / "other", ignore=shutil.ignore_patterns("je.*"))
+    with Environment(DiskStorage(str(directory / "other")), config) as other, other.open_database(_DB) as changed:
+        changed.put(b"one more", b"record")
+    with (directory / "dump").open("wb") as out:
+        out.write(b"VERSION=3\nformat=bytevalue\ntype=btree\ndupsort=0\nHEADER=END\n")
+        for _ in range(records):
+            out.write(b" %s\n %s\n" % ((b"%016x" % rng.getrandbits(64)).hex().encode(), b"61" * _VALUE_BYTES))
+        out.write(b"DATA=END\n")
+
+
+class _GeneratedLogs:
+    """The logs of one size while they are measured: generated ones, or one that was given."""
+
+    def __init__(self, directory: Path, build: Build, megabytes: float, env: Path | None) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="logs-", dir=directory))
+        self._build, self._megabytes, self._env = build, megabytes, env
+
+    def __enter__(self) -> Logs:
+        records = int(self._megabytes * 1e6 / _TRANSACTION_BYTES)
+        environ = {**os.environ, **self._build.environ}
+        # The engine of the build that is measured first, with the bench of this checkout behind it.
+        environ["PYTHONPATH"] = f"{environ['PYTHONPATH']}{os.pathsep}{REPOSITORY}"
+        words = ["--commands", "--make", str(self._directory / "made"), str(records)]
+        subprocess.run([sys.executable, "-m", "tests.bench", *words], env=environ, check=True)
+        made = self._directory / "made"
+        key = f"{random.Random(_SEED).getrandbits(64):016x}"
+        return Logs(
+            self._env or made / "log", made / "crashed", made / "other", made / "dump", key, self._directory / "copies"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class _Contender(NamedTuple):
+    build: str
+    words: list[str]
+    environ: Mapping[str, str]
+
+
+def _rows(options: argparse.Namespace, logs: Logs, found: Sequence[Build]) -> Iterator[dict[str, Any]]:
+    for line in LINES:
+        if options.only and line.name not in options.only:
+            continue
+        if line.words.startswith("fleet") and importlib.util.find_spec("pyspark") is None:
+            continue
+        contenders = [
+            _Contender(build.name, [sys.executable, "-m", "jetool", *logs.placed(line.words)], build.environ)
+            for build in found
+        ]
+        if options.je_classpath and line.theirs:
+            tool, *rest = logs.placed(line.theirs)
+            contenders.append(_Contender(_JE, ["java", "-cp", options.je_classpath, f"{_UTIL}.{tool}", *rest], {}))
+        yield from _measured(line, logs, contenders, options.runs)
+
+
+def _measured(line: CommandLine, logs: Logs, contenders: Sequence[_Contender], runs: int) -> Iterator[dict[str, Any]]:
+    done: list[list[Run]] = [[] for _ in contenders]
+    # In turn, so that a busy moment meets all of them.
+    for _ in range(runs):
+        for contender, made in zip(contenders, done, strict=True):
+            logs.prepare(line, theirs=contender.build == _JE)
+            one = run(contender.words, contender.environ)
+            if one.code not in _GOOD_CODES:
+                raise SystemExit(f"{line.name} ended with {one.code}: {' '.join(contender.words)}")
+            made.append(one)
+    theirs = statistics.median(one.wall_s for one in done[-1]) if contenders[-1].build == _JE else None
+    for contender, made in zip(contenders, done, strict=True):
+        logs.prepare(line, theirs=contender.build == _JE)
+        wall = statistics.median(one.wall_s for one in made)
+        yield {
+            "line": line.name,
+            "build": contender.build,
+            "megabytes": round(logs.size_bytes / 1e6, 1),
+            "wall_s": round(wall, 2),
+            "cpu_s": round(statistics.median(one.cpu_s for one in made), 2),
+            "peak_mb": round(peak_bytes(contender.words, contender.environ) / 1e6),
+            "of_je": None if theirs is None or contender.build == _JE else round(wall / theirs, 2),
+        }
+
+
+def _grow(table: list[dict[str, Any]]) -> None:
+    """Add how wall time per megabyte grows against the smallest log."""
+    first: dict[tuple[str, str], float] = {}
+    for row in table:
+        rate = row["wall_s"] / row["megabytes"]
+        row["growth"] = round(rate / first.setdefault((row["line"], row["build"]), rate), 2) if rate else None
+
+
+def as_text(machine: Mapping[str, Any], table: Sequence[Mapping[str, Any]]) -> str:
+    """The figures of all builds and sizes as a table."""
+    head = [
+        f"{machine['cores']} cores, {machine['cpu']}; {machine['java'] or 'no Java'}",
+        f"load {machine['load_before']} before, {machine['load_after']} after; medians",
+    ]
+    columns = {
+        "line": "command", "build": "build", "megabytes": "MB", "wall_s": "wall s", "cpu_s": "CPU s",
+        "peak_mb": "peak MB", "of_je": "of JE", "growth": "growth",
+    }  # fmt: skip
+    rows = [[row[name] for name in columns] for row in table]
+    return "\n".join([*head, "", tabulate(rows, list(columns.values()), tablefmt="plain")])
+
+
+def as_markdown(table: Sequence[Mapping[str, Any]]) -> str:
+    """What the README shows: the native build beside JE's tools, where there is one, on the largest log."""
+    most = max((row["megabytes"] for row in table), default=0)
+    found = {(row["line"], row["build"]): row for row in table if row["megabytes"] == most}
+    rows = []
+    for name in dict.fromkeys(row["line"] for row in table):
+        ours, theirs = found.get((name, NATIVE)), found.get((name, _JE))
+        if ours is not None and theirs is not None:
+            seconds = (f"{value:.1f}" for value in (ours["wall_s"], theirs["wall_s"], ours["cpu_s"], theirs["cpu_s"]))
+            rows.append([f"`{name}`", *seconds, ours["peak_mb"], theirs["peak_mb"]])
+    caption = (
+        f"Command lines with their defaults on a log of {most:.0f} MB, native build, beside JE's tool for the same job,"
+        " in one run ([all figures](engine/doc/performance.md)):"
+    )
+    columns = ["command", "s", "JE, s", "CPU s", "JE, CPU s", "peak MB", "JE, peak MB"]
+    return f"{caption}\n\n{tabulate(rows, columns, tablefmt='github', disable_numparse=True)}"
