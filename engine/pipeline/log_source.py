@@ -1,7 +1,7 @@
 """``spark.read.format("jelog")``: the entries of the logs of many environments as rows.
 
 ``load`` takes a path, a glob, or several with commas between; the files must be readable under the same path wherever
-executors run. Nothing is locked or changed. Options:
+executors run. Nothing is changed. Options:
 
 * ``data``: ``true`` adds the column ``data_hex``
 * ``decode``: the name of a decoder, or ``auto``, adds the columns ``decoded_key`` and ``decoded_data``, JSON as text,

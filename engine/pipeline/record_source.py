@@ -14,7 +14,7 @@
 * ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
   known. With ``auto`` they are null where nobody recognises an environment.
 
-Nothing is locked or changed. Columns: environment, db, key, data. Only those of the schema are built.
+Nothing is changed. Columns: environment, db, key, data. Only those of the schema are built.
 """
 
 from __future__ import annotations

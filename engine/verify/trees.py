@@ -1,6 +1,6 @@
 """Checking trees, references, data and utilization: everything that ``verify --tree --refs --data --space`` does.
 
-The environment is recovered in memory, as a reader does: nothing is locked or changed, and what is checked is what JE
+The environment is recovered in memory, as a reader does: nothing is changed, and what is checked is what JE
 would see after opening it. First the naming and the mapping tree are walked, then the tree of every database they name,
 JE's own included. Temporary databases are left out: recovery removes them (R-REC-60).
 

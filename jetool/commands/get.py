@@ -40,7 +40,7 @@ from jetool.rows.record_rows import DECODED_RECORD, RECORD, record_row
 def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
     """Print the record of KEY; in a database with sorted duplicates all data items of it.
 
-    The record is the one that recovery would leave; it runs in memory. Nothing is locked, created or changed.
+    The record is the one that recovery would leave; it runs in memory. Nothing is created or changed.
     """
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         records = _find(db, key)

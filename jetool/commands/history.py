@@ -82,7 +82,7 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     """Print all versions of KEY that are in the log, with the fate of the transaction of each.
 
     The whole log is read twice, also past damage. Versions that the cleaner has deleted are not there; copies that it
-    made of a live version are versions of their own. Nothing is locked, created or changed.
+    made of a live version are versions of their own. Nothing is created or changed.
     """
     storage = DiskStorage(env)
     require_je(storage)

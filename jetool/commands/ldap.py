@@ -97,7 +97,7 @@ def ldap_export(run: Run, env: str, wanted: str | None) -> int:
 
     An entry that is encrypted or cannot be decoded is left out, and a comment stands in its place. DNs are those stored
     with the entries; where a server leaves them out they are put together from dn2id, normalized. The order is that of
-    the ids, which a parent has before its children unless entries were moved. Nothing is locked, created or changed.
+    the ids, which a parent has before its children unless entries were moved. Nothing is created or changed.
     """
     with open_to_read(run, env) as found:
         bases = _bases(found, wanted)
@@ -158,7 +158,7 @@ def ldap_check(run: Run, env: str, wanted: str | None) -> int:
     store another DN than the one that leads to them, entries that cannot be decoded, and counters that are wrong. DNs
     are compared by the letters and digits of their values, without regard to case: what a server's schema takes for the
     same is no finding. rebuild-index of the server mends the indexes; what is missing from id2entry only a replica or a
-    backup has. Nothing is locked, created or changed.
+    backup has. Nothing is created or changed.
     """
     with open_to_read(run, env) as found:
         bases = _bases(found, wanted)

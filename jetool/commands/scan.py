@@ -58,7 +58,7 @@ def scan(
 ) -> int:
     """Print records in key order: all, a range, or those whose keys begin in a certain way.
 
-    Records are those that recovery would leave; it runs in memory. Nothing is locked, created or changed.
+    Records are those that recovery would leave; it runs in memory. Nothing is created or changed.
     """
     end = end_of_range(last)
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:

@@ -92,7 +92,7 @@ def txns(
 
     The whole log is read, also past damage. What the cleaner has deleted is not there: a transaction then shows fewer
     records than it wrote. Of a Derby database: transactions whose end lies after the end of the log are marked, since
-    recovery does not see it. Nothing is locked, created or changed; a running environment can be read.
+    recovery does not see it. Nothing is created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
     found = read_fates(storage, list_log_files(storage), run.listener)

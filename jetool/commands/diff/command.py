@@ -113,7 +113,7 @@ def diff(
 
     With --as-of the records of ENV as they were at a point are compared with those of ENV2, or of ENV itself now.
 
-    Nothing is locked, created or changed.
+    Nothing is created or changed.
     """
     if as_of is not None:
         if first is not None or last is not None:

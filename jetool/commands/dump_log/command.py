@@ -172,7 +172,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     --explain recovers the environment in memory and says of each entry what recovery does with it, and why; where
     recovery fails there is nothing to explain.
 
-    Nothing is locked, created or changed; a running environment can be read.
+    Nothing is created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
     refuse_derby(options)

@@ -35,7 +35,7 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
 
     Nodes are ranked as an election of JE ranks them: by the durable VLSN, then by the last VLSN; equal nodes share a
     rank. A group is known by the UUID in the log, or by what the inventory says. A rollback that is not finished is
-    taken as done, as the next recovery does. Nothing is locked or changed.
+    taken as done, as the next recovery does. Nothing is changed.
     """
     from engine.pipeline.fleet.groups import rank
     from engine.pipeline.fleet.jobs import compare_fleet

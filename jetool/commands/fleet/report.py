@@ -43,7 +43,7 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     and rolled-back transactions, rollback periods, VLSNs, the last commit, damage.
 
     Every byte is read and every checksum tested, in tasks of 64 MB of log or more; what comes back from a task is a few
-    kilobytes. Nothing is locked or changed. Garbage is what the logs' own utilization records say. Where files are
+    kilobytes. Nothing is changed. Garbage is what the logs' own utilization records say. Where files are
     missing, the environment is recovered in memory: a file that the cleaner deleted is none of the trees, any other
     one counts as damage. Environments with damage come first.
     """

@@ -62,8 +62,8 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     Reads the last file, and the log from firstActive of the last checkpoint on; with --stats, which recovers in memory,
     every node of every tree. With --html every byte is read, for a page of this environment as jetool fleet report
     makes it, in this process and without Spark. Of a Derby database: both control
-    files, the log from the undo low water mark on, losers, and what follows the end of the log. Nothing is locked
-    or changed.
+    files, the log from the undo low water mark on, losers, and what follows the end of the log. Nothing is
+    changed.
     """
     storage = DiskStorage(env)
     files = list_log_files(storage)

@@ -96,7 +96,7 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
 
     Found are ids that are missing, databases that overlap, names that do not follow from name and count of the one
     before (the product reckons its largest id so), operations without a name, payloads that break off. The summary says
-    which ids can be replayed from the image, and where a frontend would stop. Nothing is locked, created or changed.
+    which ids can be replayed from the image, and where a frontend would stop. Nothing is created or changed.
     """
     with open_journals(run, env, product) as found:
         number = found.image if image is None else _image_id(image)

@@ -79,7 +79,7 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
     Journals are the same when operation and payload are; zero bytes at the end do not count. To start from is the
     frontend whose journals the most others have; of several the one with the fewest holes, then the one with the
     highest epoch, then the one with the largest id. Observers are compared, too, but a frontend to start from is a
-    FOLLOWER where there is one. Nothing is locked, created or changed.
+    FOLLOWER where there is one. Nothing is created or changed.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(open_journals(run, place, product)) for place in (env, *others)]

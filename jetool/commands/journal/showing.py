@@ -74,7 +74,7 @@ def journal_show(
     """Print journals: id, time, operation, payload as JSON, padding, transaction, LSN, VLSN.
 
     What is not known of a payload is printed in hex and flagged, never guessed. A journal is found through the trees;
-    one whose place in them is lost is still in the log (jetool history, jetool salvage). Nothing is locked, created or
+    one whose place in them is lost is still in the log (jetool history, jetool salvage). Nothing is created or
     changed.
     """
     with open_journals(run, env, product) as found:

@@ -58,7 +58,7 @@ def rollbacks(
 
     A replica that finds itself ahead of the new master rolls back to the matchpoint: RollbackStart, records made
     invisible, RollbackEnd. A period without RollbackEnd was interrupted: the next recovery finishes it. Text is a
-    timeline; JSON is the nested list. Nothing is locked, created or changed.
+    timeline; JSON is the nested list. Nothing is created or changed.
 
     With --against the logs of two nodes are compared as syncup would: the matchpoint, the commits after it, how many
     of them are durable, and whether the node may give them up.

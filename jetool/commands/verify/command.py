@@ -94,7 +94,7 @@ def verify(
     Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
 
-    The summary says what was not checked. Nothing is locked or changed; a running environment can be checked, and what
+    The summary says what was not checked. Nothing is changed; a running environment can be checked, and what
     its writer is just writing may then look like a torn tail.
     """
     storage = DiskStorage(env)
