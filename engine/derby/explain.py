@@ -13,7 +13,7 @@ action               meaning
 ``skip``             page version > record version, or the container is gone: not done again
 ``guard``            checksum record: compared, nothing to do
 ``none``             checkpoint, removal of a stored file: nothing to do
-``behind``           after the place where the log ends: Derby drops it
+``after-end``        after the place where the log ends: Derby drops it
 ===================  ==================================================================================
 
 ``undone`` says that the record belongs to a loser and is compensated afterwards; records that are compensated already
@@ -50,7 +50,7 @@ REDO = "redo"
 SKIP = "skip"
 GUARD = "guard"
 NONE = "none"
-AFTER_END = "behind"
+AFTER_END = "after-end"
 
 
 class RecordExplanation(NamedTuple):

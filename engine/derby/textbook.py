@@ -65,7 +65,7 @@ UNREAD, ANALYSIS, REDO, SKIP, REDO_FILE, NONE, AFTER_END = (
     "skip",
     "redo file",
     "none",
-    "behind",
+    "after-end",
 )
 UNDONE, JUMPED = "undone", "jumped"
 _VERSION_AT = slice(6, 14)

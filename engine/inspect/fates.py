@@ -31,7 +31,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import LNS, ROLLBACKS, TRANSACTIONAL, TXN_FATES
-from engine.format.fast.fate_table import ABORTED_BIT, BEHIND_END, COMMITTED_BIT, HAS_END, LISTED, FateTable, lsn_of
+from engine.format.fast.fate_table import ABORTED_BIT, AFTER_END, COMMITTED_BIT, HAS_END, LISTED, FateTable, lsn_of
 from engine.format.fast.filters import ByteFilter
 from engine.format.fast.header import header_lengths
 from engine.format.fast.loops import keeping
@@ -64,7 +64,7 @@ class Fate(NamedTuple):
         lns, bytes: its records, with headers.
         rolled_back_lns: those of them that a rollback period covers.
         dbs: ids of the databases that it wrote to.
-        behind_end: its end stands after the end of the log.
+        after_end: its end stands after the end of the log.
         prepare: its Prepare, or None.
     """
 
@@ -78,7 +78,7 @@ class Fate(NamedTuple):
     bytes: int
     rolled_back_lns: int
     dbs: frozenset[int]
-    behind_end: bool
+    after_end: bool
     prepare: Prepare | None
 
 
@@ -139,7 +139,7 @@ class Transactions:
             bytes=table.sizes[row],
             rolled_back_lns=self.rolled_back.get(txn_id, 0),
             dbs=frozenset(dbs),
-            behind_end=bool(table.states[row] & BEHIND_END),
+            after_end=bool(table.states[row] & AFTER_END),
             prepare=self.prepares.get(txn_id),
         )
 
@@ -155,9 +155,9 @@ class Transactions:
         prepared = sum(self[txn_id].fate == PREPARED for txn_id in self.prepares)
         return found | {OPEN: found[OPEN] - prepared, PREPARED: prepared}
 
-    def behind_end(self) -> int:
+    def after_end(self) -> int:
         """How many transactions ended after the end of the log."""
-        return sum(bool(state & BEHIND_END) for state in self.table.states)
+        return sum(bool(state & AFTER_END) for state in self.table.states)
 
     def fate_at(self, row: int) -> str:
         """The fate of the transaction of a row."""
@@ -228,8 +228,8 @@ class LogFates:
             table.add_ln(entry.lsn, record.txn_id, record.db_id, entry.total_bytes)
         elif isinstance(record, (TxnEnd, Prepare)) and not entry.invisible:
             # Recovery never sees an end that stands after the end of the log.
-            behind = self.end_lsn != NULL_LSN
-            table.add_end(entry.lsn, entry.type_number, record.id, record.time, behind_end=behind)
+            after_end = self.end_lsn != NULL_LSN
+            table.add_end(entry.lsn, entry.type_number, record.id, record.time, after_end=after_end)
             if isinstance(record, Prepare):
                 self.txns.prepares[record.id] = record
 
@@ -272,10 +272,10 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
 
 def _take_stretch(found: LogFates, stretch: Stretch, actions: list[int]) -> None:
     positions, lengths = stretch.positions(actions), header_lengths(stretch.version)
-    behind = found.end_lsn != NULL_LSN
+    after_end = found.end_lsn != NULL_LSN
     table, at = found.txns.table, 0
     while True:
-        at = table.take(stretch.data, positions, at, lengths, stretch.version, stretch.lsn, behind)
+        at = table.take(stretch.data, positions, at, lengths, stretch.version, stretch.lsn, after_end)
         if at == len(positions):
             return
         found.add(stretch.entry_at(positions[at]))

@@ -164,25 +164,25 @@ class LogAccess:
         while at < len(lsns):
             start, number = lsns[at], lsns[at] >> 32
             end = start + sizes[at]
-            behind = at + 1
+            following = at + 1
             while (
-                behind < len(lsns)
-                and lsns[behind] - end <= _GAP_BYTES
-                and lsns[behind] + sizes[behind] - start <= _GROUP_BYTES
-                and lsns[behind] >> 32 == number
+                following < len(lsns)
+                and lsns[following] - end <= _GAP_BYTES
+                and lsns[following] + sizes[following] - start <= _GROUP_BYTES
+                and lsns[following] >> 32 == number
             ):
-                end = lsns[behind] + sizes[behind]
-                behind += 1
+                end = lsns[following] + sizes[following]
+                following += 1
             # A group of one gains nothing; a group that reaches into the buffer cannot be read from the file.
-            if behind == at + 1 or number < 0 or self._is_unwritten(number, end):
-                found += [self.user_entry(lsns[one], sizes[one]) for one in range(at, behind)]
+            if following == at + 1 or number < 0 or self._is_unwritten(number, end):
+                found += [self.user_entry(lsns[one], sizes[one]) for one in range(at, following)]
             else:
                 data, version = self.handle(number).read(start & 0xFFFFFFFF, end - start), self.version_of(number)
-                self.reads += behind - at
-                for one in range(at, behind):
+                self.reads += following - at
+                for one in range(at, following):
                     entry = data[lsns[one] - start : lsns[one] - start + sizes[one]]
                     found.append(entry if _is_user_entry(entry, sizes[one], version) else None)
-            at = behind
+            at = following
         return found
 
     def _is_unwritten(self, number: int, end: int) -> bool:

@@ -166,8 +166,8 @@ def version_beside(storage: Storage, path: str) -> int:
     numbered = {log_file_number(other): other for other in storage.names(directory)}
     numbers = sorted(number for number in numbered if number is not None)
     before = [number for number in reversed(numbers) if own is not None and number < own]
-    behind = [number for number in numbers if own is not None and number > own]
-    for number in before[:_MOST_ASKED] + behind[:_MOST_ASKED]:
+    after = [number for number in numbers if own is not None and number > own]
+    for number in before[:_MOST_ASKED] + after[:_MOST_ASKED]:
         version = _version_of(storage, f"{directory}/{numbered[number]}" if directory else numbered[number])
         if version is not None:
             return version

@@ -12,18 +12,17 @@ Who has not proved to know the secret may be anybody, and must not keep members 
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
-import time
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from engine.errors import JetoolError, StorageError
+from engine.errors import JetoolError
 from engine.rep import messages
 from engine.rep.frames import Channel, address_text
 from engine.rep.handshake import Answerer, Hello, Identity, Purpose
 from engine.rep.messages import Message, NodeStatus
 from engine.rep.records import RecordHost, answer
+from engine.rep.service_port import ServicePort
 from engine.rep.settings import NodeConfig
 
 _MOST_UNPROVED: Final = 64
@@ -33,7 +32,6 @@ _MOST_OPERATORS: Final = 32
 _MEMBER_PURPOSES: Final = frozenset((Purpose.FEED, Purpose.ELECT))
 _PROOF_S: Final = 3.0
 _REQUEST_S: Final = 3.0
-_PAUSE_S: Final = 0.05
 
 
 class ServiceHost(RecordHost, Protocol):
@@ -117,10 +115,8 @@ class ServiceDispatcher:
         self._host = host
         self._config = config
         self._secret = secret
-        self._socket: socket.socket | None = None
-        self._thread: threading.Thread | None = None
-        self._closing = False
         self.admission = Admission()
+        self._port = ServicePort(config.listen, f"{config.name} listens", self._take)
 
     def start(self) -> None:
         """Begin to listen.
@@ -128,45 +124,22 @@ class ServiceDispatcher:
         Raises:
             StorageError: the address cannot be listened on.
         """
-        listen = self._config.listen
-        try:
-            family, _, _, _, address = socket.getaddrinfo(*listen, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-            self._socket = socket.create_server(address, family=family, backlog=16)
-        except (OSError, ValueError) as error:  # ValueError: no host can have the name.
-            raise StorageError(
-                f"cannot listen on {address_text(listen)}", found=getattr(error, "strerror", "") or str(error)
-            ) from error
-        self._thread = threading.Thread(target=self._listen, name=f"{self._config.name} listens", daemon=True)
-        self._thread.start()
+        self._port.start()
 
     def close(self) -> None:
         """Take no more calls, and end all connections."""
-        self._closing = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # Wakes the thread that listens; closing alone does not.
-            self._socket.close()
-        if self._thread is not None:
-            self._thread.join()
+        self._port.close()
         for channel in list(self.admission.connections):
             channel.close()
 
-    def _listen(self) -> None:
-        assert self._socket is not None
-        while not self._closing:
-            try:
-                sock, address = self._socket.accept()
-            except OSError:  # No descriptor is free, or the caller has gone already.
-                # Without a pause the loop would spin until a descriptor is free.
-                time.sleep(_PAUSE_S)
-                continue
-            try:
-                channel = Channel(sock, address_text(address))
-            except OSError:  # The caller has gone.
-                sock.close()
-                continue
-            self.admission.come(channel, str(address[0]))
-            threading.Thread(target=self._answer, args=(channel,), name=f"{channel.peer} calls", daemon=True).start()
+    def _take(self, sock: socket.socket, address: Any) -> None:
+        try:
+            channel = Channel(sock, address_text(address))
+        except OSError:  # The caller has gone.
+            sock.close()
+            return
+        self.admission.come(channel, str(address[0]))
+        threading.Thread(target=self._answer, args=(channel,), name=f"{channel.peer} calls", daemon=True).start()
 
     def _answer(self, channel: Channel) -> None:
         try:

@@ -37,7 +37,7 @@ TXN: Final = Shape(
         Field("rolled_back_records", "int", "those of them that a rollback took back"),
         Field("bytes", "size_bytes", "their entries, with headers"),
         Field("dbs", "ints", "ids of the databases that it wrote to"),
-        Field("behind_end", "bool", "its end stands after a bad entry: recovery does not see it"),
+        Field("after_end", "bool", "its end stands after a bad entry: recovery does not see it"),
         Field("xid", "text", "format:gtrid:bqual of a prepared transaction", null=True),
     ),
 )
@@ -46,7 +46,7 @@ SUMMARY: Final = Shape(
     "How many transactions have which fate; those that were not printed count too.",
     (
         *(Field(fate.replace("-", "_"), "int", f"transactions that are {fate}") for fate in FATES),
-        Field("behind_end", "int", "transactions whose end recovery does not see"),
+        Field("after_end", "int", "transactions whose end recovery does not see"),
         Field("printed", "int", "transactions above"),
         Field("entries", "int", "entries read"),
     ),
@@ -106,8 +106,8 @@ def txns(
         for chunk in map_in_order(partial(_rendered, stream.encoder, transactions), parts, run.jobs):
             stream.write(chunk)
         counts = transactions.counts()
-        behind = transactions.behind_end()
-        stream.end(SUMMARY.row((*(counts[fate] for fate in FATES), behind, len(chosen), found.entries)))
+        after_end = transactions.after_end()
+        stream.end(SUMMARY.row((*(counts[fate] for fate in FATES), after_end, len(chosen), found.entries)))
     return report_damage(run, env, found.damages)
 
 
@@ -146,6 +146,6 @@ def _row(txn: Fate) -> Row:
     return TXN.row(
         (
             txn.txn_id, txn.fate, txn.first_lsn, txn.last_lsn, txn.end_lsn, txn.time_ms, txn.lns, txn.rolled_back_lns,
-            txn.bytes, sorted(txn.dbs), txn.behind_end, xid,
+            txn.bytes, sorted(txn.dbs), txn.after_end, xid,
         )
     )  # fmt: skip

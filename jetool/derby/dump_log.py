@@ -77,7 +77,7 @@ class _Dump:
         # 0 when the end is not known: then no record counts as after it.
         self._append = self._ends.end.append if self._ends.end else 0
         self._total = sum(self._log.size(number) for number in self._numbers())
-        self._entries = self._bad = self._skipped = self._behind = 0
+        self._entries = self._bad = self._skipped = self._after_end = 0
         note_holder(run, database)
         self._explained = {one.record.instant: one for one in explain(storage)} if options["explain"] else {}
 
@@ -124,18 +124,18 @@ class _Dump:
             self._skipped += item.skipped_bytes
             return
         self._entries += 1
-        self._behind += self._is_behind(item)
+        self._after_end += self._is_after_end(item)
 
     def _row(self, item: Item) -> tuple[str, Any]:
         if isinstance(item, DerbyDamage):
             return "bad", bad_row(item, self._log.path(instant.file_of(item.at)))
         matches = self._log.group_matches(item) if isinstance(item.operation, Checksum) else None
-        behind = self._is_behind(item)
+        after_end = self._is_after_end(item)
         explained = self._explained.get(item.instant)
         data = self._options["data"]
-        return "entry", entry_row(item, behind_end=behind, checksum_ok=matches, data=data, explained=explained)
+        return "entry", entry_row(item, after_end=after_end, checksum_ok=matches, data=data, explained=explained)
 
-    def _is_behind(self, one: Record) -> bool:
+    def _is_after_end(self, one: Record) -> bool:
         return bool(self._append) and one.instant >= self._append
 
     def _items(self) -> Iterable[Item]:
@@ -178,7 +178,7 @@ class _Dump:
 
     def _code(self) -> int:
         warn_of_ends(self._run, self._database, self._log, self._ends)
-        if not self._bad and not self._behind:
+        if not self._bad and not self._after_end:
             return exits.DONE
         # A torn tail is what every crash leaves and no finding; only the check of the log tells them apart.
         return exits.FINDINGS if is_harmful(self._log, self._controls) else exits.DONE

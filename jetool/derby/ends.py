@@ -56,11 +56,11 @@ def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: Lo
         what = f"the end of the log cannot be told: {ends.problem}"
         run.messages.warning(what, hint=hint, consequence="records after it are not marked")
         return
-    behind = look_after_end(log, ends.end)
-    if behind.records:
+    leftovers = look_after_end(log, ends.end)
+    if leftovers.records:
         run.messages.warning(
-            f"{plural(behind.records, 'valid record lies', 'valid records lie')} after the end of the log, "
-            f"{plural(behind.commits, 'commit')} among them",
+            f"{plural(leftovers.records, 'valid record lies', 'valid records lie')} after the end of the log, "
+            f"{plural(leftovers.commits, 'commit')} among them",
             lsn=instant_text(ends.end.append),
             consequence="Derby drops them without a word",
             hint=hint,

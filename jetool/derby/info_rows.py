@@ -58,7 +58,7 @@ _OPEN_FIELDS: Final = (
     Field("records", "int", "its records"),
     Field("global_id", "text", "format:global:branch, the last two in hex", null=True),
 )
-_BEHIND_FIELDS: Final = (
+_AFTER_END_FIELDS: Final = (
     Field("records", "int", "valid records; Derby drops them in silence"),
     Field("commits", "int", "commits and prepares among them"),
     Field("torn_commits", "int", "commits in a group that was not written to its end: nobody was told of them"),
@@ -94,7 +94,7 @@ DERBY_INFO: Final = Shape(
         Field("log_files", "records", "log files", fields=_FILE_FIELDS),
         Field("recovery", "record", "what recovery would have to do", null=True, fields=_RECOVERY_FIELDS),
         Field("open_transactions", "records", "transactions without an end", fields=_OPEN_FIELDS),
-        Field("behind_end", "record", "what follows the end of the log", null=True, fields=_BEHIND_FIELDS),
+        Field("after_end", "record", "what follows the end of the log", null=True, fields=_AFTER_END_FIELDS),
     ),
 )  # fmt: skip
 
@@ -131,7 +131,7 @@ def info_row(found: Info, repair: str | None, lock_files: list[str]) -> Any:
             [row_of(_FILE_FIELDS, file) for file in files],
             _recovery(analysis) if analysis else None,
             _open(analysis) if analysis else [],
-            row_of(_BEHIND_FIELDS, analysis.after) if analysis else None,
+            row_of(_AFTER_END_FIELDS, analysis.after) if analysis else None,
         )
     )
 

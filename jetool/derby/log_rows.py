@@ -33,7 +33,7 @@ _HEAD: Final = (
     Field("version", "int", "version of the page or container in front of it", null=True),
     Field("length", "int", "bytes of the body, without the 16 of the envelope"),
     Field("data_bytes", "int", "bytes of rows that it carries"),
-    Field("behind_end", "bool", "after the end of the log: recovery does not see it and Derby drops it"),
+    Field("after_end", "bool", "after the end of the log: recovery does not see it and Derby drops it"),
     Field("checksum_ok", "bool", "Checksum: whether the bytes after it match", null=True),
 )
 _TABLE: Final = (
@@ -115,13 +115,13 @@ _RENAMED: Final = {
 
 
 def entry_row(
-    one: Record, *, behind_end: bool, checksum_ok: bool | None, data: bool, explained: RecordExplanation | None = None
+    one: Record, *, after_end: bool, checksum_ok: bool | None, data: bool, explained: RecordExplanation | None = None
 ) -> list[tuple[str, str, Any]]:
     """A record as a row of the shape ENTRY.
 
     Arguments:
         one: the record.
-        behind_end: whether it lies after the end of the log.
+        after_end: whether it lies after the end of the log.
         checksum_ok: for checksum records, whether the group matches.
         data: whether rows are shown.
         explained: what recovery does with it, when that is to be shown.
@@ -141,7 +141,7 @@ def entry_row(
         ("version", "int", getattr(operation, "version", None)),
         ("length", "int", one.length),
         ("data_bytes", "int", len(one.data)),
-        ("behind_end", "bool", behind_end),
+        ("after_end", "bool", after_end),
         ("checksum_ok", "bool", checksum_ok),
     ]
     found += _operation_fields(operation)

@@ -47,7 +47,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     cell = {name: to_text(kind, value, style) for name, kind, value in row[:11]}
     words = [flag for flag in values["group"] if flag in _TELLING]
     words += [word for name, kind, value in row if (word := _word(name, kind, value, style))]
-    if values["behind_end"]:
+    if values["after_end"]:
         # First, since it changes the meaning of all that follows: Derby drops the record.
         words.insert(0, "BEHIND-THE-END")
     size, undoes = _WIDE, f" {cell['undo_instant']:<{_WIDE}}"
@@ -71,7 +71,7 @@ def _bad(values: dict[str, Any], row: Row, style: Style) -> str:
 
 def _word(name: str, kind: str, value: Any, style: Style) -> str:
     # Zero is kept: slot 0 and page 0 are places.
-    if name in _IN_COLUMNS or name == "behind_end" or (kind != "int" and value in _QUIET) or value is None:
+    if name in _IN_COLUMNS or name == "after_end" or (kind != "int" and value in _QUIET) or value is None:
         return "" if name != "checksum_ok" or value is None else "checksum-mismatch"
     if name == "checksum_ok" or (name == "data_bytes" and not value):
         return ""

@@ -154,7 +154,7 @@ def records(
         yield txn.scan(name, first, end, reverse=reverse), store
 
 
-def behind_prefix(prefix: bytes) -> bytes | None:
+def past_prefix(prefix: bytes) -> bytes | None:
     """The smallest key after all that begin so; None when there is none."""
     # A byte ff cannot be raised; the one before it is.
     front = prefix.rstrip(b"\xff")

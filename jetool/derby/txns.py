@@ -30,7 +30,7 @@ TXN: Final = Shape(
         Field("clrs", "int", "compensation records among them"),
         Field("bytes", "size_bytes", "their bytes, envelopes included"),
         Field("internal", "bool", "a structure change or a checkpoint"),
-        Field("behind_end", "bool", "its last record lies after the end of the log: recovery does not see it"),
+        Field("after_end", "bool", "its last record lies after the end of the log: recovery does not see it"),
         Field("global_id", "text", "format:global:branch of an XA transaction, the last two in hex", null=True),
     ),
 )
@@ -39,7 +39,7 @@ SUMMARY: Final = Shape(
     "How many transactions have which fate; those that were not printed count too.",
     (
         *(Field(fate, "int", f"transactions that are {fate}") for fate in FATES),
-        Field("behind_end", "int", "transactions whose last record recovery does not see"),
+        Field("after_end", "int", "transactions whose last record recovery does not see"),
         Field("printed", "int", "transactions above"),
         Field("entries", "int", "records read"),
         Field("bad", "int", "stretches of damage"),
@@ -94,21 +94,21 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     reader = _RecordCounter(run, log)
     found = fates(reader)
     chosen = [one for one in found if (not wanted or one.outcome in wanted) and (not ids or one.number in ids)]
-    behind = sum(bool(append) and one.last >= append for one in found)
+    after_end = sum(bool(append) and one.last >= append for one in found)
     with run.out.stream(TXN) as stream:
         for one in chosen[:limit]:
             stream.row("txn", _row(one, append))
         # Of all, not of those printed: the summary must not change with the filters.
         counts = [sum(one.outcome == fate for one in found) for fate in FATES]
-        stream.end(SUMMARY.row((*counts, behind, len(chosen[:limit]), reader.records, reader.bad)))
+        stream.end(SUMMARY.row((*counts, after_end, len(chosen[:limit]), reader.records, reader.bad)))
     warn_of_ends(run, database, log, ends)
     # The check reads the log once more, so only when something was met.
-    harmful = (reader.bad or behind or ends.end is None) and is_harmful(log, controls)
+    harmful = (reader.bad or after_end or ends.end is None) and is_harmful(log, controls)
     return exits.FINDINGS if harmful else exits.DONE
 
 
 def _row(one: XactFate, append: int) -> Row:
-    behind = bool(append) and one.last >= append
+    after_end = bool(append) and one.last >= append
     return TXN.row(
         (
             one.number,
@@ -119,7 +119,7 @@ def _row(one: XactFate, append: int) -> Row:
             one.compensations,
             one.log_bytes,
             one.internal,
-            behind,
+            after_end,
             global_id_text(one.global_id),
         )
     )

@@ -158,7 +158,7 @@ def scan(
     _refuse_history(as_of, decode)
     end = end_of_range(last)
     if prefix is not None:
-        first, end = prefix, store.behind_prefix(prefix)
+        first, end = prefix, store.past_prefix(prefix)
     with store.records(run, env, name, first, end, reverse=reverse) as (records, opened):
         print_range(run, records, limit, store.unseen(opened))
     return store.reading_code(opened)

@@ -55,8 +55,10 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def label(name: str) -> str:
-    """A JSON key as a label."""
+def label(name: str, kind: str = "") -> str:
+    """A JSON key as a label; durations are shown with a unit of their own."""
+    if kind == "duration_ms":
+        name = name.removesuffix("_ms")
     return name.replace("_", " ").upper() if name in ("lsn", "vlsn") else name.replace("_", " ")
 
 
@@ -90,14 +92,14 @@ def _nested(kind: str) -> bool:
 
 def _aligned(record: Row, style: Style) -> str:
     fields = shape.fields_of(record)
-    width = max((len(label(name)) for name, _, _ in fields), default=0)
+    width = max((len(label(name, kind)) for name, kind, _ in fields), default=0)
     lines = []
     for name, kind, value in fields:
         texts = [to_text(kind, value, style)]
         # Sentences stand below each other, words of a list beside each other; a single word stays beside its label.
         if kind == "texts" and len(texts[0]) > _LONGEST_LIST and any(" " in one for one in value):
             texts = [to_text("text", one, style) for one in value]
-        said = label(name)
+        said = label(name, kind)
         for text in texts:
             line = f"  {said:<{width}}  {text}"
             lines.append(fold(line, style.width, width + 2) if " " in text else line)
@@ -125,7 +127,7 @@ def _tabulate(
     for row in rows:
         by_name = {name: to_text(kind, value, style) for name, kind, value in row}
         cells.append([by_name.get(name, "-") for name in names])
-    headings = [label(name) for name in names]
+    headings = [label(name, kind) for name, kind in zip(names, kinds, strict=True)]
     if not cells:
         return fold(_GAP.join(headings), style.width, 0)
     shown = list(range(len(names)))
@@ -232,7 +234,13 @@ class TextEncoder:
         """Headings for columns; a command's own lines explain themselves."""
         if self._line is not None or self._is_table:
             return b""
-        return encode(heading(self._padded([label(name) for name in self._columns]), self._plan.style) + "\n")
+        return encode(
+            heading(
+                self._padded([label(*column) for column in zip(self._columns, self._kinds, strict=True)]),
+                self._plan.style,
+            )
+            + "\n"
+        )
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
         """One line per row."""

@@ -60,7 +60,7 @@ PREDICTION_FIELDS: Final = (
     Field("matchpoint_vlsn", "vlsn", "the last sync point that both nodes have; null for none"),
     Field("matchpoint_lsn", "lsn", "where this node has it; a hard recovery cuts the log off there"),
     Field("matchpoint_time", "time", "when it was written", null=True),
-    Field("entries", "int", "VLSNs behind it on this node, which would be taken back"),
+    Field("entries", "int", "VLSNs after it on this node, which would be taken back"),
     Field("commits_passed", "int", "commits among them"),
     Field("durable_commits", "int", "commits among them that the node knows to be on a majority"),
     Field("aborts_passed", "int", "aborts among them"),

@@ -211,7 +211,7 @@ class _GeneratedLogs:
     def __enter__(self) -> Logs:
         records = int(self._megabytes * 1e6 / _TRANSACTION_BYTES)
         environ = {**os.environ, **self._build.environ}
-        # The engine of the build that is measured first, with the bench of this checkout behind it.
+        # The engine of the build that is measured first, and after it the bench of this checkout.
         environ["PYTHONPATH"] = f"{environ['PYTHONPATH']}{os.pathsep}{REPOSITORY}"
         words = ["--commands", "--make", str(self._directory / "made"), str(records)]
         subprocess.run([sys.executable, "-m", "tests.bench", *words], env=environ, check=True)

@@ -51,7 +51,7 @@ HEAD = [
     "version",
     "length",
     "data_bytes",
-    "behind_end",
+    "after_end",
     "checksum_ok",
     "segment",
 ]
@@ -146,7 +146,7 @@ def test_every_record_is_the_recorded_one(name: str, tmp_path: Path) -> None:
     assert result.code == 0
     *found, summary = result.lines()
     assert [as_recorded(entry) for entry in found] == recorded(name)
-    assert not any(entry["behind_end"] for entry in found)
+    assert not any(entry["after_end"] for entry in found)
     files = len(manifest(name)["log_files"])
     assert summary == {
         "rec": "summary", "entries": len(found), "bad": 0, "skipped_bytes": 0, "files": files, "complete": True,
@@ -327,7 +327,7 @@ def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert {one["path"] for one in bad} == {"log/log1.dat"}
     assert (summary["bad"], summary["skipped_bytes"]) == (2, 33)
-    behind = [one for one in found if one.get("behind_end")]
+    behind = [one for one in found if one.get("after_end")]
     assert next(one["instant"] for one in behind) == "(1,41854)"
     assert [one["transaction"] for one in behind if "commit" in one["group"]] == [194, 200]
     assert "valid records lie after the end of the log, 2 commits among them" in result.err

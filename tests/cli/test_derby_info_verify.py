@@ -89,7 +89,7 @@ def test_info_says_what_the_manifest_says(name: str, tmp_path: Path) -> None:
         assert one["first"] == known["first"]
         assert one["state"] == ("in doubt" if known["prepared"] else "loser")
     assert found["closed_cleanly"] == (name == "clean-shutdown")
-    assert found["behind_end"]["records"] == 0
+    assert found["after_end"]["records"] == 0
     assert [one["used"] for one in found["control_files"]] == [True, False]
 
 
@@ -204,8 +204,8 @@ def test_committed_work_behind_the_end_shows_in_info(tmp_path: Path) -> None:
     database = damaged("one byte changed in a group in the middle of the log", tmp_path)
     found = info(database, 1)
     assert found["end_of_log"] == "(1,41854)"
-    assert found["behind_end"]["commits"] == 2
-    assert found["behind_end"]["transactions"] == [194, 200]
+    assert found["after_end"]["commits"] == 2
+    assert found["after_end"]["transactions"] == [194, 200]
     assert "Derby would drop them" in run("info", database).err
 
 

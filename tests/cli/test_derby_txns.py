@@ -31,7 +31,7 @@ def test_fates_are_those_of_the_records(name: str, tmp_path: Path) -> None:
     aborts = sum("LAST" in one["group"] and "ABORT" in one["group"] for one in mine)
     assert (summary["committed"], summary["aborted"]) == (commits, aborts)
     assert summary["printed"] == len(found)
-    assert summary["behind_end"] == summary["bad"] == 0
+    assert summary["after_end"] == summary["bad"] == 0
     assert state_of(database) == before
 
 
@@ -57,7 +57,7 @@ def test_commits_behind_the_end_are_marked(tmp_path: Path) -> None:
     assert result.code == 1
     assert_valid("txns", result.out)
     found = {one["transaction"]: one for one in result.json()["records"]}
-    assert [number for number, one in found.items() if one["behind_end"] and one["fate"] == "committed"] == [194, 200]
+    assert [number for number, one in found.items() if one["after_end"] and one["fate"] == "committed"] == [194, 200]
     assert result.json()["summary"]["bad"] == 2
 
 

@@ -45,7 +45,7 @@ def test_prepared_transactions_have_an_xid() -> None:
 def test_commits_behind_the_end_are_counted() -> None:
     result = run("txns", named("je-18.3.20/corrupt-middle").path / "env", "--format", "ndjson", "--limit", "1")
     assert result.code == 1
-    assert result.lines()[-1]["behind_end"] == 4
+    assert result.lines()[-1]["after_end"] == 4
     assert result.lines()[-1]["printed"] == 1
 
 

@@ -32,7 +32,7 @@ def test_the_five_transactions() -> None:
 def test_records_behind_the_end() -> None:
     case = next(c for c in json_of(FIVE, "damage.json")["cases"] if c["damage"].startswith("one byte changed"))
     found = {instant.show(one.record.instant): one for one in explain(damaged_of(FIVE, case))}
-    assert found["(1,42251)"].action == "behind"
+    assert found["(1,42251)"].action == "after-end"
     assert "(1,41854)" in found["(1,42251)"].reason
     assert found["(1,41725)"].action == "none"
 

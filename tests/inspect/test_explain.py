@@ -94,7 +94,7 @@ def test_what_becomes_invisible_is_what_recovery_marks(environment: Fixture) -> 
 
 
 def _is_committed(fate: Fate) -> bool:
-    return fate.fate == COMMITTED and not fate.behind_end
+    return fate.fate == COMMITTED and not fate.after_end
 
 
 def actions(rows: Rows, *types: str) -> Counter[str]:

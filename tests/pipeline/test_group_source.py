@@ -104,7 +104,7 @@ def test_what_changes_mean_to_a_decoder() -> None:
     schema = StructType([StructField(name, kind) for name, kind in zip(names, [*kinds, BooleanType()], strict=True)])
     with listening(group_of(full())) as addresses:
         options = {"path": addresses, "decode": "heritrix"}
-        rows = list(GroupReader(schema, GroupOptions(options, BEGIN)).read(None))  # type: ignore[arg-type]
+        rows = list(GroupReader(schema, GroupOptions(options, BEGIN)).read(InputPartition(0)))
         with pytest.raises(UsageError, match="no column decoded_key"):
             GroupReader(schema, GroupOptions({"path": addresses}, BEGIN))
     records = [row for row in rows if row[1] is not None]

@@ -24,7 +24,7 @@ COMMITTED_BIT: Final = 1
 ABORTED_BIT: Final = 2
 HAS_END: Final = 4
 LISTED: Final = 8
-BEHIND_END: Final = 16
+AFTER_END: Final = 16
 _DECIDED: Final = COMMITTED_BIT | ABORTED_BIT
 _OUTCOMES: Final = {COMMIT: COMMITTED_BIT, ABORT: ABORTED_BIT}
 # Ids that are left out between two known ones; each takes four bytes.
@@ -139,20 +139,20 @@ class FateTable:
                 more = self.more_dbs[row] = {self.dbs[row]}
             more.add(db_id)
 
-    def add_end(self, lsn: int, type_number: int, txn_id: int, time: int, *, behind_end: bool) -> None:
+    def add_end(self, lsn: int, type_number: int, txn_id: int, time: int, *, after_end: bool) -> None:
         """A Commit, Abort or Prepare."""
         row = self.known_row(txn_id)
         self.end[row] = stored_lsn(lsn)
         self.times[row] = time
-        state = self.states[row] & ~(_DECIDED | BEHIND_END) | HAS_END | _OUTCOMES.get(type_number, 0)
-        self.states[row] = state | BEHIND_END if behind_end else state
+        state = self.states[row] & ~(_DECIDED | AFTER_END) | HAS_END | _OUTCOMES.get(type_number, 0)
+        self.states[row] = state | AFTER_END if after_end else state
 
     def add_listed(self, txn_id: int) -> None:
         """A RollbackStart names the transaction."""
         self.states[self.known_row(txn_id)] |= LISTED
 
     def take(
-        self, data: bytes, positions: list[int], at: int, lengths: list[int], version: int, lsn: int, behind_end: bool
+        self, data: bytes, positions: list[int], at: int, lengths: list[int], version: int, lsn: int, after_end: bool
     ) -> int:
         """Take visible entries of transactions from a buffer as long as they are of the usual form.
 
@@ -162,7 +162,7 @@ class FateTable:
             lengths: from ``header_lengths``.
             version: of their log.
             lsn: of the buffer's first byte.
-            behind_end: they stand after the end of the log.
+            after_end: they stand after the end of the log.
 
         Returns:
             Which of the positions has to be decoded the general way; their number when none has.
@@ -176,7 +176,7 @@ class FateTable:
             try:
                 if number in TXN_ENDS:
                     txn_id, time = txn_end_fields(data, body, body + size, version)
-                    self.add_end(lsn + pos, number, txn_id, time, behind_end=behind_end)
+                    self.add_end(lsn + pos, number, txn_id, time, after_end=after_end)
                     continue
                 if number in COMMON_LNS and number in TRANSACTIONAL:
                     flags, db_id, txn_id, _, _ = plain_fields(data, body, body + size, version, True)

@@ -50,8 +50,8 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
     # From here on the engine sees the files in place, and nothing that it writes reaches the disk.
     overlay = session.divert(_StagedView(storage, paths))
     try:
-        behind = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
-        _log(session, parts, files, behind, last_offset)
+        tail_files = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
+        _log(session, parts, files, tail_files, last_offset)
         made = sorted(path for path in overlay.changed() if path not in paths)
         moves = [Move(f"{file.number:08x}.jdb", _path(file.number, directories), file.size) for file in files]
         moves += [_written(storage, overlay.open(path), path) for path in made]
@@ -70,13 +70,13 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
 
 
 def _log(
-    session: LoadSession, parts: list[TaskOutput], files: list[StagedFile], behind: list[LogFile], last_offset: int
+    session: LoadSession, parts: list[TaskOutput], files: list[StagedFile], tail_files: list[LogFile], last_offset: int
 ) -> None:
     """Log what makes the files part of the environment: the database, its upper nodes, a checkpoint."""
     env, engine, target = session.env, session.engine, session.target
     assert engine.writer is not None
     if files:
-        engine.writer.go_behind(behind, last_offset)
+        engine.writer.go_behind(tail_files, last_offset)
         # Past every id that a task may have given, so that upper nodes get new ones.
         engine.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
         for file in files:

@@ -25,14 +25,13 @@ from engine.rep.changes.position import Position, Torn
 from engine.rep.changes.transactions import Transaction, name_records
 from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.handshake import NameInUseError, join
+from engine.rep.client.handshake import UNKNOWN_UUID, NameInUseError, join
 from engine.rep.client.looking import look
 from engine.rep.frames import DisconnectedError, PeerError
 
 # The group database: the one database whose id is the same everywhere (je-ha-protocol.md 14).
 _GROUP_DATABASE: Final = -257
 KNOWN: Final = {_GROUP_DATABASE: NamedDatabase("_jeRepGroupDB", duplicates=False)}
-_UNKNOWN_UUID: Final = (0, 0)
 _SECOND: Final = 2
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 8.0
@@ -234,7 +233,7 @@ class Subscriber:
         return feed
 
     def _joined(self, address: Address, group: str) -> Feed:
-        uuid = self.position.uuid if self.position is not None else _UNKNOWN_UUID
+        uuid = self.position.uuid if self.position is not None else UNKNOWN_UUID
         joined = join(self._network, address, group, self._settings.timeout_s, force=self._settings.force, uuid=uuid)
         self.connections += 1
         if abs(joined.clock_ms) >= _CLOCK_MS:

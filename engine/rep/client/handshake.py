@@ -47,6 +47,7 @@ NEWEST_RELEASE: Final = (25, 3)
 NEW_NODE: Final = -1
 EXTERNAL: Final = "EXTERNAL"
 SECONDARY: Final = "SECONDARY"
+UNKNOWN_UUID: Final = (0, 0)
 _PORT: Final = 1
 _ROUNDS: Final = 3
 _CLOSE_ENOUGH_MS: Final = 2
@@ -116,8 +117,8 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
 
 
 def join(
-    network: Network, address: Address, group: str, timeout_s: float, *, force: bool, uuid: tuple[int, int] = (0, 0),
-    joining: Joining | None = None,
+    network: Network, address: Address, group: str, timeout_s: float, *, force: bool,
+    uuid: tuple[int, int] = UNKNOWN_UUID, joining: Joining | None = None,
 ) -> Feeding:  # fmt: skip
     """Go through the handshake with a master; the caller closes the call.
 

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from engine.errors import JetoolError, StorageError
+from engine.errors import JetoolError
 from engine.rep.client.call import GROUP_MISMATCH, VERSION_MISMATCH
 from engine.rep.client.connection import Address
 from engine.rep.client.handshake import LOG_VERSION, RELEASE
-from engine.rep.frames import address_text
+from engine.rep.service_port import ServicePort
 from engine.rep.wire.group_lines import GROUP, STATE, GroupRequest, GroupResponse, Members, StateResponse
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import NO_CHECK, Envelope, LineTable, Refused, TextMessage
@@ -28,7 +28,6 @@ from engine.rep.wire.services import Status
 
 _LONGEST_CALL_S: Final = 10.0
 _MOST_CALLS: Final = 16
-_PAUSE_S: Final = 0.05
 _RECEIVE_BYTES: Final = 1 << 12
 _TEXTS: Final = {table.service: table for table in (GROUP, STATE)}
 
@@ -144,12 +143,9 @@ class Answering:
     """
 
     def __init__(self, listen: Address, facts: Callable[[], NodeFacts]) -> None:
-        self._listen_at = listen
         self._facts = facts
-        self._socket: socket.socket | None = None
-        self._thread: threading.Thread | None = None
         self._places = threading.BoundedSemaphore(_MOST_CALLS)
-        self._closing = False
+        self._port = ServicePort(listen, "listens", self._take)
 
     def start(self) -> None:
         """Begin to listen.
@@ -157,40 +153,17 @@ class Answering:
         Raises:
             StorageError: the address cannot be listened on.
         """
-        try:
-            family, _, _, _, address = socket.getaddrinfo(
-                *self._listen_at, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            self._socket = socket.create_server(address, family=family, backlog=_MOST_CALLS)
-        except (OSError, ValueError) as error:  # ValueError: no host can have the name.
-            raise StorageError(
-                f"cannot listen on {address_text(self._listen_at)}",
-                found=getattr(error, "strerror", "") or str(error),
-            ) from error
-        self._thread = threading.Thread(target=self._accept, args=(self._socket,), name="listens", daemon=True)
-        self._thread.start()
+        self._port.start()
 
     def close(self) -> None:
         """Take no more calls; those that are there end by their deadline."""
-        self._closing = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # Wakes the thread that listens; closing alone does not.
-            self._socket.close()
-        if self._thread is not None:
-            self._thread.join()
+        self._port.close()
 
-    def _accept(self, listener: socket.socket) -> None:
-        while not self._closing:
-            try:
-                sock, _ = listener.accept()
-            except OSError:  # No descriptor is free, or the caller has gone already.
-                time.sleep(_PAUSE_S)
-                continue
-            if self._places.acquire(blocking=False):
-                threading.Thread(target=self._serve, args=(sock,), name="answers", daemon=True).start()
-            else:
-                sock.close()
+    def _take(self, sock: socket.socket, _: object) -> None:
+        if self._places.acquire(blocking=False):
+            threading.Thread(target=self._serve, args=(sock,), name="answers", daemon=True).start()
+        else:
+            sock.close()
 
     def _serve(self, sock: socket.socket) -> None:
         conversation, deadline = Conversation(self._facts), time.monotonic() + _LONGEST_CALL_S

@@ -31,7 +31,7 @@ from engine.log.marker import MARKER
 from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.copying import choose
-from engine.rep.client.handshake import SECONDARY, Joining, NameInUseError, join
+from engine.rep.client.handshake import SECONDARY, UNKNOWN_UUID, Joining, NameInUseError, join
 from engine.rep.client.looking import GroupLook, NodeLook, check_group, look
 from engine.rep.frames import DisconnectedError, PeerError, address_text
 from engine.rep.group import ELECTABLE, Membership, check_name, committed_members, read_membership
@@ -57,7 +57,6 @@ from engine.rep.wire.group_lines import Members
 from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import EMPTY_RANGE
 
-_UNKNOWN_UUID: Final = (0, 0)
 _FOLLOWING: Final = ("MASTER", "REPLICA")
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 8.0
@@ -315,7 +314,7 @@ class JoinedNode:
 
     def _joined(self, address: Address, group: str) -> MasterLink:
         members = self._members()
-        uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else _UNKNOWN_UUID
+        uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID
         joining = Joining(self.config.name, *self.config.listen, self.config.node_type)
         config = self.config
         joined = join(

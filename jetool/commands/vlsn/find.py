@@ -62,7 +62,7 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
     entry = found.entry if found is not None else None
     if found is None or entry is None:
         raise DamageError(
-            f"the index leads to {format_lsn(start)}, and VLSN {number} is not behind it",
+            f"the index leads to {format_lsn(start)}, and VLSN {number} is not after it",
             file=env,
             consequence="a replica that asks for it gets nothing",
             hint=f"jetool vlsn check {env} says what is wrong; jetool vlsn rebuild mends the index",
