@@ -27,6 +27,7 @@ Modules:
 * ``rollback``: rollback of a running replica to a matchpoint
 * ``service_dispatcher``: where a node is called
 * ``service_port``: an address that is listened at
+* ``serving``: what a node answers to other nodes of a group of JE, and to their tools
 * ``settings``: how a node takes part in its group
 * ``stream``: entries of the replication stream: their form on the way, and reading them from a log by VLSN
 * ``syncup``: syncup: where replica and master agree, and what the replica does to get there

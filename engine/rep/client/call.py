@@ -15,13 +15,11 @@ from engine.rep.client.connection import Address, Connection, Network
 from engine.rep.frames import DisconnectedError, PeerError, address_text
 from engine.rep.wire.batches import Arrived
 from engine.rep.wire.inbox import Inbox
-from engine.rep.wire.lines import NO_CHECK, Envelope, LineTable, Refused, TextMessage
+from engine.rep.wire.lines import NO_CHECK, VERSION_MISMATCH, Envelope, LineTable, Refused, TextMessage
 from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.services import Status, encode_service_request
 
 M = TypeVar("M", bound=Message)
-VERSION_MISMATCH: Final = "VERSION_MISMATCH"
-GROUP_MISMATCH: Final = "GROUP_MISMATCH"
 # One attempt in the version that is spoken here, one in that of the node.
 _ATTEMPTS: Final = 2
 _REASONS: Final = {

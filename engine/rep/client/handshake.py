@@ -81,6 +81,7 @@ class Feeding(NamedTuple):
         je_version: the master's release.
         log_version: that of the stream.
         uuid: of the group, as two signed numbers.
+        node_id: of this node, as long as the connection lasts.
         clock_ms: by how much the master's clock is ahead of the one here.
     """
 
@@ -89,6 +90,7 @@ class Feeding(NamedTuple):
     je_version: str
     log_version: int
     uuid: tuple[int, int]
+    node_id: int
     clock_ms: int
 
 
@@ -161,6 +163,7 @@ def join(
             je_version=versions.je_version,
             log_version=versions.log_version,
             uuid=(taken.uuid_high, taken.uuid_low),
+            node_id=taken.node.id,
             clock_ms=ahead,
         )
     except BaseException:

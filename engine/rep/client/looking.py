@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError, NotFoundError, RefusedError, UsageError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
-from engine.rep.client.call import GROUP_MISMATCH, AnswerError, Call, ask
+from engine.rep.client.call import AnswerError, Call, ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.frames import DisconnectedError, PeerError, address_text
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
 from engine.rep.wire.group_lines import GROUP, STATE, GroupRequest, GroupResponse, Members, StateRequest, StateResponse
-from engine.rep.wire.lines import Refused
+from engine.rep.wire.lines import GROUP_MISMATCH, Refused
 from engine.rep.wire.node_state import NODE_STATE, VERSION, NodeStateError, NodeStateRequest, NodeStateResponse
 
 MASTER: Final = "MASTER"

@@ -19,24 +19,21 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import Final
 
-from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError, plural
 from engine.events import SILENT, Listener
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.marker import MARKER
-from engine.rep.client.call import ServiceError
+from engine.rep.client.call import ServiceError, ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.copying import choose
-from engine.rep.client.handshake import SECONDARY, UNKNOWN_UUID, Joining, NameInUseError, join
+from engine.rep.client.handshake import NEW_NODE, UNKNOWN_UUID, Joining, NameInUseError, join
 from engine.rep.client.looking import GroupLook, NodeLook, check_group, look
 from engine.rep.frames import DisconnectedError, PeerError, address_text
 from engine.rep.group import ELECTABLE, Membership, check_name, committed_members, read_membership
-from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
-from engine.rep.joined.answering import Answering, NodeFacts
+from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.link import MasterLink
 from engine.rep.joined.restoring import NetworkRestore
 from engine.rep.messages import NodeStatus
@@ -44,18 +41,21 @@ from engine.rep.replay import Replay
 from engine.rep.replica import replica_config
 from engine.rep.restore import holds_log
 from engine.rep.rollback import SoftRollback, hard_recover
+from engine.rep.serving.copies import EngineFiles, FileList, LogFileServer
+from engine.rep.serving.port import Port
+from engine.rep.serving.questions import NodeFacts, Questions
 from engine.rep.settings import Role
 from engine.rep.syncup import (
-    DEFAULT_ROLLBACK_LIMIT,
     Action,
     SyncupPlan,
     check_rollback_limit,
     find_plan,
     refuse_without_restore,
 )
+from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
 from engine.rep.wire.group_lines import Members
 from engine.storage.base import Storage
-from engine.vlsn.vlsn_range import EMPTY_RANGE
+from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
 _FOLLOWING: Final = ("MASTER", "REPLICA")
 _FIRST_PAUSE_S: Final = 0.2
@@ -67,39 +67,6 @@ _MOST_REPLAYED: Final = 20_000
 _SYNC_INTERVAL_S: Final = 0.05
 # The master has gone, or is none yet: another round may find it.
 _PASSING: Final = (DisconnectedError, ServiceError)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinConfig:
-    """How a node joins.
-
-    Attributes:
-        name: of the node; the group must not have a member of that name.
-        listen: the address that the group is told, and at which the node answers.
-        addresses: nodes of the group, one or more; the others are found.
-        node_type: what it is there; ``SECONDARY``.
-        group: its name; None to take it from the environment or the nodes.
-        rollback_limit: durable commits that this node may give up to join.
-        restore: replace its files by copies when nothing else helps.
-        timeout_s: the longest that each step before the stream may take.
-        max_skew_ms: largest difference of clocks.
-        force: also with a release of JE that was never tried.
-        answers: whether others may ask the node at its address.
-        environment: how the environment is opened.
-    """
-
-    name: str
-    listen: Address
-    addresses: tuple[Address, ...]
-    node_type: str = SECONDARY
-    group: str | None = None
-    rollback_limit: int = DEFAULT_ROLLBACK_LIMIT
-    restore: bool = False
-    timeout_s: float = 10.0
-    max_skew_ms: int = DEFAULT_MAX_SKEW_MS
-    force: bool = False
-    answers: bool = True
-    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
 
 
 class JoinedNode:
@@ -139,7 +106,11 @@ class JoinedNode:
         self._role_since = time.time()
         self._master_vlsn = 0
         self._group = config.group or ""
-        self._answering = Answering(config.listen, self.facts) if config.answers else None
+        self._node_id = NEW_NODE
+        self._elected: MasterAnswer | None = None
+        self._copies = LogFileServer(self)
+        services = {**Questions(self.facts).services, **self._copies.services}
+        self._port = Port(config.listen, lambda: services) if config.answers else None
         self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
         self.role = Role.UNKNOWN
         self.failure: Exception | None = None
@@ -161,8 +132,8 @@ class JoinedNode:
         if holds_log(self._storage) and self._storage.stat(MARKER) is None:
             self._open()
         try:
-            if self._answering is not None:
-                self._answering.start()
+            if self._port is not None:
+                self._port.start()
         except JetoolError:
             self._close()
             raise
@@ -177,8 +148,9 @@ class JoinedNode:
             self._link.close()
         if self._thread.is_alive():
             self._thread.join()
-        if self._answering is not None:
-            self._answering.close()
+        if self._port is not None:
+            self._port.close()
+        self._copies.end_all()
         self._close()
 
     def _close(self) -> None:
@@ -207,8 +179,7 @@ class JoinedNode:
 
     def status(self) -> NodeStatus:
         """What the node says of itself."""
-        env, replay, members = self._env, self._replay, self._membership
-        found = env.engine.stream_range if env is not None else EMPTY_RANGE
+        replay, members, found = self._replay, self._membership, self.stream_range()
         return NodeStatus(
             group=(members.group.name if members is not None else self.config.group) or "",
             node=self.config.name,
@@ -224,8 +195,7 @@ class JoinedNode:
 
     def facts(self) -> NodeFacts:
         """What the node answers to others."""
-        env = self._env
-        found = env.engine.stream_range if env is not None else EMPTY_RANGE
+        env, found = self._env, self.stream_range()
         members = committed_members(env.engine) if env is not None else None
         return NodeFacts(
             group=self._group,
@@ -236,7 +206,29 @@ class JoinedNode:
             commit_vlsn=found.last_txn_end,
             master_commit_vlsn=self._master_vlsn,
             members=Members(*members) if members is not None else None,
+            node_id=self._node_id,
+            elected=self._elected,
         )
+
+    def node_id(self) -> int:
+        """Its id, while it follows a master."""
+        return self._node_id
+
+    def feeders(self) -> int:
+        """It feeds nobody."""
+        return 0
+
+    def stream_range(self) -> VLSNRange:
+        """What part of the stream it has."""
+        env = self._env
+        return env.engine.stream_range if env is not None else EMPTY_RANGE
+
+    def begin_copy(self) -> FileList:
+        """Begin a copy of the log files."""
+        env = self._env
+        if env is None:
+            raise RefusedError("this node has no log yet")
+        return EngineFiles(env.engine, lambda: self._env.engine if self._env is not None else None)
 
     # The main thread.
 
@@ -277,16 +269,21 @@ class JoinedNode:
         self._link = link = self._joined(address, found.group)
         plan = find_plan(env.engine, link.ask)
         if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
-            SoftRollback(env.engine, plan.matchpoint, self._listener).run()
+            rollback = SoftRollback(env.engine, plan.matchpoint, self._listener)
+            if self.stream_range().last > plan.matchpoint.vlsn:
+                with self._copies.log_changes():
+                    rollback.run()
         if plan.action not in (Action.START, Action.SOFT_ROLLBACK):
             # The next questions would not be for lower VLSNs: they need a connection of their own.
             link.close()
-            self._begin_again(env, plan, found, master)
+            with self._copies.log_changes():
+                self._begin_again(env, plan, found, master)
             return
         self._replay = replay = Replay(env.engine, of_je=True)
         link.start(plan.start)
         self._has_followed, self.problem = True, None
         self._master, self._master_name = address_text(address), master.name
+        self._elected = self._learned(address, found.group)
         self._follow(env, link, replay)
 
     def _look(self) -> GroupLook:
@@ -320,7 +317,7 @@ class JoinedNode:
         joined = join(
             self._network, address, group, config.timeout_s, force=config.force, uuid=uuid, joining=joining
         )  # fmt: skip
-        self._taken_since = 0.0
+        self._taken_since, self._node_id = 0.0, joined.node_id
         if abs(joined.clock_ms) > config.max_skew_ms:
             joined.call.close()
             raise RefusedError(
@@ -331,6 +328,15 @@ class JoinedNode:
                 hint="set the clocks of both machines by the same server, then start the node again",
             )
         return MasterLink(joined)
+
+    def _learned(self, address: Address, group: str) -> MasterAnswer | None:
+        """The result of the election of a master, as it names itself; others will ask this node for it."""
+        try:
+            answer = ask(self._network, address, LEARNER, group, MasterQuery(), self.config.timeout_s)
+        except PeerError:
+            return None
+        said = answer[1] if answer is not None else None
+        return said if isinstance(said, MasterAnswer) and said.value.node == self._master_name else None
 
     def _follow(self, env: Environment, link: MasterLink, replay: Replay) -> None:
         """Replay until the master is gone."""

@@ -241,7 +241,11 @@ TRUTH: Final[Token[bool]] = Token(
 OPTIONAL_NUMBER: Final[Token[int]] = Token(_read_number, _write_number, optional=True)
 
 # Of every service.
-PROBLEMS: Final = ("BAD_FORMAT", "VERSION_MISMATCH", "GROUP_MISMATCH", "NOT_A_MEMBER")
+BAD_FORMAT: Final = "BAD_FORMAT"
+VERSION_MISMATCH: Final = "VERSION_MISMATCH"
+GROUP_MISMATCH: Final = "GROUP_MISMATCH"
+NOT_A_MEMBER: Final = "NOT_A_MEMBER"
+PROBLEMS: Final = (BAD_FORMAT, VERSION_MISMATCH, GROUP_MISMATCH, NOT_A_MEMBER)
 
 
 @text_message("OK")

@@ -11,7 +11,8 @@ import click
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
 from engine.rep.client.connection import SocketNetwork
-from engine.rep.joined.node import JoinConfig, JoinedNode
+from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.node import JoinedNode
 from engine.rep.node import RepNode
 from engine.rep.settings import NodeConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT

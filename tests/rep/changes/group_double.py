@@ -14,6 +14,7 @@ from engine.format.entry_types import COMMIT, TXN_ENDS
 from engine.rep.client.connection import Address
 from engine.rep.frames import DisconnectedError
 from engine.rep.wire import feeder as f
+from engine.rep.wire.election_lines import LEARNER, MasterAnswer, Proposal, Suggestion
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import FEEDER
 from engine.rep.wire.group_lines import GROUP, STATE, GroupResponse, Members, StateResponse
@@ -27,6 +28,7 @@ from tests.rep.wire.recordings import HOME, Player, read
 NAME = "WIREGRP"
 UUID = (11, 22)
 HOST = "localhost"
+_TEXTS = {table.service: table for table in (LEARNER, GROUP, STATE)}
 
 
 @cache
@@ -151,9 +153,12 @@ class StreamConnection:
             if self._service == FEEDER.service and known:
                 self._group.streams.append(self)
                 self._left = self._group.cut_after.pop(0) if self._group.cut_after else None
-        if self._service in (STATE.service, GROUP.service):
-            table = STATE if self._service == STATE.service else GROUP
+        if self._service in _TEXTS:
+            table = _TEXTS[self._service]
             while (line := self._inbox.line(table)) is not None:
+                if table is LEARNER and not self._group.master:
+                    self.ended = True
+                    return
                 self._out += table.encode(*self._line(line[0]), client=False)
         elif self._service == NODE_STATE.service:
             while (message := self._inbox.message(NODE_STATE, 1)) is not None:
@@ -198,6 +203,10 @@ class StreamConnection:
             return envelope, Refused(problem="GROUP_MISMATCH", text="Group name mismatch")
         if self._service == GROUP.service:
             return envelope, GroupResponse(members=group.members)
+        if self._service == LEARNER.service:
+            master = group.node(group.master)
+            value = Suggestion(HOST, master.port, master.name, 1)
+            return envelope, MasterAnswer(proposal=Proposal(1, 2, 3), value=value)
         state = "MASTER" if group.master == node.name else "REPLICA" if group.master else "UNKNOWN"
         return envelope, StateResponse(node=node.name, master=group.master or "n1", joined_ms=1, state=state)
 

@@ -17,7 +17,8 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT
 from engine.format.tuples import string_key
 from engine.rep.client.connection import Address, Connection
-from engine.rep.joined.node import JoinConfig, JoinedNode
+from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.node import JoinedNode
 from engine.rep.wire.copying import SERVICE
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.services import encode_service_request

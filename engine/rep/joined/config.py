@@ -1,0 +1,44 @@
+"""How a node joins a group of JE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.db.config import EnvironmentConfig
+from engine.rep.client.connection import Address
+from engine.rep.client.handshake import SECONDARY
+from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
+from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class JoinConfig:
+    """How a node joins.
+
+    Attributes:
+        name: of the node; the group must not have a member of that name.
+        listen: the address that the group is told, and at which the node answers.
+        addresses: nodes of the group, one or more; the others are found.
+        node_type: what it is there; ``SECONDARY``.
+        group: its name; None to take it from the environment or the nodes.
+        rollback_limit: durable commits that this node may give up to join.
+        restore: replace its files by copies when nothing else helps.
+        timeout_s: the longest that each step before the stream may take.
+        max_skew_ms: largest difference of clocks.
+        force: also with a release of JE that was never tried.
+        answers: whether others may ask the node at its address.
+        environment: how the environment is opened.
+    """
+
+    name: str
+    listen: Address
+    addresses: tuple[Address, ...]
+    node_type: str = SECONDARY
+    group: str | None = None
+    rollback_limit: int = DEFAULT_ROLLBACK_LIMIT
+    restore: bool = False
+    timeout_s: float = 10.0
+    max_skew_ms: int = DEFAULT_MAX_SKEW_MS
+    force: bool = False
+    answers: bool = True
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)

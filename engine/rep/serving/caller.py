@@ -1,0 +1,101 @@
+"""Who calls a node: a connection of a client, its request for a service, then messages of its table.
+
+The server's counterpart of ``engine.rep.client.call``. Whatever leaves goes through a table of ``engine.rep.wire``, but
+for the bytes of files, which have no frame. Each step has its deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final, TypeVar
+
+from engine.errors import FormatError
+from engine.rep.client.connection import Connection
+from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.wire.inbox import Inbox
+from engine.rep.wire.lines import Envelope, LineTable, TextMessage
+from engine.rep.wire.messages import Message, Table
+from engine.rep.wire.services import Status
+
+M = TypeVar("M", bound=Message)
+# The longest that a step may take where nothing else is said.
+STEP_S: Final = 10.0
+
+
+class Caller:
+    """A connection of a client.
+
+    Arguments:
+        connection: just accepted.
+        peer: how messages name the client.
+    """
+
+    def __init__(self, connection: Connection, peer: str) -> None:
+        self._connection = connection
+        self._inbox = Inbox(from_client=True)
+        self.peer = peer
+
+    def close(self) -> None:
+        """End it; also while another thread waits for the client."""
+        self._connection.close()
+
+    def service(self) -> str:
+        """The service that is asked for.
+
+        Raises:
+            FormatError: none. DisconnectedError: the client has gone.
+        """
+        deadline = time.monotonic() + STEP_S
+        while (name := self._inbox.service()) is None:
+            self._feed(deadline)
+        return name
+
+    def answer(self, status: Status) -> None:
+        """Say whether the connection belongs to the service from now on."""
+        self._connection.send(bytes((status,)), time.monotonic() + STEP_S)
+
+    def send(self, table: Table, version: int, message: Message) -> None:
+        """Send a message of the server's side."""
+        self._connection.send(table.encode(message, version, client=False), time.monotonic() + STEP_S)
+
+    def send_all(self, frames: bytes, timeout_s: float) -> None:
+        """Send messages of a table that were encoded before, or bytes of a file."""
+        self._connection.send(frames, time.monotonic() + timeout_s)
+
+    def receive(self, table: Table, version: int, *kinds: type[M], timeout_s: float = STEP_S) -> M:
+        """The next message, which has to be one of these.
+
+        Raises:
+            DisconnectedError: none came. PeerError: it is another one, or none at all.
+        """
+        deadline = time.monotonic() + timeout_s
+        try:
+            while (message := self._inbox.message(table, version)) is None:
+                self._feed(deadline)
+        except FormatError as error:
+            raise PeerError(f"{self.peer} says what makes no sense here", found=str(error)) from error
+        if not isinstance(message, kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise PeerError(f"{self.peer} says something else", expected=expected, found=type(message).__name__)
+        return message
+
+    def line(self, table: LineTable) -> tuple[Envelope, TextMessage]:
+        """The line of the client.
+
+        Raises:
+            FormatError: it is no message of the table. DisconnectedError: none came.
+        """
+        deadline = time.monotonic() + STEP_S
+        while (line := self._inbox.line(table)) is None:
+            self._feed(deadline)
+        return line
+
+    def say(self, table: LineTable, envelope: Envelope, message: TextMessage) -> None:
+        """Answer with a line."""
+        self._connection.send(table.encode(envelope, message, client=False), time.monotonic() + STEP_S)
+
+    def _feed(self, deadline: float) -> None:
+        data = self._connection.receive(deadline)
+        if not data:
+            raise DisconnectedError(f"{self.peer} has closed the connection")
+        self._inbox.feed(data)
