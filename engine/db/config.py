@@ -19,6 +19,7 @@ from engine.vlsn.index import DEFAULT_CACHE_SIZE
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
+    from engine.cleaner.tracker import UtilizationTracker
 
 PROPERTIES_FILE: Final = "je.properties"
 
@@ -80,6 +81,7 @@ class EnvironmentConfig:
         comparators: sort keys by Java class name.
         before_writing: looks at the databases of an environment that recovery has found, before anything on disk is
             changed. What it raises ends the opening, and all is as it was.
+        when_counted: hears, at the same time, what recovery has counted of the use of each file.
         clock: milliseconds since 1970; None for the system's.
     """
 
@@ -141,6 +143,7 @@ class EnvironmentConfig:
     rebuild_vlsn_index: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
     before_writing: Callable[[Catalog], None] | None = None
+    when_counted: Callable[[UtilizationTracker], None] | None = None
     clock: Callable[[], int] | None = None
 
     @property

@@ -185,6 +185,8 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         if not config.read_only:
             if config.before_writing is not None:
                 config.before_writing(catalog)
+            if config.when_counted is not None:
+                config.when_counted(utilization)
             # The first change on disk; everything before can be repeated after a crash.
             _make_writable(parts, tail, stream, files)
             if config.mark_damage:

@@ -97,6 +97,7 @@ class EnvironmentParts:
         self.txns.compress_later = self.compressor.add
         self.naming = NamingOperations(ctx, catalog, self.records, self.txns)
         self.naming.root_lsn = recovery.root_lsn
+        utilization.connect(catalog, self.naming, self.records, self.txns)
         self.checkpointer = Checkpointer(
             ctx,
             catalog,
@@ -123,7 +124,6 @@ class EnvironmentParts:
             data_directories: how many directories the log is spread over; 0 for none.
         """
         config = self.config
-        self.utilization.connect(self.catalog, self.naming, self.records, self.txns)
         expiration = ExpirationProfile(self.ctx, self.catalog, self.records, self.txns, end_lsn)
         self.ctx.expiring = expiration
         # What it writes is counted by the summaries that follow.

@@ -130,12 +130,19 @@ def recounted(report: SpaceReport, found: Recalculation, files: LogFiles) -> Spa
 
 def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, SpaceFile]:
     """What the cleaner says, by number of the file."""
-    counters = _counters(storage, files, listener)
-    view = OverlayStorage(storage)
-    found = {}
-    with Environment(view, EnvironmentConfig(run_checkpointer=False), listener) as env:
+    counters: dict[int, FileSummary] = {}
+
+    def count(utilization: UtilizationTracker) -> None:
+        # Now, as the checkpoint that ends the opening counts what it writes.
+        utilization.load()
+        counters.update((number, one.summary()) for number, one in utilization.files().items())
+
+    view, found = OverlayStorage(storage), {}
+    with Environment(view, EnvironmentConfig(run_checkpointer=False, when_counted=count), listener) as env:
         cleaner = env.engine.cleaner
         assert cleaner is not None
+        if env.engine.recovery.resurrected:
+            counters = _counters(storage, files, listener)
         for kept in cleaner.kept():
             facts, state = kept.facts, kept.state
             summary = counters.get(kept.file.number)
@@ -161,7 +168,7 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
 
 
 def _counters(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, FileSummary]:
-    """What recovery counts, before the checkpoint that follows it when the environment is opened for writing."""
+    """What recovery counts when it takes back what has no end, as DbSpace does and who opens for writing does not."""
     config = EnvironmentConfig()
     ctx = make_context(config, LogAccess(storage, files.files))
     utilization = UtilizationTracker(ctx)
@@ -169,8 +176,7 @@ def _counters(storage: Storage, files: LogFiles, listener: Listener) -> dict[int
         tail = find_end(storage, files)
         recovery = Recovery(ctx, tail, {}, listener, hook=utilization, keeper=Evictor(ctx))
         catalog = recovery.run()
-        parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
-        utilization.connect(catalog, parts.naming, parts.records, parts.txns)
+        EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
         utilization.load()
         return {number: counters.summary() for number, counters in utilization.files().items()}
     finally:
