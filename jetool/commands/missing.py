@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Final
 
 import click
@@ -66,7 +67,7 @@ SUMMARY: Final = Shape(
         Field("with_older", "int", "those of them of which an older version is there"),
         Field("subtrees", "int", "parts of trees that are gone"),
         Field("subtree_records", "int", "records in them, about"),
-        Field("copy", "text", "the environment that was made without them", null=True),
+        Field("copy", "text", "where the environment without them was made; null: no record is left", null=True),
         Field("next", "text", "the next command", null=True),
     ),
 )
@@ -175,8 +176,11 @@ def _file(file: AbsentFile) -> tuple[object, ...]:
 
 def _summary(env: str, report: MissingReport, counts: Counter[str], to: str | None) -> tuple[object, ...]:
     next_command = None
-    if to is not None:
-        next_command = f"jetool verify {to}/env --full"
+    copy = to if to is not None and (Path(to) / "env").exists() else None
+    if copy is not None:
+        next_command = f"jetool verify {copy}/env --full"
+    elif to is not None:
+        next_command = f"restore the files from a backup: no environment could be made; {to} has what is legible"
     elif report.problem and not (counts[MISSING] or counts[CUT] or counts[UNKNOWN]):
         next_command = f"jetool salvage {env} --to DIR"
     elif counts[MISSING] or counts[CUT] or report.problem:
@@ -184,5 +188,5 @@ def _summary(env: str, report: MissingReport, counts: Counter[str], to: str | No
     return (
         env, report.problem or None, counts[MISSING], counts[CUT], counts["cleaned"], counts[UNKNOWN],
         len(report.keys), sum(key.older != NULL_LSN for key in report.keys), len(report.subtrees),
-        sum(one.records for one in report.subtrees), to, next_command,
+        sum(one.records for one in report.subtrees), copy, next_command,
     )  # fmt: skip

@@ -171,6 +171,17 @@ def test_a_torn_tail_holds_nothing_committed(name: str) -> None:
     assert (done.code, done.lines()[-1]["problem"], done.err) == (0, None, "")
 
 
+def test_a_copy_without_records(tmp_path: Path) -> None:
+    """Nothing is left that an environment could be made of: no command names one."""
+    with Environment(tmp_path / "env", EnvironmentConfig(create=True)):
+        pass
+    done = run("missing", tmp_path / "env", "--repair", "--to", tmp_path / "copy", "--format", "ndjson")
+    summary = done.lines()[-1]
+    assert summary["copy"] is None
+    assert summary["next"].startswith("restore the files from a backup")
+    assert not (tmp_path / "copy" / "env").exists()
+
+
 def test_usage(tmp_path: Path) -> None:
     env = corpus.copy(named("je-18.3.20/txn-closed").path / "env", tmp_path / "env")
     assert run("missing", env).code == 0
