@@ -12,8 +12,7 @@ environments are to be recognised; one that cannot be loaded is an error where i
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.contents.base import Contents, DecodedRecord, Decoder, Source, unknown
 from engine.contents.dpl import DPL
@@ -25,6 +24,9 @@ from engine.contents.qpid import QPID
 from engine.contents.serial import SERIAL
 from engine.errors import FormatError, UsageError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 GROUP: Final = "jetool.contents"
 AUTO: Final = "auto"
 _ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX, SERIAL, DPL)
@@ -32,8 +34,11 @@ OWN: Final = {one.name: one for one in _ALL}
 
 
 @cache
-def others() -> dict[str, object]:
+def others() -> dict[str, EntryPoint]:
     """The entry points of other packages, by name; asked for once."""
+    # Most commands decode nothing, and reading what is installed takes its time.
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
 
 
@@ -50,11 +55,11 @@ def find(name: str) -> Contents:
     """
     if name in OWN:
         return OWN[name]
-    points = entry_points(group=GROUP, name=name)
-    if not points:
+    point = others().get(name)
+    if point is None:
         raise UsageError(f"no decoder {name!r}", hint=f"there are {', '.join(names())}, and {AUTO}")
     try:
-        found: Contents = next(iter(points)).load()
+        found: Contents = point.load()
     except Exception as error:
         # A package of others: whatever it raises, the user has to hear which one it was.
         raise UsageError(f"the decoder {name!r} cannot be loaded", found=f"{type(error).__name__}: {error}") from error

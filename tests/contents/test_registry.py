@@ -64,7 +64,7 @@ def points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Point]]:
         assert group == "jetool.contents"
         return [point for point in found if name in (None, point.name)]
 
-    monkeypatch.setattr(registry, "entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     registry.others.cache_clear()
     yield found
     registry.others.cache_clear()
